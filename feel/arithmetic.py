@@ -1,7 +1,7 @@
 """Add, subtract, multiply, divide and raise numbers, texts, dates and durations; unfit operands give null.
 
-Numbers are decimals of 34 digits, as in DMN 1.5 and IEEE 754's decimal128. Whole numbers of at most 34 digits are
-Python's ints, because ints give the same results faster.
+Numbers are decimals of 34 digits, as in DMN 1.5 and IEEE 754's decimal128. Python's ints represent whole numbers,
+because ints are faster with the same results.
 """
 
 from collections.abc import Callable

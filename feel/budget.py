@@ -17,8 +17,8 @@ VALUE_CHARS_MAX = TEXT_CHARS_MAX  # sum over all texts of a returned value; a te
 VALUE_DEPTH_MAX = DEPTH_MAX - 1  # levels of lists and contexts; the object of all variables adds one level
 CALL_HEIGHT_MAX = 400  # levels of nodes in all functions that are being called; Python allows 1,000 frames
 PATTERN_TIME_S = 0.05  # the time for all patterns of one evaluation together
-# Processor time: twenty times the expected time of all steps. This limit stops operations that cost more than their
-# steps.
+# The limit of processor time: twenty times the expected time of all steps. It stops operations that cost more than
+# their steps.
 TIME_S = 2.0
 CHECK_STEPS = 256  # steps between two checks of the processor time
 NODES_PER_STEP = 10
@@ -61,7 +61,7 @@ class Budget:
         self.way_out = way_out
         self.height = 0
         self.pattern_s = PATTERN_TIME_S
-        self.returned_chars = 0  # each part of a value counts its text and 8 more characters
+        self.returned_chars = 0  # each element of a value counts its text and 8 characters
 
     @property
     def spent(self) -> int:

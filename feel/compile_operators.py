@@ -69,7 +69,7 @@ def compile_between(node: Between, compile_scope: CompileScope) -> Code:
 
 
 def compile_in(node: In, compile_scope: CompileScope) -> Code:
-    """Compile `in`, which joins its tests by `or`: true if a test is true, else null if a test can't be decided."""
+    """Compile `in`: true if one of the tests is true, otherwise null if a test is null, otherwise false."""
     value = compile_scope.code(node.value)
     tests = [
         _test(test, compile_scope) if isinstance(test, UnaryTest) else _membership(compile_scope.code(test))

@@ -79,7 +79,7 @@ class Expression:
 def compile_expression(text: str, known_names: Collection[str] = frozenset()) -> Expression:
     """Compile a text without evaluating it.
 
-    A name with spaces or signs is recognized if `known_names` contains the name or the text itself declares it.
+    A name with spaces or signs must be in `known_names`, or declared by the text itself.
 
     errors:  NotFeel  the text is not an expression of our FEEL; show the message to the author
     """

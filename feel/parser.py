@@ -12,7 +12,7 @@ from shardclock_server.feel.parse_types import parse_type
 from shardclock_server.feel.source import Source
 from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Node, children_of
 
-# All operators join from left to right, `**` too; a minus sign binds tighter.
+# All operators are left-associative, including `**`; a minus sign has higher precedence.
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
 HEIGHT_MAX = 120  # the evaluation takes one or two of Python's 1,000 frames for each level
 
@@ -104,8 +104,7 @@ def _signed(source: Source) -> Node:
     while source.taken("-"):
         minus += 1
     node = parse_operand(source)
-    # Two minus signs are not the same as no sign: the first sign turns a text into null, because a text has no
-    # opposite.
+    # Two minus signs are not the same as no sign: the first sign converts a text to null.
     for _ in range(min(minus, 2 - minus % 2)):
         node = Negation(node)
     return node

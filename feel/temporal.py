@@ -137,8 +137,8 @@ def at_moment(utc_ns: int, zone: str) -> DateTime:
 def at_local(local_ns: int, zone: Zone, *, preferred_s: int | None = None) -> DateTime:
     """Make the date-time of a local time, `local_ns` nanoseconds after 1970-01-01T00:00.
 
-    A local time that the clock skips moves forward by as much as the clock does. For a local time that comes twice, the
-    moment with the offset `preferred_s` is taken, else the first.
+    A local time that the clock skips moves forward by the length of the gap. For a local time that occurs twice, the
+    result is the moment with the offset `preferred_s`, otherwise the first moment.
 
     source:  `ofLocal` of java.time's ZonedDateTime
     """

@@ -15,7 +15,7 @@ from typing import Any
 from shardclock_server.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
 from shardclock_server.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 
-FeelValue = object  # one of the kinds above; with `object`, mypy demands a check of the kind before each use
+FeelValue = object  # one of the kinds above; with `object`, mypy requires a check of the kind before each use
 
 NUMBER = frozenset({int, Decimal})
 EXACT = Context(prec=100, Emin=-10_000, Emax=10_000, traps=[])
@@ -89,7 +89,7 @@ def as_list(value: FeelValue) -> list[FeelValue]:
 
 
 def both(first: bool | None, second: bool | None) -> bool | None:
-    """Join two answers as `and` does: false if one answer is false, else null if one answer is null."""
+    """Combine two answers as `and` does: false if one answer is false, otherwise null if one answer is null."""
     if first is False or second is False:
         return False
     return None if first is None or second is None else True

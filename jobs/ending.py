@@ -9,8 +9,8 @@ from enum import Enum, auto
 from shardclock import CallOutcome, Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
 from shardclock_server.jobs.states import RunOutcome
 
-# The minimum pause of a job after a crash of its worker. A job may crash its whole node: the pause gives an operator
-# time to disable the job. During the pause the remaining processes of the crashed run can end, too.
+# The minimum pause of a job after a crash of its worker. A job may crash its whole node; the pause gives an operator
+# time to disable the job, and the crashed run's processes time to end.
 CRASH_WAIT_S = 5.0
 
 Jitter = Callable[[float, float], float]
@@ -50,7 +50,10 @@ def ending_of(
     stop_reason: StopReason | None = None,
     jitter: Jitter = random.uniform,
 ) -> RunEnding:
-    """Decide the step after a run that ended by itself or on request; `stop_reason` is the reason of the request."""
+    """Decide the next step after a run that ended by itself or on request.
+
+    `stop_reason` is the reason of the request.
+    """
     match outcome:
         case Completed(result, note):
             text = None if result is None else json.dumps(result)
@@ -71,7 +74,7 @@ def ending_of(
 def crash_of(
     reason: str, policy: JobPolicy, *, attempt: int, may_live_s: float = 0.0, jitter: Jitter = random.uniform
 ) -> RunEnding:
-    """Decide the step after a crash: the process of the run, or its worker, died.
+    """Decide the next step after a crash of the run's process or of its worker.
 
     units:   `may_live_s` is the longest time for which the run's process may still live; a dead worker can't report its
              end

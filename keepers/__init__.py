@@ -1,10 +1,10 @@
 """The parts that every slot keeper shares.
 
-A slot keeper is a process that registers as a holder, sends heartbeats, gets a part of the slots, works on
-these slots in loops, and hands all leases back at a drain. Shards, workers and engines are keepers. A keeper is
-composed of parts, each with its own state and loops: a shard or an engine is a single part, a worker has four.
+A slot keeper is a process that registers as a holder, sends heartbeats, gets a range of slots, works on these slots in
+loops, and releases all leases at a drain. Shards, workers and engines are keepers. A keeper has parts with their own
+state and loops: a shard or an engine has one part, a worker four.
 
-    keeper     the keeper and its parts: run the loops, stop them, hand back
+    keeper     the keeper and its parts: run the loops, stop the loops, release the leases
     clock      an estimate of Postgres's time, from the answers to other statements
     registration  the tasks of every keeper apart from its work: heartbeats, loops, connections, handing back
     settings   the settings of each keeper
@@ -14,5 +14,5 @@ composed of parts, each with its own state and loops: a shard or an engine is a 
     places     the number of deliveries that a worker takes over this socket (pure)
     unconfirmed  the deliveries that a worker has not confirmed, which are sent again over the next connection (pure)
     life       start, watch and drain the keeper of one process; end the process after a failure
-    collector run the garbage collector seldom, and never over the objects that exist after the start
+    collector  run the garbage collector rarely, and never over the objects from the start
 """

@@ -1,4 +1,4 @@
-"""Postgres's time, estimated from the round trips of other statements.
+"""Estimate Postgres's time from the round trips of other statements.
 
 Every answer carries the server's time. Postgres reads its clock before its answer arrives, so on arrival the server's
 time is *at least* the time in the answer. The tightest of the recent answers gives a lower bound of Postgres's time.
@@ -34,8 +34,8 @@ class PostgresClock:
         received_s = self._monotonic()
         server_s = seconds_of(server_time)
         if self._samples and self._samples[0][1] > server_s - sent_s:
-            # The server read its clock after we had sent the question. If the server's time is less than our lower
-            # bound for the moment of sending, the server's clock was set back.
+            # The server read its clock after we had sent the statement. A time below our lower bound for the moment of
+            # sending means that the server's clock was set back.
             self._samples.clear()
         offset = server_s - received_s
         while self._samples and self._samples[-1][1] <= offset:

@@ -1,11 +1,11 @@
-"""The garbage collector of a server process: it runs seldom, and only over new objects."""
+"""Run the garbage collector of a server process rarely, and only over new objects."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# A batch makes many small objects that all live until the batch is written. By default the collector would scan these
-# objects again and again, for a seventh of a worker's or an engine's time.
+# A batch makes many small objects that live until the write of the batch. With the defaults, repeated scans of these
+# objects took a seventh of a worker's or an engine's time.
 COLLECT_AFTER = 50_000
 
 

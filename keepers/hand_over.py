@@ -2,7 +2,7 @@
 
 A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Each end
 refuses a process of another user. The worker grants places: for each target, the total number of deliveries that the
-worker accepts over this connection. A lowered limit counts once the shard has answered, because a statement of the
+worker accepts over this connection. A lowered limit is in force after the shard's answer, because a statement of the
 shard may be using the places. The connection carries the deliveries in the order of the statements.
 
 A message is pickled; the number in its head is its kind. Either end may close the connection at any time. Then the
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """From the worker: the last number that it has taken, which confirms all earlier numbers, too."""
+    """From the worker: the last number that it has taken, which also confirms all earlier numbers."""
 
     number: int
 
@@ -52,8 +52,8 @@ class Taken(NamedTuple):
 class HandedOver(NamedTuple):
     """From the shard: the fields of deliveries for the worker, leased for `lease_s` from `server_time` on.
 
-    A connection may end before the worker has read all messages. So the shard repeats each unconfirmed message over the
-    next connection, with the same number, and the worker takes each number once.
+    After the end of a connection, the shard repeats each unconfirmed message over the next connection, with the same
+    number; the worker processes each number once.
     """
 
     number: int

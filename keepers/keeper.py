@@ -1,4 +1,4 @@
-"""A keeper registers as a holder, runs the loops of its parts until it is drained, and hands its leases back."""
+"""Run a keeper: register a holder, run the loops of its parts until a drain, and release the leases."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -42,13 +42,13 @@ class KeeperPart:
         return ()
 
     def open(self) -> None:
-        """Begin the work that is not done by loops."""
+        """Begin the work outside of the loops."""
 
     def stop(self) -> None:
         """Begin no more calls, and end the waits of the loops."""
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Ask the calls under way to end, after all loops have ended; return the tasks of these calls."""
+        """Request the end of running calls, after all loops have ended; return the tasks of these calls."""
         return set()
 
     async def break_off(self) -> None:
@@ -120,7 +120,7 @@ class Keeper(KeeperPart, ABC):
         """Handle the answer to a heartbeat; `first`: the holder has just been registered."""
 
     def open(self) -> None:
-        """Begin the work of all parts that is not done by loops."""
+        """Begin the work of all parts outside of the loops."""
         for part in self._parts:
             part.open()
 
@@ -130,11 +130,11 @@ class Keeper(KeeperPart, ABC):
             part.stop()
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Ask the calls of all parts to end; return the tasks of these calls."""
+        """Request the end of the calls of all parts; return the tasks of these calls."""
         return {call for part in self._parts for call in part.end_calls()}
 
     async def break_off(self) -> None:
-        """Break off all parts; a failure of one part does not keep the other parts and the holder from ending."""
+        """Break off all parts; the failure of one part does not prevent the end of the others and of the holder."""
         for error in await self._failures_of(part.break_off() for part in self._parts):
             self._log.error("part not broken off", error=one_line(error))
 

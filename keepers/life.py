@@ -25,7 +25,7 @@ class LongRunning(Protocol):
         """
 
     async def drain(self) -> None:
-        """Ask the work to end; `run` then hands back its leases."""
+        """Request the end of the work; `run` then releases its leases."""
 
 
 class Life:
@@ -75,6 +75,6 @@ def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: st
 
 
 def _leave_if_failed(work: "asyncio.Task[None]") -> None:
-    """End the process of a keeper that failed or was declared dead, because there may be no coordinator to kill it."""
+    """End the process of a failed or ended keeper, because no coordinator may be running to kill it."""
     if not work.cancelled() and work.exception() is not None:
         asyncio.get_running_loop().call_later(LEAVE_S, os._exit, 1)

@@ -1,4 +1,4 @@
-"""Make turns repeatedly: until asked to stop, or during a block."""
+"""Call a function (a turn) repeatedly, until a stop or during a block."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -12,7 +12,7 @@ from shardclock.backoff import Backoff
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.metrics.report import REPORT_S
 
-# When the keeper is asked to stop, a statement in flight may take this long to end. Then the statement is cancelled.
+# After a request to stop, a running statement may take this long; afterwards it is cancelled.
 DRAIN_S = 0.7
 UPKEEP = Backoff(0.5, 5.0)  # the pause after a failed turn of `upkeep`
 
@@ -69,7 +69,7 @@ class Loops:
             raise self._fault
 
     async def until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
-        """Make turns until asked to stop; log a failed turn, and wait longer after each further failure.
+        """Make turns until a stop; log a failed turn, and wait longer after each further failure.
 
         units:   a turn returns the seconds to wait before the next; `sooner` ends this wait, except after a failure
         errors:  HolderEnded  the keeper must stop

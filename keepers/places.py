@@ -1,6 +1,6 @@
 """Count, at both ends, the places that a worker has granted over one connection (pure).
 
-Both ends count from the begin of the connection, so that neither end has to correct the other.
+Both ends count from the begin of the connection, so their numbers agree without corrections.
 """
 
 import math

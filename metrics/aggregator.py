@@ -28,9 +28,9 @@ class Aggregator:
 
     A source's counters begin at its start. Their increase since the source's last report is added to the shard that the
     source keeps *now*: a holder that moves from shard 5 to shard 3 adds to shard 3 from then on. A series is dropped
-    when no living source reports it. A source that was silent and reports again, such as a frozen process, adds the
-    increase since its last report. A source with earlier reports to another exporter adds only its increase from now
-    on, because the other exporter has counted the earlier reports.
+    when no living source reports it. A source that reports again after a silence, such as a frozen process, adds the
+    increase since its last report. A source with earlier reports to another exporter adds only its increase after the
+    first report here.
 
     units:   now_s in seconds of the monotonic clock
     """

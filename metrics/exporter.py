@@ -183,5 +183,5 @@ def _remove_dead_socket(path: Path) -> None:
         except ConnectionRefusedError:
             if path.is_socket():
                 path.unlink(missing_ok=True)
-            return  # any other file stays; the bind then fails and gives the reason
+            return  # leave any other file; the bind then fails with the reason
     raise OSError(errno.EADDRINUSE, "another exporter listens there")

@@ -11,8 +11,7 @@ AGE = Label("age", frozenset(["under_1s", "under_10s", "under_1m", "under_10m", 
 MINUTE = Label("minute", frozenset(f"{minute:02}" for minute in range(1, 16)))
 JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "terminating", "disabled", "withdrawn"]))
 RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
-# Users choose the names of groups, so this value is only an example, which no code checks. A page has at most
-# GROUPS_MAX groups.
+# An example: users choose the names of groups. A page has at most GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
 # The tables that change often or grow. The other tables of the schema have a few rows, which change rarely.
 TABLE = Label(

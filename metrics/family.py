@@ -36,7 +36,7 @@ class Label:
         return value in self.values or (self.is_open and self.open_value.fullmatch(value) is not None)
 
 
-# The label's value for a holder without slots, which may still sweep, and fire its leased timers.
+# The label's value for a holder without slots, which may sweep, and fire its leased timers.
 NO_SHARD = "none"
 SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 

@@ -8,7 +8,7 @@ from shardclock_server.metrics.family import OTHER, TARGETS_MAX
 from shardclock_server.metrics.report import Sample
 from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 
-# These metrics of `other` have the worst value of its jobs.
+# For these metrics, `other` has the worst value of its jobs.
 MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_waiting_seconds": lambda job: job.waiting_s,
     "job_start_lag_seconds": lambda job: job.start_lag_s,
@@ -33,7 +33,7 @@ def samples_of_jobs(measured: JobsMeasured, named: int = TARGETS_MAX) -> Iterato
     yield from _of_all(measured)
     groups: defaultdict[str, list[JobMeasures]] = defaultdict(list)
     for number, job in enumerate(measured.jobs):
-        # A job may also have the name `other`; this job is then a part of the group `other`.
+        # A job with the name `other` belongs to the group `other`.
         groups[job.name if number < named else OTHER].append(job)
     for name, group in groups.items():
         yield from _of_group(name, group)

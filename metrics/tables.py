@@ -1,4 +1,4 @@
-"""Read the exporter's figures in Postgres. They are right even if all shards are dead."""
+"""Read the exporter's figures from Postgres; these figures are right even if all shards are dead."""
 
 import time
 from collections.abc import Awaitable, Iterator, Mapping

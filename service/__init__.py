@@ -1,7 +1,7 @@
 """The use cases that the command line and the gateway share.
 
-A use case needs Postgres and no running cluster, so no module here imports Ray. It takes values, and returns values
-or raises. It does not print, does not parse options and knows no exit codes.
+A use case needs Postgres but no running cluster, so no module here imports Ray. A use case takes values, and returns
+values or raises an error; it neither prints nor parses options.
 
     explain                 why a timer fired when it did, or why it did not
     explain_delivery        how the delivery to the timer's target ended
@@ -9,7 +9,7 @@ or raises. It does not print, does not parse options and knows no exit codes.
     next_due                the next occurrences of a timer
     pauses                  pause a timer, with or without an end
     missed_count            the number of occurrences that paused schedules have missed
-    overview                whether timers fire on time, what is coming, what needs a person
+    overview                punctuality, coming timers, and problems that need a person
     hold                    put a database on hold, release it, read its hold
     operator_hold           the author of an operator's hold
     scaling                 the wanted number of shards, workers and engines
@@ -28,7 +28,7 @@ or raises. It does not print, does not parse options and knows no exit codes.
     dead_letter_run         redrive or discard all dead letters of a filter, batch by batch
     jobs                    list, start, stop, configure, add and remove jobs
     job_runs                the runs of jobs; wait for the end of a start
-    job_check               whether a job does its work
+    job_check               check whether a job works
     job_list                jobs page by page, with their lateness
     job_configs             check a configuration against the argument of a job's function
     job_file                write the jobs that a file describes, all or none; or write one job
@@ -36,17 +36,17 @@ or raises. It does not print, does not parse options and knows no exit codes.
     sign_ins                exchange an API key for a session of the console
     tenants                 the limits and the usage of tenants
     audit                   the audit's record of an operator's request
-    consumers               the position from which a consumer group reads on
+    consumers               parse the position of a consumer group
     filters                 read a filter of timers
     moves                   the new date or rule of a pending timer
     deployment              describe each process of a model for the database
     doctor                  checks of the server and the schema of an installation
     cluster_check           checks of the cluster: slots, leader, workers, engines, lag and ramp
-    finding                 the result of a check, with its way out
+    finding                 the result of one check
     processes               deploy models, start instances, find them, wait for their ends
     instance_cancellation   cancel all instances with one business key
     tasks                   the tasks of persons
-    service_tasks           give service tasks to programs
+    service_tasks           lease service tasks to programs
     unserved                handlers and jobs with waiting deliveries and without a running worker
     undeclared              service task types that have no handler and no endpoint
     incidents               resolve many incidents
@@ -55,5 +55,5 @@ or raises. It does not print, does not parse options and knows no exit codes.
     single_change           one change of one timer, and the meaning of its answer
     wording                 numbers and lengths of time in sentences
 
-A use case that is one SQL statement has no module here; `sql` has it, in the folder of its subject.
+A use case with a single SQL statement has no module here; it is in the folder of its subject in `sql`.
 """

@@ -1,6 +1,6 @@
 """List audit records, and reduce an operator's request to a bounded form without secrets for its record.
 
-All recorded verbs pass through one place of each interface: `gateway/requests/recording.py` and `cli/recording.py`.
+`gateway/requests/recording.py` and `cli/recording.py` record the verbs of their interfaces.
 """
 
 import json
@@ -25,8 +25,8 @@ NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX = 60, 200
 WHAT_BYTES_MAX = 8_192
 DEPTH_MAX, BITS_MAX = 4, 64
 
-# The record has the values of these fields and options, and only the names of all others. So a field that is added
-# later can't leak a secret, even if its author forgets this list.
+# The record has the values of these fields and options; of all others it has the names. So a new field can't leak a
+# secret if its author forgets this list.
 RECORDED_FIELDS = frozenset({
     # the selected object
     "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",
@@ -47,8 +47,8 @@ RECORDED_FIELDS = frozenset({
     # the result
     "matched", "changed", "operation_id",
 })  # fmt: skip
-# The record has their values only if these are numbers: a process's token is a number, and a bulk change's token is a
-# secret text.
+# The record has these values if they are numbers: the token of a process is a number, but the token of a bulk change is
+# a secret text.
 RECORDED_NUMBERS = frozenset({"token"})
 
 
@@ -73,9 +73,9 @@ async def page_of(session: Session, wanted: AuditFilter, *, size: int, page: str
 
 
 def recorded_fields(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Return a request's recorded fields; fields without a value are left out.
+    """Return the fields of a request for its record, without empty fields.
 
-    shape:   JSON, at most 8,192 bytes; a larger request keeps its field names and no values
+    shape:   JSON, at most 8,192 bytes; for a larger request, the field names without values
     """
     found = _object(fields, depth=1)
     return found if len(json.dumps(found)) <= WHAT_BYTES_MAX else dict.fromkeys(found, WITHHELD)

@@ -127,7 +127,7 @@ class BulkChange(BulkRun):
             self.changed, repeated = await PAGE_RETRY.run(change)
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
-        # If an earlier try changed timers and its answer was lost, the last try does not count these timers.
+        # If the answer of an earlier try was lost, its changed timers are missing in the count.
         self.unsure = max(0, self.matched - self.changed) if repeated else 0
 
     async def _pages(self, session: Session) -> AsyncIterator[Sequence[int]]:

@@ -35,8 +35,8 @@ class RefusedLine:
 class ImportReport:
     """The outcomes of a file's lines; blank lines are not counted.
 
-    shape:   `scheduled` includes `replaced` and `unchanged`: a replaced line took the place of a timer of its name, and
-             the timer of an unchanged line existed already
+    shape:   `scheduled` includes `replaced` and `unchanged`. The timer of a replaced line has replaced the pending
+             timer of its name; the timer of an unchanged line existed already
     """
 
     timers: list[tuple[Scheduled, NewTimer]] = field(default_factory=list)
@@ -59,8 +59,8 @@ async def import_lines(
 ) -> None:
     """Schedule numbered lines of newline-delimited JSON, one transaction per part, and fill the report.
 
-    With `keep`, the report also keeps the scheduled timers; for a file of millions of lines these timers would take too
-    much memory. `defaults` are the values of the fields that a line leaves out.
+    With `keep`, the report also has the scheduled timers, which need much memory for a file of millions of lines.
+    `defaults` are the values of fields that a line omits.
 
     errors:  ImportBroken  no answer from Postgres for about 20 s; the message names the lines with an unknown outcome
              UnreadableLine  `lines` raised it; the lines before are in the report
@@ -107,7 +107,7 @@ def _report(part: LinePart, report: ImportReport, *, keep: bool) -> None:
 def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, bytes]]:
     """Read a file's lines with their numbers, from line `start` on, without a byte order mark.
 
-    A line that is too long is cut to one byte over the limit, so that the reader of the line refuses it.
+    A too long line is cut to one byte over the limit, so that the parser refuses the line.
 
     errors:  Refusal  the text is UTF-16
              UnreadableLine  the system can't read a line

@@ -1,6 +1,6 @@
 """Change many rows in two phases: find all of them, then change them page by page, as one operation.
 
-A change moves rows, so a search that ran during the changes would find some rows twice and miss others.
+Changes move rows, so a search during the changes would find some rows twice and miss others.
 """
 
 from abc import ABC, abstractmethod
@@ -58,8 +58,8 @@ NO_PROGRESS: BulkProgress = _NoProgress()
 class BulkRun(ABC):
     """The state of one bulk run.
 
-    `actor` is the caller. `keys` are the found rows, `changed` counts the changed rows. Up to `unsure` more rows may be
-    changed: the answer to their change was lost. `operation_id` is None until the operation begins.
+    `actor` is the caller. `keys` are the found rows, and `changed` counts the changed rows. `unsure` counts the rows
+    whose change had no answer. `operation_id` is None until the operation begins.
     """
 
     actor: Actor

@@ -18,8 +18,8 @@ Key = TypeVar("Key")
 class BulkResult(Generic[Key]):
     """The keys of the changed rows; after a dry run, the keys of the rows that would be changed.
 
-    `more` says whether further rows remain because of the limit. A second call should wait for `again_in_s`.
-    `operation_id` is the operation's number; None if nothing was changed, or one row only.
+    `more`: the limit has excluded further rows. A second call should wait for `again_in_s`. `operation_id` is the
+    operation's number; None if at most one row was changed.
     """
 
     keys: Sequence[Key]
@@ -37,9 +37,9 @@ def _nothing(*_: object) -> str:
 class BulkWording(Generic[Row, Key]):
     """One bulk change, with its sentences.
 
-    `done` has the placeholders `{many}` for the counted rows and `{are}`. `of` describes the selected rows, `which`
-    adds their names in a dry run, `left` adds the rows that stay unchanged. Each of these three functions returns a
-    continuation of the sentence.
+    `done` is a sentence with the placeholders `{many}` (the counted rows) and `{are}`. Three functions return
+    continuations of the sentence: `of` describes the selected rows, `which` adds their names in a dry run, and `left`
+    adds the unchanged rows.
     """
 
     noun: tuple[str, str]

@@ -1,4 +1,4 @@
-"""The position from which a consumer group continues to read: the log's start or end, a number, or a moment."""
+"""Parse the position from which a consumer group reads: the log's start or end, a number, or a moment."""
 
 from shardclock.log.async_reading import log_end
 from shardclock_server.sql.log.groups import position_at

@@ -1,6 +1,6 @@
 """Redrive or discard all dead letters of a filter in one bulk run.
 
-All keys are found first, so that a redriven letter that dies again during the run is not redriven twice.
+The run first finds all keys, so that it does not redrive a letter twice that dies again during the run.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class DeadLetterRun(BulkRun):
     batch: int = AT_ONCE_MAX
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
-    _page: Sequence[int] = field(default=(), init=False)  # the changed keys of a page that is not committed yet
+    _page: Sequence[int] = field(default=(), init=False)  # the changed keys of an uncommitted page
     _signals: set[int] = field(default_factory=set, init=False)
     # The number of letters per target and tenant.
     _number_of: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)

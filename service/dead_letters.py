@@ -102,7 +102,7 @@ class DeadLetterChange:
         return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
 
     def describe(self, number: int, sentence: str, number_of: "Counter[tuple[str, str]]") -> str:
-        """Continue a sentence about `number` letters with the numbers, per target, of other letters and deliveries."""
+        """Continue a sentence about `number` letters by the numbers of other letters and deliveries for each target."""
         said = "" if self.redriving is None else self.redriving.describe(number_of)
         return f"{sentence if number else 'nothing was changed'}{said}" if said else sentence
 
@@ -262,7 +262,7 @@ def _key(letter: DeadLetterKey) -> int:
 
 
 def _of_tenants(selected: Sequence[DeadLetterKey]) -> str:
-    """Count the tenants if there are several: the same webhook target names a different endpoint for each tenant."""
+    """Count the tenants if several have this target, because each tenant has its own endpoint of this name."""
     tenants = len({letter.tenant_id for letter in selected})
     return f" of {tenants} tenants" if tenants > 1 else ""
 

@@ -1,6 +1,6 @@
 """List deliveries, cancel one, or make their next attempts due now.
 
-A sentence states the present state and names no option of the command line: each interface adds its own way out.
+The sentences name no option of the command line, because each interface adds its own way out.
 """
 
 import json
@@ -44,7 +44,7 @@ UNCHANGED: Mapping[str, RefusalCode] = {
 
 
 def holder_name(delivery: DeliveryState) -> str:
-    """Name the worker or the program that holds a delivery."""
+    """Name the worker or the program that has claimed a delivery."""
     if delivery.holder is not None:
         return f"worker {delivery.holder:016x}"
     return "a program" if delivery.worker is None else f"program {delivery.worker}"
@@ -73,7 +73,7 @@ class ShownDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The state of one delivery that was changed, or that had the requested state before."""
+    """The state of one delivery after a change, which may have been unnecessary."""
 
     state: str
     sentence: str
@@ -103,7 +103,7 @@ async def show(session: Session, timer_key: int) -> ShownDelivery | None:
 
 
 async def cancel(session: Session, timer_key: int, *, reason: str | None = None) -> DeliveryResult:
-    """End a delivery that no worker or program holds, so that its target is not called any more.
+    """Cancel a delivery that no worker or program has claimed, so that no worker calls its target.
 
     errors:  Refusal           its state does not allow it
              StatementRefused  delivery_of_job, delivery_of_instance

@@ -1,7 +1,7 @@
 """Add, change, test, enable, disable and remove a tenant's endpoints, and rotate their secrets.
 
-An answer has a sentence for people and fields for programs. A `Refusal` rejects an invalid request. Neither an answer
-nor a refusal names an option of the command line: each interface adds its own way out.
+An answer has a sentence for people and fields for programs. A `Refusal` rejects an invalid request. Answers and
+refusals name no option of the command line, because each interface adds its own way out.
 """
 
 import time
@@ -75,9 +75,9 @@ class EndpointInUse:
 
 @dataclass(frozen=True, slots=True)
 class EndpointChange:
-    """A change of an endpoint; a field that is None, and a policy field that is missing, stays unchanged.
+    """A change of an endpoint; None, or a missing key of the policy, leaves the value unchanged.
 
-    `headers` replace all present headers. A None in the policy removes a limit.
+    `headers` replaces all present headers. A None in the policy removes a limit.
     """
 
     url: str | None = None
@@ -95,7 +95,7 @@ class EndpointChange:
 
     @property
     def sentence(self) -> str:
-        """Describe the changed endpoint; headers are only counted, because a header may hold a token."""
+        """Describe the changed endpoint; give the number of headers instead of their values, which may be secret."""
         said = [] if self.url is None else [f"leads to {self.url}"]
         if self.headers is not None:
             said.append(f"sends {counted(len(self.headers), 'header')} of its own")
@@ -159,7 +159,7 @@ async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = 
 
 
 async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
-    """Change an endpoint. A disabled endpoint is checked, too, because it may be enabled next.
+    """Change an endpoint; also check a disabled endpoint, because an operator may enable it later.
 
     errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or the change is empty
              StoreUnavailable  the outcome is unknown: call again
@@ -218,7 +218,7 @@ async def send_test(
 
     Without `body`, the webhook looks like that of a timer.
     """
-    # Imported here: the import takes a fifth of a second, and most commands send nothing.
+    # A late import: it takes a fifth of a second, and most commands send nothing.
     from shardclock_server.webhooks.answers import Delivered
     from shardclock_server.webhooks.envelope import write_body
     from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender

@@ -1,7 +1,7 @@
-"""Explain why a timer fired when it did, or why it did not fire, from recorded rows alone.
+"""Explain why a timer fired when it did, or why it did not fire, from stored rows.
 
-`service.timeline` reads the records around a moment; `explain` writes the answer. The question is about the last
-occurrence that was due at the moment. If no occurrence was due, the answer has the reason.
+`service.timeline` reads the records around a moment, and `explain` describes the last occurrence that was due at this
+moment. If no occurrence was due, the answer has the reason.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.timers.refusal import InvalidTimer
 
-PUNCTUAL = timedelta(seconds=1)  # for a longer delay than this, the answer gives a reason
+PUNCTUAL = timedelta(seconds=1)  # the answer gives a reason for a longer delay
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
 def _was_recreated(timeline: Timeline, canceled: LogRecord, moment: datetime) -> bool:
     """Return whether another timer had the cancelled timer's name at the moment.
 
-    A name has one pending timer at a time. So a timer that is pending now, or that ended later, was created later. The
-    timer's `created_at` alone does not prove this order: a client that replaces a timer cancels the old timer and makes
-    the new timer in one transaction, and `created_at` is the beginning of that transaction.
+    A name has one pending timer at a time, so a timer that is pending, or that ended later, was created later.
+    `created_at` does not prove the order: a client that replaces a timer creates the new timer in the transaction of
+    the cancel, and `created_at` is the transaction's begin.
     """
     pending = (
         [(timeline.timer.timer_key, timeline.timer.created_at)]
@@ -160,7 +160,7 @@ def _pause_reason(timeline: Timeline, resumed: LogRecord) -> str:
 
 
 def _planned(timeline: Timeline, moment: datetime) -> Explanation | None:
-    """Explain a moment in the future: the occurrences until then, if no client changes the timer."""
+    """Explain a future moment: list the occurrences until then, if no client changes the timer."""
     if timeline.plan is None or (moment <= timeline.now and not timeline.is_unplanned):
         return None
     try:

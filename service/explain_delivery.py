@@ -34,7 +34,7 @@ def delivered(timeline: Timeline, fired: LogRecord) -> str:
     if detail.get("by"):
         return f"; its delivery to {fired.target} was discarded at {at}{author_of(detail)}"
     attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
-    # A job's start that is given up leaves no dead letter: the job's schedule brings the next start.
+    # A given-up start of a job makes no dead letter, because the job's schedule has a next start.
     is_job = last.intent == "DEAD" and fired.target.startswith(TARGET_OF_JOB)
     how = "given up:" if is_job else ENDS_OF_DELIVERY[last.intent]
     return f"; {how} {fired.target} at {at}{attempt}{_because(detail)}"

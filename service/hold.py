@@ -20,7 +20,7 @@ REASON_CHARS_MAX = 200
 
 
 class InvalidReason(Refusal):
-    """A reason for a hold that does not fit in one line."""
+    """The reason of a hold is empty, too long, or not one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ async def release(session: Session, identity: str, *, silent_s: float, dry_run: 
         raise Refusal.of(NOT_RELEASED, why=why)
     if dry_run:
         return found
-    # The statement checks again: another cluster may have begun to fire since the check above.
+    # The statement repeats the check, because another cluster may have begun to fire since then.
     if not await release_to(session, identity):
         raise Refusal.of(NOT_RELEASED, why="another command released it, or a cluster fires on it; try again")
     return replace(found, released=True)
@@ -113,7 +113,7 @@ def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | 
     if held:
         clusters = sorted({holder.cluster_id for holder in held})
         return Hold(held[0].hold_reason or "", clusters, of_all=len(held) == len(living))
-    # A caller without an identity may only read. A missing name must not make the database look as if it were on hold.
+    # A caller without an identity only reads, so its missing name must not count as a hold.
     if not living and owner.hold_reason and (identity or owner.is_copy or owner.is_held):
         return Hold(owner.hold_reason, (), of_all=True)
     return None
@@ -148,7 +148,7 @@ def living_of(holders: Sequence[Holder], silent_s: float) -> list[Holder]:
 
 
 def _keeps_owner(owner: Identity, identity: str) -> bool:
-    """Return whether a release only ends an operator's hold: a caller without an identity keeps the owner."""
+    """Return whether a release leaves the owner unchanged, as for a caller without an identity."""
     return owner.foreign_reason is None or (not identity and owner.is_held and not owner.is_copy)
 
 

@@ -16,7 +16,7 @@ Token = tuple[int, int]  # instance key, token key
 async def resolve_many(
     session: Session, wanted: IncidentFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool, by: Actor | None = None
 ) -> BulkResult[Token]:
-    """Resolve incidents: their tokens continue where they stopped. Dead letters of signals are not included.
+    """Resolve incidents, so that their tokens continue; dead letters of signals are not included.
 
     The change is an operation of the caller `by`.
 

@@ -1,4 +1,4 @@
-"""Check whether a job does its work: for scripts, on an installation without alerts."""
+"""Check whether a job works, for scripts on an installation without alerts."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Write jobs from their descriptions: all jobs of a file or none, or one job alone."""
+"""Write jobs from their descriptions: all jobs of a file or none, or one job."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -79,7 +79,7 @@ async def apply_one(session: Session, entry: JobEntry) -> JudgedJob:
 
 
 async def _judge(session: Session, entries: Sequence[JobEntry]) -> list[JudgedJob]:
-    """Return each job's change or refusal; a configuration that does not fit its function is refused, too."""
+    """Return each job's change or refusal; also refuse a configuration that does not fit its function."""
     judged = await judge_jobs(session, entries)
     given = {entry.spec.name: (entry.spec.reference, entry.spec.config) for entry in entries if entry.spec.config}
     misfits = dict(zip(given, await misfits_of(session, given.values()), strict=True)) if given else {}

@@ -58,7 +58,7 @@ async def follow_run(
 ) -> JobRun | None:
     """Wait until a start of a job is over, and return its last run; pass each new or changed run to `on_change`.
 
-    A start is not over while its failed run has another attempt.
+    A start with a failed run is over after its last attempt.
 
     shape:   None: the start was not over within `within_s`
     errors:  Refusal           start_dropped: the job was removed, or the start was cancelled
@@ -93,7 +93,7 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
             raise end
     if newest.outcome is None or not await _is_over(session, timer_key):
         return newest, False
-    # Read the run again: the start may have had another run since the first read. From now on it gets no more runs.
+    # Read the run again, because the start may have had another run since the first read; later it gets none.
     return await _newest_run(session, name, timer_key) or newest, True
 
 

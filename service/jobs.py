@@ -67,7 +67,7 @@ async def cancel_job(session: Session, name: str, *, reason: str | None = None) 
 
 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
-    """Prevent new starts of a job, and tell its present run to end; return the job's state.
+    """Prevent new starts of a job, and request the end of its present run; return the job's state.
 
     errors:  as `find_job`
     """
@@ -106,7 +106,7 @@ async def add_job(session: Session, added: AddedJob) -> str:
     if added.config is not None:
         given = replace(added, config=await _fitting(session, model, added.config))
     if added.schedule is not None:
-        # SQL has no calendar: without this check only the planning shard would detect a rule that never occurs.
+        # Check here whether the rule occurs, because SQL has no calendar and a shard would detect it too late.
         first_of(parse_schedule(added.schedule, added.zone), await read_clock(session))
     return await statements.add_job(session, given)
 

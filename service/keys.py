@@ -1,4 +1,4 @@
-"""API keys authenticate the callers of the HTTP API: make, rotate, revoke and check them.
+"""Make, rotate, revoke and check API keys, which authenticate callers of the HTTP API.
 
 A key's text is `sck_`, a prefix that is shown and logged, `_`, and 32 random bytes. The database stores its SHA-256
 digest. A salt or a slow hash is not needed, because 32 random bytes can't be guessed.
@@ -124,7 +124,7 @@ async def rotate(
 
 
 async def revoke(session: Session, prefix: str) -> RevokedKey:
-    """Revoke a key: requests with it are refused from now on.
+    """Revoke a key, so that the gateways refuse requests with the key.
 
     errors:  Refusal           unknown_key
              StoreUnavailable  the outcome is unknown: call again

@@ -18,7 +18,7 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# A part is in memory three times: as lines, as timers, and as the values of a statement.
+# A part of the file is in memory three times: as lines, as timers, and as the values of a statement.
 PART_BYTES = 4 * 1024 * 1024
 
 
@@ -80,8 +80,8 @@ async def admit_all(part: LinePart) -> None:
 class ImportBroken(Exception):
     """Postgres stopped answering in the middle of a file; the message names the line at which to continue.
 
-    Every line before `first_line` is done, and so is every line of a yielded part. Of the remaining lines, the outcome
-    is unknown up to `last_line`, and the lines after `last_line` are not done.
+    The lines before `first_line` and of yielded parts are done. The outcomes of the other lines up to `last_line` are
+    unknown, and the lines after `last_line` are not done.
     """
 
     def __init__(self, message: str, *, first_line: int, last_line: int) -> None:
@@ -100,10 +100,10 @@ async def write_lines(
     admit: Callable[[LinePart], Awaitable[None]] = admit_all,
     patience: LockPatience | None = None,
 ) -> AsyncGenerator[LinePart, None]:
-    """Schedule numbered lines, one transaction per part; while parts are being written, the next part is read.
+    """Schedule numbered lines, one transaction per part; read the next part during the write.
 
-    Each session writes one part at a time; there is at least one session. A part has at most `part_lines` lines, and
-    ends with the line that brings it to 4 MiB. A part with names or requests waits for the parts before it.
+    Each of the sessions writes one part at a time. A part has at most `part_lines` lines, and ends with the line that
+    brings it to 4 MiB. A part with names or requests waits for the parts before it.
 
     shape:   the parts, in their order, each after its write. `read` raises InvalidTimer for a line that it refuses.
              `admit` may replace timers of a part by outcomes
@@ -141,7 +141,7 @@ def _chunks(lines: Iterable[tuple[int, bytes]], lines_max: int) -> Iterator[list
 
 
 class _PendingParts:
-    """Parts that are being written, or are written and not yet taken, in their order."""
+    """The parts in progress, and the written parts that the caller has not taken yet, in order."""
 
     def __init__(self) -> None:
         self._parts: deque[tuple[LinePart, asyncio.Task[None]]] = deque()
@@ -150,7 +150,7 @@ class _PendingParts:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether a part could not be written; then no other part may begin."""
+        """Return whether the write of a part has failed, so that no other part may begin."""
         return bool(self._broken) or any(task.done() and task.exception() for _, task in self._parts)
 
     def begin(self, part: LinePart, writing: Coroutine[Any, Any, None]) -> None:
@@ -176,7 +176,7 @@ class _PendingParts:
                 yield part
 
     def raise_broken(self) -> None:
-        """Raise the unknown outcomes of the taken parts, if there are any.
+        """Raise an error if the outcome of a taken part is unknown.
 
         errors:  ImportBroken  the outcome of one part or more is unknown
         """

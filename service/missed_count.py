@@ -1,4 +1,4 @@
-"""Count the occurrences that paused schedules have missed, before a resume chooses what happens to them."""
+"""Count the missed occurrences of paused schedules, for the choice at a resume."""
 
 import time
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from shardclock_server.sql.clients.search import TimerFilter, find_keys
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer
 
-SCHEDULES_MAX = 1_000  # schedules that are counted; one of them takes 5 to 500 microseconds
+SCHEDULES_MAX = 1_000  # the limit of counted schedules; a count takes 5 to 500 microseconds
 COUNTED_S = 0.1  # the processor time of a count
 
 
@@ -24,7 +24,7 @@ class MissedCount:
 
 
 async def read_missed(session: Session, wanted: TimerFilter) -> tuple[list[UpcomingTimer], bool]:
-    """Read the paused schedules of a filter that have fallen due, and whether the list is complete.
+    """Read the paused schedules of a filter with a due date in the past, and whether the list is complete.
 
     shape:   at most 1,000 schedules
     errors:  StoreUnavailable  no answer in time

@@ -99,7 +99,7 @@ async def move(session: Session, which: TimerRef, to: Destination) -> str:
     errors:  as `reschedule_timer`, and InvalidTimer for a rule that never occurs
     """
     if isinstance(to, NewRule):
-        # Refuse a rule that never occurs here: otherwise only the planning shard would detect it.
+        # Refuse a rule that never occurs; otherwise only the planning shard would detect the fault.
         first_of(parse_schedule(to.schedule, to.zone or "UTC"), await read_clock(session))
     try:
         return await reschedule_timer(session, which, to)

@@ -66,7 +66,7 @@ def _next_due_after(
 
 
 def _next_due_with_run(plan: UpcomingTimer, kept_due_date: datetime, moment: datetime) -> UpcomingOccurrences:
-    """Compute the next occurrences of a schedule with an extra run (`run-now`) before its kept date."""
+    """Compute the next occurrences of a schedule with a run on request (`run-now`) before its regular date."""
     run = ScheduledOccurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
     if run.due_date > moment:
         return UpcomingOccurrences(run, due=0, after=run)
@@ -75,7 +75,7 @@ def _next_due_with_run(plan: UpcomingTimer, kept_due_date: datetime, moment: dat
 
 
 def count_missed(plan: UpcomingTimer, now: datetime) -> int:
-    """Count the occurrences of a paused schedule that have fallen due, as a resume with `fire_all` would fire them.
+    """Count the occurrences of a paused schedule that a resume with `fire_all` would fire.
 
     errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
     """
@@ -123,13 +123,13 @@ def _iterate_preview(
 def _step(
     rule: ScheduleRule, current: ScheduledOccurrence, plan: UpcomingTimer, *, repetitions: int, now: datetime
 ) -> Following:
-    """Decide about the current occurrence as a shard does, with the choice of a resume if there is one."""
+    """Decide about the current occurrence as a shard does, with the choice of a resume."""
     missed, missed_before = Missed(plan.missed), plan.missed_before
     return following(rule, current, repetitions=repetitions, now=now, missed=missed, missed_before=missed_before)
 
 
 def _after_skip(plan: UpcomingTimer, following_one: ScheduledOccurrence, last: int) -> UpcomingTimer:
-    """Return the plan after a skip that a resume has chosen: the first occurrence after the resume is the next one."""
+    """Return the plan after a resume with `skip`: the next occurrence is the first one after the resume."""
     number, due_date, anchor, anchor_number = following_one
     return replace(
         plan,
@@ -143,7 +143,7 @@ def _after_skip(plan: UpcomingTimer, following_one: ScheduledOccurrence, last: i
 
 
 def _without_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:
-    """Return the plan after the extra run: the kept occurrence is the next one."""
+    """Return the plan after the run on request: the regular occurrence is next."""
     return replace(plan, due_date=due_date, kept_due_date=None, occurrence=plan.occurrence + 1)
 
 
@@ -153,6 +153,6 @@ def _current_occurrence(rule: ScheduleRule, plan: UpcomingTimer) -> tuple[Schedu
         return ScheduledOccurrence(
             plan.occurrence, plan.due_date, plan.anchor, plan.anchor_occurrence
         ), plan.repetitions
-    # A new schedule has no date yet: plan it as a shard will.
+    # A new schedule has no date, so plan it as a shard does.
     first = first_of(rule, plan.anchor or plan.due_date, number=plan.occurrence)
     return first, rule.repetitions if rule.repetitions == WITHOUT_END else plan.occurrence - 1 + rule.repetitions

@@ -1,6 +1,6 @@
 """Subscribe endpoints to events for operators, and test them.
 
-Neither an answer nor a refusal names an option of the command line.
+Answers and refusals name no option of the command line.
 """
 
 import json
@@ -57,7 +57,7 @@ def new_subscription(
         raise Refusal.of(
             invalid("failures_min"), why=f"{failures_min} is refused: it must be from 1 to {FAILURES_MAX:,}"
         )
-    # In the order of the list, so that the same kinds are the same subscription.
+    # In the order of EVENT_KINDS, so that equal subscriptions are equal texts.
     return EventSubscription(key, tuple(it for it in EVENT_KINDS if it in kinds), failures_min, text_only)
 
 

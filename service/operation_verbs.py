@@ -1,4 +1,4 @@
-"""The verbs of bulk operations: each changes one page of keys, by the stored parameters of its operation."""
+"""Define the verbs of bulk operations; a verb changes one page of keys, with the operation's stored parameters."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ Change = Mapping[str, Any]
 
 CANCEL, PAUSE, RESUME, RESCHEDULE = "cancel", "pause", "resume", "reschedule"
 REDRIVE, DISCARD = "dead-letters redrive", "dead-letters discard"
-# These verbs end within the statement that finds their rows.
+# For these verbs, one statement finds and changes all rows.
 RETRY, RESOLVE = "deliveries retry", "processes resolve"
 OF_TIMERS = frozenset({CANCEL, PAUSE, RESUME, RESCHEDULE})
 

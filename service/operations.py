@@ -1,10 +1,10 @@
 """Begin bulk operations, and change their found rows page by page; list and cancel operations.
 
-The keys of all found rows are stored with the operation. One transaction deletes a page of keys, changes these rows and
-adds the counts. So the stored pages are the position of the operation, and no row is changed twice.
+An operation stores the keys of all found rows in pages. One transaction deletes a page, changes its rows and adds the
+counts, so no row is changed twice.
 
-The process that began an operation changes its pages until the end. If this process ends before, or only begins the
-operation, gateways change the other pages.
+The process that began an operation changes the pages. If this process ends early, or only begins the operation,
+gateways change the remaining pages.
 
 source:  docs/decisions/0091-operations.md
 """
@@ -46,8 +46,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000
-# A gateway continues an operation whose process has not changed a page for this time, which is longer than the retries
-# of a page.
+# A gateway continues an operation without a changed page for this time, which is longer than the retries of a page.
 SILENT_S = 60.0
 RETRY_S = 10.0  # the pause of an operation after a failure
 NOW = 0.0
@@ -92,7 +91,7 @@ def _shown(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class InOneStep:
-    """A bulk change that finds and changes its rows within one transaction, and records an operation that has ended."""
+    """A bulk change that finds and changes its rows in one transaction, and records the operation as ended."""
 
     session: Session
     new: NewOperation
@@ -213,7 +212,7 @@ async def find_operation(session: Session, wanted: OperationFilter, operation_id
 
 
 async def cancel_operation(session: Session, wanted: OperationFilter, operation_id: int) -> Operation:
-    """End an operation after the page that is changed at this moment; return it with its final counts.
+    """End an operation after its current page; return the operation with its final counts.
 
     errors:  Refusal           unknown_operation, operation_ended
              StoreUnavailable  the outcome is unknown: call again
@@ -228,7 +227,7 @@ async def cancel_operation(session: Session, wanted: OperationFilter, operation_
 def describe(operation: Operation) -> dict[str, Any]:
     """Return the fields of an operation, with the fields of its filter and the parameters of its verb.
 
-    The reason is a separate field. The name of a shift is left out, because it is the token of a bulk request.
+    The reason is a separate field. The name of a shift is missing, because it is the secret token of a bulk request.
     """
     parameters = json.loads(operation.change)
     return asdict(operation) | {

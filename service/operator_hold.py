@@ -1,4 +1,4 @@
-"""Find the author of an operator's hold. The coordinator reads holds, too, and needs neither the audit nor the log."""
+"""Find the author of an operator's hold; a separate module, because the coordinator reads holds without the audit."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from shardclock_server.sql.clients.history import read_past_hold
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 
-ACTS_READ = 20  # acts since the begin of a hold: refused repetitions come after the act that began it
+ACTS_READ = 20  # the limit of acts to read since the begin of a hold; refused repetitions follow the act that began it
 
 
 @dataclass(frozen=True, slots=True)

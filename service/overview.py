@@ -1,4 +1,4 @@
-"""Read the content of an overview: the punctuality, the coming timers, and the rows that need a person."""
+"""Read the content of an overview: punctuality, coming timers, and problems that need a person."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFil
 from shardclock_server.sql.session import Session
 
 OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date
-OVERDUE_S = 1.0  # a timer that is due right now counts as overdue until its shard's next poll
+OVERDUE_S = 1.0  # a timer that has just become due is overdue until its shard's next poll
 JUDGED_FIRINGS = 100  # among fewer firings, one late firing decides the 99th percentile
 JUDGED_S = 60.0  # older firings say nothing about the present
 LETTERS_MAX = 1_000  # the limit for counting the dead letters of one target

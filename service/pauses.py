@@ -14,7 +14,7 @@ from shardclock_server.timers.schedule import MissedChoice
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause, as a client asks for it: its end, and the rule for the occurrences that schedules miss until then.
+    """A requested pause: its end, and the rule for a schedule's occurrences during the pause.
 
     units:   `until` is a moment or a length from now; None: the pause has no end
     """

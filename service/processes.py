@@ -35,7 +35,7 @@ FOLLOW_S = 0.05  # the pause between two polls of an instance, while a client wa
 class DeployedProcess(Deployed):
     """One process of a deployed model, with its service task types that are not declared.
 
-    An app may declare the handlers later, and a program may take tasks of these types without a declaration.
+    An app may declare handlers later, and programs may lease tasks of undeclared types.
     """
 
     undeclared: tuple[str, ...]
@@ -44,7 +44,7 @@ class DeployedProcess(Deployed):
 async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: str = "default") -> list[DeployedProcess]:
     """Read a model, and deploy all of its processes or none.
 
-    shape:   a process whose newest version comes from the same file stays as it is
+    shape:   a process stays unchanged if its newest version comes from the same file
     errors:  InvalidModel      the message names each element that can't be run, and the reason
              StoreUnavailable  the outcome is unknown: call again
     """

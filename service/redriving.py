@@ -1,4 +1,4 @@
-"""Redrive the dead letters with targets that can be called; give the reasons why the other dead letters stay."""
+"""Redrive the dead letters with usable targets, and explain why the other dead letters stay."""
 
 from collections import Counter
 from collections.abc import Sequence

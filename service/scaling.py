@@ -111,7 +111,7 @@ def _completed(bounds: Bounds, before: ScalingPolicy, called: BoundNames) -> Bou
     least = before.wanted_min if bounds.least is None else bounds.least
     most = before.wanted_max if bounds.most is None else bounds.most
     if least is None or most is None:
-        if bounds.least is None and bounds.most is None:  # only the target is given, and a target needs no policy
+        if bounds.least is None and bounds.most is None:  # only the target changes, so both bounds may be missing
             return bounds
         raise InvalidScale(f"a policy needs both bounds: give {called.least} and {called.most}")
     if least > most:

@@ -1,4 +1,4 @@
-"""Give service tasks to programs, and name the refusal of a program's answer that has no effect."""
+"""Lease service tasks to programs, and name the refusal of a program's answer without effect."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ IGNORED_ANSWERS: Mapping[str, RefusalCode] = {
 async def take(
     session: Session, task_type: str, *, most: int, lease_s: float, tenant_id: str, worker: str | None = None
 ) -> list[TakenTask]:
-    """Take service tasks of a type. A task with variables that no program can read becomes an incident instead.
+    """Lease service tasks of a type. A task with variables that no program can read becomes an incident.
 
     errors:  StoreUnavailable  the outcome is unknown: a taken task is free again after its lease
              StatementRefused  the number, the lease or the worker is out of range

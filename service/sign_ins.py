@@ -1,4 +1,4 @@
-"""Sign in to the console: begin a session for an API key or a person, find its holder again, and end it.
+"""Begin and end sessions of the console for an API key or a person, and find the holder of a session.
 
 A session's token is `scs_` and 32 random bytes. The browser has the token in a cookie, and the database its SHA-256.
 """

@@ -34,7 +34,7 @@ class NotChanged(Refusal):
 
 
 class UnknownTimer(NotChanged):
-    """There is no such timer, neither pending nor ended."""
+    """No pending or ended timer has this key or name."""
 
     def __init__(self, which: TimerRef) -> None:
         super().__init__(UNKNOWN_TIMER, which, UNKNOWN)

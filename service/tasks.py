@@ -32,7 +32,7 @@ async def find(session: Session, task_key: int, *, tenant_id: str | None = None)
 
 
 async def read_assignee(session: Session, task_key: int, *, tenant_id: str | None = None) -> str | None:
-    """Read the assignee of a task that was TAKEN; None: the task was given back in the meantime.
+    """Read the assignee of a task that another person had; None: this person has given the task back.
 
     errors:  StoreUnavailable  no answer in time
     """

@@ -41,7 +41,7 @@ class Timeline:
     unserved: Sequence[UnservedTarget] = ()
 
     def without_reasons(self) -> "Timeline":
-        """Leave out the reasons of operators' holds, which only operators may read."""
+        """Remove the reasons of operators' holds, which only operators may read."""
         hold = None if self.hold is None else replace(self.hold, why="until an operator releases it")
         past_hold = None if self.past_hold is None else self.past_hold._replace(why="")
         return replace(self, hold=hold, past_hold=past_hold)

@@ -1,4 +1,4 @@
-"""Move tokens of an instance, and set their variables; an impossible request is refused before it is sent."""
+"""Move tokens of an instance, and set their variables; refuse an impossible request before sending it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -48,7 +48,7 @@ async def move(
     """End some tokens and begin others, all or none; False: the instance has ended or does not exist.
 
     `definition` is the instance's definition; without a definition, nodes are not checked. The check reads the present
-    state: if the instance advances before the engine takes the move, the move may be stale.
+    state, so the move has no effect if the instance advances before the engine processes the move.
 
     errors:  Refusal           the present state has no such token, the process has no such node, or a newer release has
                                written the state

@@ -78,8 +78,7 @@ class Cron:
             return None
         known_from, match = 0, -1  # the interval [known_from, match) has no local match
         first_year = year = year_of(moment)
-        # The years repeat. If the clock skips all matches of a rule in one whole cycle, it skips all later matches,
-        # too.
+        # The years repeat: a rule without a match in one whole cycle never matches.
         last_year = min(max(year, RULES_FROM_YEAR) + CYCLE_YEARS + 1, YEAR_MAX)
         while year <= last_year:
             for span in offset_spans(self.zone, year):
@@ -91,9 +90,8 @@ class Cron:
                 if match < span.end + span.offset:
                     return match - span.offset
             year += 1
-            # A clock that moves back at New Year repeats matches of the year before, so the search always includes the
-            # next year.
-            # After that, skip years without a match.
+            # A clock that moves back at New Year repeats matches of the previous year, so always include the next year.
+            # Afterwards skip years without a match.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)
         return None
@@ -129,7 +127,7 @@ def looks_like_cron(text: str) -> bool:
     return not text.lstrip(" \t\r\n+-").startswith(("R", "r", "P", "p"))
 
 
-# Every firing of a schedule reads its text again; a cluster has few distinct texts.
+# A cache, because every firing of a schedule parses its text, and a cluster has few distinct texts.
 @lru_cache(maxsize=4_096)
 def parse_cron(text: str, zone: ZoneInfo) -> Cron:
     """Read a rule of six fields (Spring's cron) or five fields (Unix cron), or a nickname such as @daily.

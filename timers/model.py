@@ -95,15 +95,14 @@ def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
             return None
         if not isinstance(value, str):
             raise ValueError("not a text")  # noqa: TRY004 - pydantic reports no TypeError
-        # These values lack an invalid zone. The user sees the refusal of that zone.
+        # An invalid zone is missing in these values; its refusal is reported.
         return parse(value, info.data.get("zone", "UTC"))
 
     return PlainValidator(read, json_schema_input_type=str | None)
 
 
 def _due_date(text: str, zone: str) -> datetime:
-    # UTC may only be the default. Without this field a local time has no zone, and is refused because its offset is
-    # missing.
+    # Remove UTC, which may be the default, so that a local time without an offset is refused.
     return parse_due_date(text, None if zone == "UTC" else zone_of(zone))
 
 
@@ -113,7 +112,7 @@ def _delay(text: str, _zone: str) -> Duration:
 
 def _schedule(text: str, zone: str) -> str:
     parse_schedule(text, zone)
-    # Keep the text as written, because a second request is compared with it: docs/decisions/0033-on-conflict.md.
+    # Keep the written text, because a repeated request is compared with this text: docs/decisions/0033-on-conflict.md.
     return text
 
 
@@ -152,7 +151,7 @@ class NewTimer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    # The zone comes first, because the later fields are read on the zone's clock.
+    # The zone is the first field, because the parsers of later fields use the zone's clock.
     zone: Annotated[str, AfterValidator(_zone)] = Field(
         "UTC", description="an IANA time zone, as text such as Europe/Berlin"
     )

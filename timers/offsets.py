@@ -25,7 +25,7 @@ END = date.max.toordinal() * DAY
 
 # The largest step back of a clock was one day (Alaska, 1867).
 BACK_MAX = 2 * DAY
-# Two changes that cancel each other out are at least four days apart (Freetown, 1939), so two probes can't miss both.
+# Two opposite changes are at least four days apart (Freetown, 1939), so that probes find both.
 PROBE = 3 * DAY
 # No zone changed its clock before Manila did in this year.
 FIRST_CHANGE_YEAR = 1844

@@ -31,7 +31,7 @@ def payload_of(value: object) -> str:
 
     errors:  InvalidTimer  as `parse_payload`, or a value that JSON can't represent
     """
-    # Only the written text shows duplicate keys and integers that are too long for a double, so read that text again.
+    # Parse the written text again, to find duplicate keys and integers that are too long for a double.
     return parse_payload(_written(value))
 
 

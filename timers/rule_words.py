@@ -138,7 +138,7 @@ def _days(day: str, weekday: str, *, is_spring: bool) -> str:
     by_day, by_weekday = _days_of_month(day), _weekdays(weekday, is_spring=is_spring)
     if by_day and by_weekday:
         return f"on {by_day}, only on {by_weekday}" if both else f"on {by_day} and on {by_weekday}"
-    # In Unix cron a field that names all its days matches every day, and one matching field is enough.
+    # In Unix cron one matching day field is enough, so a field with all days matches every day.
     if not both:
         return ""
     return f"on {by_day or by_weekday}" if by_day or by_weekday else ""

@@ -18,7 +18,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.repeat import REPETITIONS_MAX, parse_repeat
 from shardclock_server.timers.zone import zone_of
 
-# An occurrence that fires later than this was missed. A takeover delays timers by less.
+# An occurrence counts as missed if it fires later than this; a takeover delays timers by less.
 MISSED_AFTER = timedelta(seconds=60)
 
 
@@ -50,7 +50,7 @@ class Following(NamedTuple):
     next: ScheduledOccurrence | None
 
 
-# Every firing of a schedule parses its text again; a cluster has few distinct texts, and the texts are short.
+# A cache, because every firing of a schedule parses its text, and a cluster has few distinct texts.
 @lru_cache(maxsize=4_096)
 def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
     """Read an ISO 8601 repeat or a cron expression, on the wall clock of a zone.

@@ -1,9 +1,9 @@
 """Check the HTTP endpoints of tenants, and send webhooks to them.
 
-The package does not trust tenants and endpoints. A tenant may name an address inside our network. An endpoint may hang,
-send slowly, send an endless answer or redirect to a metadata service. So the address is checked when the socket is
-made, and every wait, size and number has a limit. The package uses neither Postgres nor Ray. Workers send webhooks with
-this package; `service.endpoints` checks and tests endpoints with it. The modules:
+The package does not trust tenants and endpoints. A tenant may name an address inside our network, so `guard` checks the
+address of each socket. An endpoint may hang, send an endless answer or redirect to a metadata service, so every wait,
+size and number has a limit. The package uses neither Postgres nor Ray. Workers send webhooks with this package;
+`service.endpoints` checks and tests endpoints with it. The modules:
 
     endpoint        checks an endpoint: URL, headers, secrets; one sentence for each refusal
     policy          completes a tenant's policy for an endpoint: attempts, timeouts, rate

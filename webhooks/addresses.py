@@ -9,8 +9,8 @@ from shardclock_server.timers.refusal import Refusal, shortened
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Python's list of private networks grows with its releases. This list has the networks that a supported release lacks,
-# and the networks that are global by the registry but not valid targets of webhooks.
+# Networks that are missing in the private networks of a supported Python release, and networks that are global by the
+# registry but no valid targets of webhooks.
 DENIED = tuple(
     ip_network(text)
     for text in (
@@ -79,8 +79,8 @@ class Networks:
     def permit(self, address: Address | str) -> bool:
         """Return whether a connection to an address is permitted; a text must be an address in its usual form.
 
-        An address with a zone (fe80::1%2) is not permitted: in a comparison this text differs from the address without
-        a zone, but the kernel connects to the same address.
+        An address with a zone (fe80::1%2) is refused: it differs from the address without a zone, but the kernel
+        connects to the same address.
         """
         found = address_of(address) if isinstance(address, str) else address
         if found is None or _has_zone(found):

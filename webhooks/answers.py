@@ -9,12 +9,12 @@ from http import HTTPStatus
 REASON_CHARACTERS_MAX = 300
 EXCERPT_BYTES_MAX = 600  # UTF-8: enough for a reason's characters
 BODY_BYTES_MAX = 2_048  # the part of a body that is kept
-OWN_PAUSE_S = 5.0  # the pause after the sender ran out of sockets or threads: after it some are free again
+OWN_PAUSE_S = 5.0  # the pause after the sender ran out of sockets or threads
 AFTER_S_MAX = 3_600.0  # limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries
 
 GONE = 410
 BUSY = frozenset({429, 503})  # the Retry-After of these statuses delays all deliveries of the endpoint
-# These statuses concern this delivery: the next one may be accepted. All other failures concern the endpoint.
+# Statuses that concern one delivery; all other failures concern the endpoint.
 ABOUT_DELIVERY = frozenset({400, 409, 413, 422})
 
 

@@ -28,10 +28,10 @@ from shardclock_server.webhooks.malformed_head import (
     read_truncated_head,
 )
 
-SLICE_BYTES = 1_024  # bytes parsed in one step: about 60 of the shortest answers, in less than a millisecond
+SLICE_BYTES = 1_024  # the bytes to parse in one step: about 60 of the shortest answers, less than a millisecond
 INTERIM_MAX = 10  # servers send one or two interim answers
 HEAD_BYTES_MAX = 131_072  # the limit of the final head and all interim heads; most servers send less than 1 KiB
-# This is below the limit at which aiohttp pauses its parser: a resumed parser would parse all remaining bytes in one
+# Below the limit at which aiohttp pauses its parser, because a resumed parser would parse all remaining bytes in one
 # step.
 BODY_BYTES_MAX = 16_384
 
@@ -118,7 +118,7 @@ class BoundedConnection(ResponseHandler):
         if self._is_final:
             self._is_surplus = True
         elif 100 <= status < 200 and status != SWITCHING:
-            self._interim += 1  # no request waits for a 100, because requests have no header `expect`
+            self._interim += 1  # count also a 100, for which no request waits, because requests have no header `expect`
         elif self._interim <= INTERIM_MAX:
             self._is_final = True
             super().feed_data(data, size)

@@ -21,7 +21,7 @@ TIMEOUT_S = 15.0
 PORTS_BELOW_1024 = frozenset({80, 443})
 NAME_CHARACTERS_OF_HOST_MAX = 253
 BEGIN = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)
-# In a broken URL the end of the password is unknown, so everything up to the last @ is hidden.
+# Hide everything up to the last @, because the end of the password is unknown in a broken URL.
 USER_AND_PASSWORD, HIDDEN = re.compile(r"^(https?:/*)?.*@", re.IGNORECASE | re.DOTALL), r"\1…@"
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # C libraries read a name with this end as an address: 127.1, 0x7f000001

@@ -10,8 +10,8 @@ from shardclock_server.webhooks.guard import SocketCounts
 
 Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt; TimeoutError is an OSError
 
-# An unknown name and a name with an internal address have the same message. With two different messages, a tenant could
-# find the names in our own name servers, one by one.
+# An unknown name and a name with an internal address have the same message, so that a tenant can't find out the names
+# in our name servers.
 NO_ADDRESS = "no permitted address: the host's name can't be resolved, or leads to an address that is not public"
 SENDER_EXHAUSTED = "not sent: the sender has no socket left, or no thread to resolve the name"
 WORDS = {
@@ -31,7 +31,7 @@ WORDS_OF_KIND = (
 )
 NOT_HTTP = "the answer is not HTTP, or its headers are too long"
 NO_SOCKETS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})  # the same for any endpoint
-# These errors concern one endpoint only: a name server that hangs must not stop the deliveries to other endpoints.
+# Errors of one endpoint: a hanging name server must not stop the deliveries to other endpoints.
 NO_PORT_OR_THREAD = frozenset({errno.EADDRNOTAVAIL, errno.EAGAIN})
 
 

@@ -21,13 +21,13 @@ SHARE_OF_TENANT, SHARE_OF_ORIGIN = 1.0, 0.5  # fractions of the free permits
 
 
 class FairSemaphore:
-    """Hand out a number of permits in turns: the tenants take turns, and within a tenant its hosts take turns."""
+    """Grant a number of permits, round robin over tenants, and within a tenant round robin over its hosts."""
 
     def __init__(self, permits: int) -> None:
         self.permits = self.free = permits
         self._of_tenant: Counter[str] = Counter()
         self._of_origin: Counter[Origin] = Counter()
-        self._waiting: dict[str, dict[Origin, Queue]] = {}  # after a turn the tenant and its host move to the end
+        self._waiting: dict[str, dict[Origin, Queue]] = {}  # a served tenant and its served host move to the end
 
     @asynccontextmanager
     async def acquire(self, tenant: str, origin: Origin) -> AsyncIterator[None]:

@@ -10,11 +10,10 @@ from contextvars import ContextVar
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 RESOLVE_S = 5.0
-# aiohttp tries the addresses one after the other, and some of them concurrently. A name with hundreds of addresses
-# would turn one delivery into hundreds of connections to a third party.
+# aiohttp tries all addresses of a name, so a name with hundreds of addresses would cause hundreds of connections to a
+# third party.
 ADDRESSES_MAX = 3  # the limit of addresses of each family: IPv4 and IPv6
-# Lookups have a separate pool of threads: a hanging name server occupies a thread until the C library gives up, after
-# about ten seconds.
+# Lookups have a separate pool of threads, because a hanging name server occupies a thread for about ten seconds.
 THREADS = 64
 
 Found = list[tuple[socket.AddressFamily, int, str]]  # family, protocol, address

@@ -37,13 +37,11 @@ class SenderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     connect_s: float = Field(5.0, gt=0, description="for a connection with TLS to one address; its name has 5 s more")
-    excerpt_s: float = Field(
-        1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing"
-    )
+    excerpt_s: float = Field(1.0, gt=0, description="for an answer's body, which has no effect after the status")
     requests_max: int = Field(
-        500, gt=0, description="permits: of these a tenant has up to half, a host up to a third; the next one waits"
+        500, gt=0, description="permits for concurrent requests; a tenant gets up to half of them, a host up to a third"
     )
-    kept_max: int = Field(500, ge=0, description="connections in all, beyond which none is kept for the next delivery")
+    kept_max: int = Field(500, ge=0, description="connections; beyond this number none is kept for the next delivery")
     keep_s: float = Field(
         15.0, gt=0, description="how long an idle connection is kept: shorter than most servers' timeouts"
     )
@@ -140,7 +138,7 @@ class WebhookSender:
             )
             return replace(answer, body=body) if body else answer
         finally:
-            response.close()  # the connection stays usable if its answer was read to the end
+            response.close()  # the connection stays usable if the answer was read to its end
 
     async def _post_again_if_stale(
         self, endpoint: Endpoint, message: WebhookMessage, counts: SocketCounts, began_s: float
@@ -179,7 +177,7 @@ class WebhookSender:
                 while chunk := await content.readany():
                     read += chunk
         except (aiohttp.ClientError, OSError):
-            pass  # only the status decides the next step
+            pass  # the status has already decided the next step
         return bytes(read[:BODY_BYTES_MAX])
 
     def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:

@@ -1,6 +1,6 @@
 """Compile a BPMN model into a definition, or refuse the model with one message for each faulty element.
 
-A definition is frozen and holds everything that a step reads.
+A definition is immutable, and contains all data that a step reads.
 
     document     parse bytes into XML within limits
     reading      turn XML into nodes, and collect the faults

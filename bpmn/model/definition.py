@@ -14,13 +14,13 @@ PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 class NodeKind(StrEnum):
     """A node's behaviour; several elements of BPMN may have the same behaviour."""
 
-    # faster than the hash of an Enum; a step looks up the kind of each node that a token enters
+    # a fast hash, because a step looks up the kind of each node that a token enters
     __hash__ = str.__hash__
 
     PROCESS = auto()
     START = auto()
     END = auto()
-    PASS = auto()  # a manual task, a task without a type, an event that throws nothing
+    PASS = auto()  # manual tasks, tasks without a type, and events that throw nothing
     SCRIPT = auto()
     SERVICE = auto()  # service, send and business rule tasks, and thrown messages: a handler does the work
     USER = auto()

@@ -15,10 +15,10 @@ def joins_of(nodes: Mapping[str, FlowNode]) -> dict[str, FlowNode]:
 
 
 def upstream_of(nodes: Mapping[str, FlowNode]) -> dict[str, dict[str, int]]:
-    """Find, for each inclusive join, the nodes from which a token may still come, and the join's flows of its arrival.
+    """Find, for each inclusive join, the nodes from which a token may come, and the flows by which it would arrive.
 
-    An inclusive join waits only for tokens that can still come through a flow that was not taken. A token moves along
-    flows, or leaves an activity through one of its boundary events. A path through the join itself does not count.
+    An inclusive join waits for tokens that can still come through an unused flow. A token moves along flows, or leaves
+    an activity through a boundary event. Paths through the join itself don't count.
 
     shape:   one bit per flow of the join's `incoming`, the first flow's the lowest
     """

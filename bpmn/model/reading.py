@@ -44,7 +44,7 @@ from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import shortened
 
 ID_CHARS_MAX = 200  # of a node or flow: timers, tasks and each line of the history store the id
-NAME_CHARS_MAX = 1_000  # a longer name, which is only for people, is cut
+NAME_CHARS_MAX = 1_000  # names are for people; a longer name is cut
 KINDS = {
     "startEvent": NodeKind.START, "endEvent": NodeKind.END, "intermediateCatchEvent": NodeKind.CATCH,
     "intermediateThrowEvent": NodeKind.THROW, "boundaryEvent": NodeKind.BOUNDARY,
@@ -84,7 +84,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = [*repeated_ids(root), *_unread_beside(root)]
     if not readings:
-        # Report the other faults as well: otherwise the author would get a second refusal after correcting this fault.
+        # Report all faults, so that the author does not get a second refusal after the correction of the first fault.
         readings = [_Process(process, shared) for process in processes]
         problems.append(ModelProblem("", 'the model has no process with isExecutable="true"; mark what is to run'))
     definitions = tuple(reading.read() for reading in readings)
@@ -163,7 +163,7 @@ class _Process:
 
     def _read_details(self, element: Element, node: dict[str, Any]) -> None:
         if has_trigger(element):
-            # This value is used until the trigger is read: otherwise other messages would report a missing trigger.
+            # A placeholder until the trigger is read, so that other checks don't report a missing trigger.
             node["trigger"] = UnknownTrigger()
         check_element(element, skipped=READ_ALONE if node["kind"] in SCOPES else frozenset())
         if node["kind"] not in SCOPES:

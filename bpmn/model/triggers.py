@@ -49,7 +49,7 @@ class SharedElements:
 
 
 def repeated_ids(root: Element) -> Iterator[ModelProblem]:
-    """Find the processes and shared elements with the id of an earlier one: a reference would reach only the last."""
+    """Find processes and shared elements with the id of an earlier element: a reference could mean either."""
     seen: set[str] = set()
     for element in (child for child in root if child.tag in UNIQUE and child.get("id")):
         element_id = element.get("id", "")

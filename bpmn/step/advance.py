@@ -37,11 +37,11 @@ from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX, StepContext
 from shardclock_server.bpmn.step.variables import propagate
 from shardclock_server.feel import Json
 
-# A step with more entries than this has a cycle of nodes that do not wait.
+# The limit of entries in one step; a step with more entries has a cycle of nodes that do not wait.
 ENTRIES_MAX = 10_000
 ANSWERED = frozenset({NodeKind.SERVICE, NodeKind.USER, NodeKind.CALL})
-# The step calls this function before each node that a token enters, except the first, and passes the number of
-# characters that the step has made so far. False ends the step; the next step executes the continuation.
+# A step calls this function before it enters each node except the first, with the number of characters that the step
+# has made. False ends the step; the next step executes the continuation.
 MayContinue = Callable[[int], bool]
 
 
@@ -87,7 +87,7 @@ def begin(
     if first not in definition.root.starts:
         raise ValueError(f"{definition.process_id} has no start event {start or 'without a trigger'}")
     root = step.add(definition.process_id, 0)
-    # If the start event has output mappings, the process gets only their variables.
+    # If the start event has output mappings, the process gets only the mapped variables.
     is_limited = start is not None and bool(definition.nodes[start].outputs)
     root.variables = {} if is_limited else dict(variables)
     begin_node(step, root, variables if is_limited else None)

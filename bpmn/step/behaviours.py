@@ -183,8 +183,7 @@ def _throw(step: StepContext, token: Token, node: FlowNode) -> None:
     match node.trigger:
         case SignalTrigger(name):
             thrown = _text(step, token, name, "the signal's name")
-            # Send only the token's own variables, which come from its input mappings, because the receiver has
-            # its own variables.
+            # Send the token's own variables, from its input mappings; the receiver has its own variables.
             step.emit(SignalThrown(thrown, dict(token.variables)))
         case EscalationTrigger() as escalation:
             if throw_escalation(step, token, escalation):

@@ -1,4 +1,4 @@
-"""Limit the total cost of one element's expressions, because an element that has begun can't be interrupted."""
+"""Limit the total cost of one element's expressions, because the evaluation of an element can't be interrupted."""
 
 import json
 from collections.abc import Iterable, Mapping

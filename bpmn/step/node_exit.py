@@ -35,7 +35,7 @@ def _keeps_results(node: FlowNode) -> bool:
 
 
 def leave(step: StepContext, token: Token) -> None:
-    """Take a token out of its node; after an incident, continue with the phase that had failed."""
+    """Let a token leave its node; after an incident, continue with the failed phase."""
     node = step.node_of(token)
     is_inner = step.is_inner(token)
     try:

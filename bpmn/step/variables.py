@@ -2,8 +2,8 @@
 
 A variable belongs to a scope: the process, a sub-process, or one execution of an activity. If several scopes have a
 variable of a name, an expression sees the variable of the nearest scope. A result is written to the nearest scope that
-has the variable, or else to the process, so a result with the name of an input mapping stays within its task. An output
-mapping writes to the scope around the task.
+has the variable, otherwise to the process; so a result with the name of an input mapping stays within its task. An
+output mapping writes to the scope around the task.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

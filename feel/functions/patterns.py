@@ -41,7 +41,7 @@ def compiled(pattern: str, flags: str, budget: Budget) -> Pattern | None:
     """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise TooLong(f"a pattern has {len(pattern):,} characters; it has at most {PATTERN_CHARS_MAX:,}")
-    # A pattern from the cache costs the same steps as a new one, so the result does not depend on earlier evaluations.
+    # A cached pattern costs the same steps as a new pattern, so that results don't depend on earlier evaluations.
     budget.spend(PATTERN_STEPS + len(pattern) // 4)
     found = _compiled(pattern, flags)
     if found is None:
