@@ -11,7 +11,7 @@ import pytest
 
 from shardclock_server.gateway.requests.headers import SUPPORTED
 from tests.support.factories import pending_rows
-from tests.support.gateways import REFERENCE, Api, serving
+from tests.support.gateways import REFERENCE, Api
 from tests.support.raw_http import Pairs, ask_raw, exchange
 
 SAID: dict[str, Any] = json.loads(REFERENCE.read_text(encoding="utf-8"))["paths"]
@@ -33,7 +33,6 @@ HEADERS = sorted(
     {*SUPPORTED, *(it["name"] for *_, said in OPERATIONS for it in said.get("parameters", ()) if it["in"] == "header")},
     key=lambda name: (name.lower(), name),
 )
-UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # 404 and 409: the object is unknown, or has another state
 BOM = b"\xef\xbb\xbf"
 
 
@@ -198,17 +197,13 @@ async def test_a_body_with_the_coding_identity_is_read(api: Api) -> None:
     assert (await api.post("/v1/timers", {"delay": "PT1H"}, Content_Encoding="Identity")).status == 201
 
 
-async def test_a_byte_order_mark_at_the_start_of_a_body_is_ignored(dsn: str) -> None:
+async def test_a_byte_order_mark_at_the_start_of_a_body_is_ignored(api: Api) -> None:
     for method, path, media_type, content in bodies():
         body = content["example"] if isinstance(content["example"], str) else json.dumps(content["example"])
-        said = []
-        for mark in (b"", BOM):
-            async with serving(dsn) as api:
-                said.append(await api.ask(method, path, mark + body.encode(), Content_Type=media_type))
-        assert b"not JSON" not in said[1].body
-        assert b"not XML" not in said[1].body
-        assert said[1].status != 400, (method, path, said)
-        assert said[0].status >= 400 or said[1].status in UNDERSTOOD, (method, path, said)
+        said = await api.ask(method, path, BOM + body.encode(), Content_Type=media_type)
+        assert said.status != 400, (method, path, said)
+        assert b"not JSON" not in said.body
+        assert b"not XML" not in said.body
 
 
 async def test_a_json_object_with_a_repeated_name_is_refused(api: Api) -> None:

@@ -97,6 +97,7 @@ async def test_a_person_signs_in_works_and_signs_out(dsn: str, java_script: bool
         await expect(page.get_by_label("API key")).to_be_visible()
 
 
+@pytest.mark.exhaustive
 async def test_the_groups_decide_and_a_person_without_a_mapped_group_is_refused(dsn: str) -> None:
     async with place(dsn) as here, here.provider():
         async with browser() as opened:
@@ -112,6 +113,7 @@ async def test_the_groups_decide_and_a_person_without_a_mapped_group_is_refused(
         assert len(await query(dsn, "select from shardclock.console_sessions")) == 1
 
 
+@pytest.mark.exhaustive
 async def test_a_public_client_signs_in_after_its_session_has_expired(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ async def test_a_public_client_signs_in_after_its_session_has_expired(
         await opened.page.wait_for_url(f"{here.api.url}/console/timers")
 
 
+@pytest.mark.exhaustive
 async def test_a_replayed_answer_and_a_changed_nonce_begin_no_session(dsn: str) -> None:
     async with place(dsn) as here, here.provider(), browser() as opened:
         page, answers = opened.page, []
@@ -149,6 +152,7 @@ async def test_a_replayed_answer_and_a_changed_nonce_begin_no_session(dsn: str) 
         assert await query(dsn, "select from shardclock.console_sessions") == []
 
 
+@pytest.mark.exhaustive
 async def test_sessions_go_on_without_the_provider_and_its_new_keys_count(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
