@@ -1,10 +1,11 @@
 """The external dependencies of a worker: the clock, jitter, the sender of webhooks, and Ray's nodes."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from shardclock_server.keepers.clock import PostgresClock
+from shardclock_server.sql.jobs.runs import Begun
 from shardclock_server.workers.attempts import Jitter
 from shardclock_server.workers.endpoint_queue import Send
 from shardclock_server.workers.machine import Machine
@@ -24,7 +25,8 @@ class Dependencies:
 
     shape:   without `send`, webhooks go over HTTP; `has_node` says whether a node is large enough for a run, even if
              the resources are in use; up to `prefetch_max` runs of jobs begin before a process is free; with `machine`,
-             starts of jobs that need GPUs or more than this machine has are left to other workers
+             starts of jobs that need GPUs or more than this machine has are left to other workers; `begin_runs`
+             replaces the function that begins runs of jobs
     """
 
     clock: PostgresClock = field(default_factory=PostgresClock)
@@ -33,3 +35,4 @@ class Dependencies:
     has_node: Callable[[RunResources], bool] = any_node_fits
     prefetch_max: int = PREFETCH_MAX
     machine: Machine | None = None
+    begin_runs: Callable[..., Awaitable[Begun]] | None = None

@@ -18,6 +18,7 @@ from shardclock_server.engine.stepped import SteppedEngine
 from shardclock_server.keepers.clock import PostgresClock
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.stepped import SteppedShard
+from shardclock_server.sql.clock.begin import begin_one_or_more
 from shardclock_server.sql.clock.moved import NextDue
 from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation, assign
 from shardclock_server.sql.cluster.leadership import lead
@@ -107,7 +108,7 @@ def _worker(dsn: str, app: AppHere, book: WebhookBook, chance: random.Random) ->
         jobs=app.job_specs,
         start=partial(InProcessHandler, handlers=app.handlers),
         start_run=partial(InProcessRun, jobs=app.jobs),
-        dependencies=Dependencies(_clock(), chance.uniform, book.send, prefetch_max=0),
+        dependencies=Dependencies(_clock(), chance.uniform, book.send, prefetch_max=0, begin_runs=begin_one_or_more),
     )
 
 

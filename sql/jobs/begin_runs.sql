@@ -292,27 +292,7 @@ held as materialized (
     ) j
 ),
 marked as (
-    update shardclock.jobs j
-    set state = 'STARTING',
-        run_timer_key = h.timer_key,
-        run_claims = h.claims + 1,
-        run_holder = :holder,
-        run_attempt = h.failed_attempts + 1,
-        run_started_at = clock_timestamp(),
-        cancel_asked_at = null,
-        cancel_why = null,
-        last_start = clock_timestamp(),
-        runs = j.runs + 1,
-        -- Count a crash before the run begins, so that the count is right if the worker dies; the end of the run
-        -- subtracts the crash.
-        crashes = j.crashes + 1,
-        consecutive_crashes = j.consecutive_crashes + 1
-    from held h
-    where j.name = any (array(select h.name from held h where not h.crashed))
-        and j.name = h.name
-        and not h.crashed
-        and j.run_timer_key is null
-    returning j.name, j.function, j.run_timer_key, j.run_claims, j.run_attempt, j.run_started_at, j.config, j.policy
+    -- include: mark_jobs.sql
 ),
 short as materialized (
     select
@@ -335,33 +315,7 @@ found as materialized (
     union all
     select h.name, h.function, h.timer_key, h.run_claims, h.config, h.policy from held h where h.crashed
 ),
-claimed as (
-    update shardclock.deliveries d
-    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease,
-        claims = d.claims + 1
-    where d.timer_key = any (array(select f.timer_key from found f))
-    returning d.*
-),
-begun as (
-    insert into shardclock.command_log (
-        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
-        intent, tenant_id, timer_type, target, target_element_id, name, schedule, detail
-    )
-    select
-        c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.created_at, c.occurrence, :holder,
-        'STARTING', c.tenant_id, c.timer_type, c.target, c.target_element_id, c.name, c.schedule,
-        jsonb_build_object('run', c.timer_key || '.' || c.claims, 'attempt', m.run_attempt)
-    from marked m
-    join claimed c on c.timer_key = m.run_timer_key
-),
-kept as (
-    insert into shardclock.job_runs (timer_key, claims, job, attempt, scheduled_at, started_at, holder)
-    select m.run_timer_key, m.run_claims, m.name, m.run_attempt, c.due_date, m.run_started_at, :holder
-    from marked m
-    join claimed c on c.timer_key = m.run_timer_key
-    -- After a failover two timers may have one key, and the second timer must not stop its job.
-    on conflict do nothing
-),
+-- include: record_begun.sql
 going as materialized (
     -- Skip the start only with a lock on the job: otherwise a run that ends now could rely on this start as its next
     -- attempt.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from shardclock_server.jobs.ending import RunEnding
 from shardclock_server.sql.deliveries.claim import Claim
@@ -98,6 +98,11 @@ class Begun:
     last_at: datetime | None
     last_key: int | None
     runs: list[BegunRun]
+
+    @classmethod
+    def alone(cls, server_time: datetime, run: BegunRun) -> Self:
+        """Return the result of a call that began the only due start."""
+        return cls(server_time, 0, 0, False, False, False, False, None, None, [run])
 
 
 class How(StrEnum):

@@ -66,7 +66,7 @@ class JobRunner(KeeperPart):
         self._writer = OutcomeWriter(self._runs, holder, self._table, self.soon, log=log)
         self.monitor = RunMonitor(session("watches"), holder, self._table, log=log)
         self._log = log
-        self._jitter = dependencies.jitter
+        self._jitter, self._begin_runs = dependencies.jitter, dependencies.begin_runs
         self._has_node, machine = dependencies.has_node, dependencies.machine
         self._machine = machine.to_json() if machine is not None else None
         self._prune_at_s = 0.0
@@ -193,7 +193,7 @@ class JobRunner(KeeperPart):
     async def _begin(self) -> None:
         sent_s = time.monotonic()
         poll = self._planner.begin(sent_s, free=self._free)
-        begun = await begin_runs(
+        begun = await (self._begin_runs or begin_runs)(
             self._runs,
             self._holder,
             places=self._pool.capacity if self._specs else 0,

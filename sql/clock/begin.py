@@ -1,0 +1,24 @@
+"""Begin runs of jobs in a test's database."""
+
+from datetime import timedelta
+
+from shardclock_server.sql.jobs.runs import Begun, BegunRun, OwnRuns, StartPage, begin_runs
+from shardclock_server.sql.session import Session
+
+
+async def begin_one_or_more(
+    session: Session, holder: int, *, places: int, lease_s: float, reserving: int, own: OwnRuns, page: StartPage
+) -> Begun:
+    """Begin the only due start by a short statement; with more starts, or a special one, begin as a worker does.
+
+    The short statement takes a third of the other's time, which is mostly the start of its plan.
+
+    shape, errors:  as `begin_runs`
+    source:         sql/clock/begin_only_start.sql
+    """
+    if places and not own.running:
+        lease = timedelta(seconds=lease_s)
+        if row := await session.row("begin_only_start", holder=holder, lease=lease, now=None):
+            server_time, *run = row
+            return Begun.alone(server_time, BegunRun._make(run))
+    return await begin_runs(session, holder, places=places, lease_s=lease_s, reserving=reserving, own=own, page=page)
