@@ -1,4 +1,6 @@
-"""The time in which a disk had requests but finished no request. Then no commit ends, and all timers are late.
+"""Measure the time in which a disk had requests but finished none.
+
+During this time no commit ends, and all timers are late.
 
 On machines that share disks with other machines, a disk pauses at random, for tenths of a second, with any contender.
 """

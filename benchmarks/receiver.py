@@ -1,7 +1,7 @@
 """A receiver of webhooks for the benchmarks: python -m benchmarks.receiver FOLDER.
 
 It accepts requests to /, and records the due date of each timer and the moment of its request, as the benchmarks'
-handlers do. It never answers requests to /stuck. Its port is written to the file `port`.
+handlers do. The receiver never answers requests to /stuck, and writes its port to the file `port`.
 """
 
 from __future__ import annotations

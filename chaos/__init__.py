@@ -1,6 +1,7 @@
 """Inject faults into a cluster under load, and judge the cluster's promises from the recording.
 
-This program, the rig, has three parts. The verdict uses no code of the product.
+This program, the rig, has three parts: load with faults, recording, and verdict. The verdict uses no code of the
+product.
 
 Plan and load:
     plan             the calls of clients and the faults, drawn from one seed; process_plan: the process instances

@@ -38,8 +38,8 @@ CALLS_PER_S = 25.0  # about 150 timers a second
 INSTANCES_PER_S = 5.0
 ENGINES = 2
 APP = Path(__file__).with_name("app.py")
-# An invalid run is judged again with this factor: its timers may be late only because the machine also runs clients and
-# readers.
+# An invalid run is judged again with its time limits multiplied by this factor, because the machine also runs the
+# clients and readers.
 DOUBLED = 2.0
 
 

@@ -38,8 +38,8 @@ WEIGHTS: Mapping[Behaviour, float] = {
     RETURN: 8.0, RETURN_PLAIN: 4.0, RAISE: 3.0, RAISE_PLAIN: 1.0, SLOW: 4.0, HANG: 0.5, DISCARD: 1.5, DIE: 1.5,
 }  # fmt: skip
 QUICK = (RETURN, RETURN_PLAIN, RAISE, DISCARD)
-# The start of a process takes most of a second of processor time, so these actions come at fixed intervals, independent
-# of the load.
+# These actions are planned at fixed intervals, independent of the load, because the start of a process takes most of a
+# second of processor time.
 COSTLY = (EXIT, STALL)
 
 # Most webhooks are accepted: after five failures in a row the product pauses an endpoint.

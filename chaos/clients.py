@@ -1,7 +1,6 @@
 """Lend connections to clients, and record each call with its answer.
 
-After a lost answer a client follows the docs: the client repeats the call under the same keys until the outcome is
-known.
+After a lost answer a client follows the docs: it repeats the call with the same keys until the outcome is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Handle dead letters as an operator: redrive one of three, once, discard the second, and leave the third."""
+"""Handle dead letters as an operator: of three dead letters, redrive one, discard one, and leave one."""
 
 from __future__ import annotations
 

@@ -65,14 +65,14 @@ _UP = [
 ]
 # The faults of one kind of cluster only.
 _OF = {"local": [*_LOCAL, *_UP], "ray": [*_RAY, *_UP], "standby": [*_LOCAL, *_RAY, *_UP], "processes": []}
-# A delivery can lose its worker, its handler's process, the shard that fires it, and Postgres.
+# The faults of a run of deliveries: a delivery can lose its worker, its handler's process, its shard, and Postgres.
 DELIVERY_FAULTS = (
     FaultOption("kill worker", rest_s=2.0),
     FaultOption("kill handler", rest_s=1.0),
     FaultOption("kill shard", rest_s=2.0),
     FaultOption("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# A job's run can lose its worker, its process, the shard that fires its start, the coordinator, and Postgres.
+# The faults of a run of jobs: a job's run can lose its worker, its process, its shard, the coordinator, and Postgres.
 JOB_FAULTS = (
     FaultOption("kill worker", rest_s=2.0),
     FaultOption("kill run", 2, rest_s=1.0),  # often no run is active: earlier faults have killed the run

@@ -30,10 +30,10 @@ def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
 
 
 def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -> float:
-    """Return the latest moment at which a ready timer must fire; each window that the timer falls into extends it.
+    """Return the latest moment at which a ready timer must fire; fault windows around the timer extend it.
 
-    A timer that falls into several windows may be late by the sum of their allowed lateness, because one machine fires
-    the timers that all these faults delayed.
+    In several windows, the allowed lateness is the sum, because one machine fires the timers that all these faults
+    delayed.
 
     shape:   `windows` in the order of `windows_of`
     """
@@ -49,7 +49,7 @@ def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -
 
 
 def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Bounds) -> bool:
-    """Return whether a moment can only come from a wrong clock of Postgres.
+    """Return whether only a wrong clock of Postgres explains a moment.
 
     A fault of kind clock has the offset in its detail: `offset_s`, negative for back.
     """
@@ -63,7 +63,7 @@ def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Boun
 
 
 def is_set_by(faults: Iterable[Fault], seconds: float, *, give_or_take_s: float) -> bool:
-    """Return whether Postgres's clock was ever set by this amount, which a firing may look early or late by."""
+    """Return whether Postgres's clock was ever set by this amount, by which a firing may seem early or late."""
     offsets = (fault.detail.get("offset_s", 0.0) for fault in faults if fault.kind == "clock")
     return any(isinstance(it, int | float) and abs(abs(it) - seconds) < give_or_take_s for it in offsets)
 
@@ -84,7 +84,7 @@ def set_back_at(faults: Iterable[Fault], at_s: float, *, give_or_take_s: float) 
 
 
 def has_victims(fault: Fault) -> bool:
-    """Return whether a fault takes shards away, so that other shards take over during the fault."""
+    """Return whether a fault stops shards, so that other shards take over during the fault."""
     return fault.kind in VICTIM_KINDS and bool(fault.victims)
 
 

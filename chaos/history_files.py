@@ -38,7 +38,7 @@ def save(history: History, directory: Path) -> None:
     shape:  records are objects without default values, rows are arrays, and a change begins with its kind
     """
     directory.mkdir(parents=True, exist_ok=True)
-    # This file is written last and removed first, so a directory with this file is complete.
+    # The last file of a save, so a directory with this file is complete.
     (directory / RUN).unlink(missing_ok=True)
     counts = {}
     for kind, (name, _) in FILES.items():

@@ -77,8 +77,8 @@ def _change(kind: bytes, body: bytes, relations: Mapping[int, _Relation]) -> Cha
     if body[4:5] in b"KO" and kind == b"U":
         row, at = _tuple(body, at + 1, relation.columns)
     if kind == b"D":
-        # These deletions need no record: a deleted holder or instance ended long before, and a deleted incident is
-        # recorded.
+        # Deletions without a record: a deleted holder or instance has ended long before, and a deleted incident has its
+        # own record.
         return _GONE[relation.table](row) if relation.table in _GONE else None
     return _MAKE[relation.table](row, kind == b"I")
 

@@ -72,7 +72,7 @@ def _curves(history: History, lags: Sequence[tuple[float, float]], step_s: float
 def _bound(history: History) -> Iterator[tuple[float, float]]:
     """Yield the lateness that the checker allows: for each second, and on both sides of each jump."""
     normal_s, windows = history.bounds.normal_s, windows_of(history.faults, history.bounds)
-    # A timer that is due just before a fault may still wait when the fault begins.
+    # Begin the window early: a timer that is due just before a fault may be waiting when the fault begins.
     leaps = [window.began_s - normal_s + beside for window in windows for beside in (-0.001, 0.001)]
     paces = [history.began_at + number for number in range(int(history.ended_at - history.began_at) + 1)]
     for at in sorted([*paces, *(leap for leap in leaps if leap > history.began_at)]):

@@ -20,7 +20,7 @@ DUE_MAX_S = 20.0
 DUE_AFTER_S = 4.0  # no timer is due later than this after the end of the load
 ENDLESS_S = 15.0  # the life of a rule without an end, so that the load does not grow
 COSTLY_S = 10.0  # the time between two actions that end a process
-LAST_ACT_S = 8.0  # before the load ends, deliveries succeed at the first attempt for this time, so that the run can end
+LAST_ACT_S = 8.0  # in this last time of the load, deliveries succeed at the first attempt, so that the run can end
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,8 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
         steps.append(_create(chance, at_s, tenant_id, number=names[tenant_id], left_s=length_s - at_s))
         if _is_endless(steps[-1]):
             endless.append(_end(at_s + ENDLESS_S, creates[-1]))
-    # Cancel each endless rule again at the end: a client that repeats a call during an outage may create the rule after
-    # its cancellation.
+    # Cancel each endless rule again at the end, because a client's repeated call may create the rule after the
+    # cancellation.
     return steps + [_end(length_s, number) for number in creates if _is_endless(steps[number])]
 
 
@@ -218,7 +218,8 @@ def _change(chance: random.Random, at_s: float, steps: Sequence[ClientStep], *, 
     first = create.timers[0]
     return ChangeTimer(
         at_s,
-        # A moved schedule leaves its grid, and a paused one misses occurrences, so the oracle could not check them.
+        # Don't move or pause schedules: the oracle could not check a schedule outside of its grid, or with missed
+        # occurrences.
         "cancel" if first.rule else chance.choice(("cancel", "reschedule", "pause")),
         of,
         by_name=first.name is not None and chance.random() < 0.5,

@@ -94,7 +94,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._expect_within(HEAD_S)
 
     def on_headers_complete(self) -> None:
-        """Note the end of the headers."""
+        """Record that the headers have ended."""
         self._in_body = True
         self._is_answered = False
         self._bare_bytes = 0

@@ -3,7 +3,7 @@
 aiohttp accepts all bytes at any time. An unsolicited answer, which arrives while no request is under way, counts as the
 answer to the next request (aio-libs/aiohttp#13656). aiohttp also skips interim answers (1xx) without a limit. It parses
 unsolicited and interim answers as fast as they arrive, and so blocks the event loop. An answer that aiohttp's parser
-refuses may still have a status: `malformed_head` reads the status, and the connection is closed.
+refuses may still have a status: `malformed_head` reads the status, and the sender closes the connection.
 """
 
 import contextlib

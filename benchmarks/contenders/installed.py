@@ -1,4 +1,4 @@
-"""The peers installed in build/peers, a folder that git ignores: their versions, and the command of a script."""
+"""Find the peers in build/peers, a folder that git ignores: their versions, and the command of a script."""
 
 import json
 import re

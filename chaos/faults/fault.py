@@ -19,7 +19,7 @@ class Hit:
     """The victims of a fault, and the fault's start and end if these differ from the call's start and end.
 
     A fault with victims names its start, because the rig takes a while to choose a victim. `led` is false if the fault
-    hit a coordinator that stood by: the fault delays no timer, because another coordinator leads.
+    hit a coordinator that stood by; such a fault delays no timer.
     """
 
     victims: tuple[int, ...] = ()

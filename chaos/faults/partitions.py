@@ -41,7 +41,7 @@ def cut(ways_of: WaysOf) -> Injection:
 
 
 def flap(ways_of: WaysOf) -> Injection:
-    """Drop the packets for half of each second: each pause is too short for the host to count as silent."""
+    """Drop the packets for half of each second; the pauses are too short to count as silence of the host."""
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         hosts, host = _hosts(sandbox), await _eldest(sandbox)

@@ -56,7 +56,7 @@ async def stop_immediate(sandbox: Sandbox, _: random.Random, for_s: float) -> Hi
 
 @asynccontextmanager
 async def _outage(sandbox: Sandbox, for_s: float) -> AsyncIterator[psutil.Process]:
-    """Yield the server for a stop, and start it again after a while; before that no other fault stops it."""
+    """Yield the server for a stop, and start it again after a while; other faults don't stop the server meanwhile."""
     process = sandbox.postmaster.process()
     if process is None or sandbox.outage.locked():
         raise NothingToBreak("Postgres is away already")

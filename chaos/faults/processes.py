@@ -65,7 +65,7 @@ def named(sandbox: Sandbox, chance: random.Random, word: str) -> psutil.Process:
 
 
 def without_forks(found: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Leave out children: between its fork and its exec a new Ray worker has the command line of its raylet."""
+    """Leave out child processes: between its fork and its exec, a new Ray worker has the command line of its raylet."""
     pids = {process.pid for process in found}
     kept = []
     for process in found:
@@ -117,7 +117,7 @@ async def trapped(
 
 
 async def declare_dead(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Declare a running shard dead; it still fires without notice, while its successor claims its timers."""
+    """Declare a running shard dead; the shard continues to fire while its successor claims its timers."""
     keeper = chance.choice(await sandbox.shards())
     await sandbox.cluster.start_successor(keeper.holder)
     deaf = asyncio.create_task(

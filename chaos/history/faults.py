@@ -16,11 +16,11 @@ class Fault:
     """Record one injected fault, with its start and end by the rig's clock.
 
     `victims` are the holders that could not work during the fault: killed, frozen or cut off. `recovers_within_s` is
-    the promised lateness, counted from `began_at` for a shard that is killed, frozen or cut, and from `ended_at` for
-    all others; None if only safety is promised. A fault with `disturbs` false excuses no late timer. Examples are the
-    death of a coordinator or worker, and a reader that stays open. Timers fire without workers, so a broken worker is
-    no victim; `detail` names it (`worker`). During a `leaderless` fault and for a moment after it no coordinator leads.
-    `whole_within_s` is the time within which other shards must serve after the loss of a head.
+    the promised lateness: from `began_at` for a killed, frozen or cut shard, from `ended_at` for other faults; None if
+    only safety is promised. A fault without `disturbs`, such as the death of a coordinator or worker, excuses no late
+    timer. A broken worker is no victim, because timers fire without workers; `detail` names the worker. During a
+    `leaderless` fault and for a moment after it no coordinator leads. `whole_within_s` is the time within which other
+    shards must serve after the loss of a head.
     """
 
     number: int

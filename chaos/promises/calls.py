@@ -37,9 +37,8 @@ def called(run: RunIndex) -> Iterator[str | None]:
     """Compare each call with its firing and with the claims of its delivery, and each delivery's end with its calls.
 
     A call comes after the commit of its firing, with the same key and payload at each attempt. Attempts count up; a
-    webhook has no attempt number. A worker that did not notice the end of its claim may still call until its lease
-    ends. The reason is a kill, a freeze, a loss of Postgres, or an instance that removed its service task. If no call
-    is recorded at all, ends are not checked.
+    webhook has no attempt number. A worker that has not noticed the end of its claim (by a kill, a freeze, a loss of
+    Postgres, or a removed service task) may call until its lease ends. Without any recorded call, ends are not checked.
     """
     claims_by_key = {key: claims_of(run, steps) for key, steps in run.deliveries.items()}
     began: dict[int, list[Attempt]] = {}

@@ -114,7 +114,10 @@ def faults(run: ScriptedRun) -> None:
 
 
 def deliveries(run: ScriptedRun) -> None:
-    """Let a worker die during a call, which the next one repeats, and an operator redrive and discard a dead letter."""
+    """Let a worker die during a call, which another worker repeats.
+
+    Let an operator redrive and discard a dead letter.
+    """
     run.holder(50, V, 0, role="worker")
     run.holder(50, W, 1, role="worker")
     run.schedule(50, "bob", aimed(852, 51, "raise"), aimed(854, 51, "die"))

@@ -63,7 +63,10 @@ class ClusterMeasures:
 
 @dataclass(frozen=True, slots=True)
 class ServerMeasures:
-    """The server's distance from its limits, in numbers. `wal_kept_bytes` is None if the role may not read it."""
+    """The server's distance from its limits, in numbers.
+
+    `wal_kept_bytes` is None if the role lacks the right to read it.
+    """
 
     connections: int
     connections_max: int

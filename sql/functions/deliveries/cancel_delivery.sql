@@ -59,8 +59,7 @@ begin
 end
 $$;
 
-comment on function shardclock.cancel_delivery is $$Ends a waiting delivery: its target is not called any more, and the
-record of the end names the caller. A delivery that a worker or a program has claimed stays unchanged.
+comment on function shardclock.cancel_delivery is $$Ends a waiting delivery, so that no worker calls its target; the record of the end names the caller. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_key: the timer that fired
 reason: the reason, for the record

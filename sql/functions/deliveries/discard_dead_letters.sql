@@ -57,8 +57,7 @@ begin
 end
 $$;
 
-comment on function shardclock.discard_dead_letters is $$Discards dead letters for good; their records name the caller.
-A signal to an instance that still runs stays a dead letter: redrive it, or cancel the instance.
+comment on function shardclock.discard_dead_letters is $$Discards dead letters permanently; their records name the caller. A signal to a running instance stays a dead letter: redrive the signal, or cancel the instance.
 
 timer_keys: the timers of the dead letters
 reason: the reason, for the records

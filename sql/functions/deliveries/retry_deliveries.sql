@@ -30,8 +30,7 @@ begin
 end
 $$;
 
-comment on function shardclock.retry_deliveries is $$Makes the next attempts of many deliveries due now. Their failed
-attempts stay counted. A delivery that a worker or a program has claimed stays unchanged.
+comment on function shardclock.retry_deliveries is $$Makes the next attempts of many deliveries due now. The numbers of failed attempts stay. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_keys: the timers that fired
 returns: the keys of the deliveries that this call made due

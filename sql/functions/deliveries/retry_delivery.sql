@@ -21,8 +21,7 @@ begin
 end
 $$;
 
-comment on function shardclock.retry_delivery is $$Makes the next attempt of a delivery due now. Its failed attempts stay
-counted. One that a worker or a program has in hand is left as it is.
+comment on function shardclock.retry_delivery is $$Makes the next attempt of a delivery due now. The number of failed attempts stays. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_key: the timer that fired
 returns: DUE (now or before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED or DISCARDED: it has ended; UNKNOWN: it has no delivery

@@ -25,8 +25,7 @@ begin
 end
 $$;
 
-comment on function shardclock.configure_job is $$Gives a job another configuration for its next runs. The configuration
-stays until the app declares another one.
+comment on function shardclock.configure_job is $$Gives a job another configuration for its next runs. The configuration stays until the app declares another configuration.
 
 name: the job's name
 config: any JSON of at most 64 KiB; a run checks it at its begin against the type that the job's function takes

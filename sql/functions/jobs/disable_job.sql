@@ -26,8 +26,7 @@ begin
 end
 $$;
 
-comment on function shardclock.disable_job is $$Keeps a job from starting until it is enabled, and ends its present
-run.
+comment on function shardclock.disable_job is $$Prevents new starts of a job until enable_job, and ends the job's present run.
 
 as: cancel_job
 returns: DISABLED, or TERMINATING (a run is ending)

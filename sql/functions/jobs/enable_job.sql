@@ -30,7 +30,7 @@ begin
 end
 $$;
 
-comment on function shardclock.enable_job is $$Lets a disabled job start again. A job with an interval starts one
+comment on function shardclock.enable_job is $$Allows a disabled job to start again. A job with an interval starts one
 interval after its last end, or immediately if that moment has passed.
 
 name: the job's name

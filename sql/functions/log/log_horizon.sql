@@ -52,8 +52,7 @@ $$;
 
 comment on function shardclock.log_horizon is $$Returns the horizon, the position up to which the log is complete. A
 statement that begins after this call sees all records up to the horizon, and no new record can appear there. read_log
-calls this function first. A later call may return a lower position, if a writer began before the first call and took
-its mark after that call. Both answers are right.
+calls this function first. A later call may return a lower position, if a writer began before the first call and took its mark afterwards; both results are right.
 
 returns: a position; 0 before the first record
 errors: 55000 on a replica; 42501 without a right on the sequence shardclock.position_seq

@@ -23,8 +23,7 @@ begin
 end
 $$;
 
-comment on function shardclock.move_tokens is $$Moves tokens of an instance by hand: some tokens are terminated, and others
-begin at the given nodes. If a token or a node does not exist, nothing happens.
+comment on function shardclock.move_tokens is $$Moves tokens of an instance: terminates some tokens, and begins others at the given nodes. If a token or a node does not exist, the call has no effect.
 
 instance_key: the instance
 terminated: tokens that end

@@ -115,7 +115,7 @@ $$;
 
 comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. In each process, the
 token that has waited longest for the name and the correlation key gets the message. If no token waits, a message start
-event begins an instance. With a time to live, the message is kept for tokens that wait later.
+event begins an instance. With a time to live, the message is stored for tokens that wait later.
 
 name: the message's name, as in the model
 correlation: the key that the waiting token's expression must equal

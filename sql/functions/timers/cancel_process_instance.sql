@@ -29,7 +29,7 @@ end
 $$;
 
 comment on function shardclock.cancel_process_instance is $$Cancels all pending and paused timers of a process instance of
-another engine. The timers of an instance of the BPMN engine here are cancelled by cancel_instance.
+another engine. For an instance of Shardclock's own BPMN engine, use cancel_instance.
 
 process_instance_key: the process instance that the timers were scheduled for
 reason: kept in the records

@@ -20,8 +20,7 @@ begin atomic
     );
 end;
 
-comment on function shardclock.pause_timer is $$Keeps a timer from firing until it is resumed, or until a moment. The
-pause of a paused timer changes its end.
+comment on function shardclock.pause_timer is $$Pauses a timer until a resume, or until a moment. For a paused timer, the call changes the end of the pause.
 
 as: cancel_timer
 until: the end of the pause, a moment in the future; null: the pause has no end

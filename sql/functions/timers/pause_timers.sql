@@ -19,8 +19,7 @@ begin atomic
     ) as p (timer_key);
 end;
 
-comment on function shardclock.pause_timers is $$Keeps the given timers from firing until they are resumed, or until
-a moment. Paused timers get the new end. Timers of jobs and processes stay unchanged.
+comment on function shardclock.pause_timers is $$Pauses the given timers until a resume, or until a moment. Paused timers get the new end. Timers of jobs and processes stay unchanged.
 
 as: pause_timer
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
