@@ -81,7 +81,7 @@ def _is_refused_entry(error: object) -> bool:
 
 def _message_of(error: Any) -> str:
     if hasattr(error, "format_message"):
-        return f"{_refused_number(error) or error.format_message()} (see `shardclock --help`)"
+        return f"{_refused_number(error) or error.format_message()} (see `{_command_of(error)} --help`)"
     if _is_refused_entry(error):
         return f"{error}; is {named} right?" if (named := _dsn_variable()) else str(error)
     if isinstance(error, StatementRefused) and error.sqlstate == NO_RIGHT:
@@ -92,6 +92,15 @@ def _message_of(error: Any) -> str:
         return f"{error}; SHARDCLOCK_DATA_DIR names another directory, SHARDCLOCK_DSN a Postgres of your own"
     is_for_users = isinstance(error, Refusal) or (isinstance(error, StatementRefused) and error.code is not None)
     return in_options(str(error)) if is_for_users else str(error)
+
+
+def _command_of(error: Any) -> str:
+    """Return the command whose line is wrong, without the path of the program."""
+    names, context = list[str](), getattr(error, "ctx", None)
+    while context is not None and context.parent is not None:
+        names.insert(0, context.info_name)
+        context = context.parent
+    return " ".join(["shardclock", *names])
 
 
 def _no_answer(error: StoreUnavailable) -> str:

@@ -83,3 +83,11 @@ def test_each_name_with_an_exit_code_is_an_exception(name: str) -> None:
 
     assert issubclass(kind, Exception)
     assert f"{kind.__module__}.{kind.__qualname__}" == name
+
+
+@pytest.mark.parametrize(
+    ("words", "help_of"),
+    [("list --nme a", "shardclock list"), ("jobs run a --timeout 3s", "shardclock jobs run")],
+)
+def test_a_wrong_command_line_leads_to_the_help_of_its_command(shell: Shell, words: str, help_of: str) -> None:
+    assert shell(*words.split()).err.endswith(f"(see `{help_of} --help`)\n")
