@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -22,14 +21,6 @@ from tests.support.factories import query
 from tests.support.job_runs import declare, is_whole
 from tests.support.jobs import job_spec
 from tests.support.refusals import refusing
-from tests.support.sql_client import session as opened
-
-
-@pytest.fixture
-async def session(dsn: str) -> AsyncIterator[Session]:
-    """Open a client's session: the scheduler role may make jobs."""
-    async with opened(dsn) as client:
-        yield client
 
 
 def entry(name: str, **said: Any) -> dict[str, Any]:
