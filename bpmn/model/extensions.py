@@ -1,8 +1,8 @@
 """Read Camunda's additions to BPMN: assignments, task types, retries, called processes, loops.
 
-A model may have the names of Camunda 8 and of Camunda 7 beside each other, with the same values.
+A name of Camunda 8 takes precedence over the same name of Camunda 7.
 
-errors:  InvalidValue  a value can't be read, contradicts another one, or only an engine in Java can evaluate the value
+errors:  InvalidValue  a value can't be read, or only an engine in Java can evaluate the value
 """
 
 from xml.etree.ElementTree import Element
@@ -24,6 +24,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ITEMS_MAX = 5_000  # the limit of items of one multi-instance activity
 RETRIES_MAX = 1_000
+FORM_NAMES = ("formKey", "formId", "externalReference")
 
 
 def read_service_work(element: Element) -> ServiceWork:
@@ -32,9 +33,9 @@ def read_service_work(element: Element) -> ServiceWork:
     if (task := zeebe_child(element, "taskDefinition")) is not None:
         if camunda_attribute(element, "resultVariable") is not None:
             raise InvalidValue("it has a taskDefinition, and the resultVariable of a script; write an output mapping")
-        task_type = _agreed("task type", required(task, "type"), camunda_attribute(_external(element), "topic"))
-        return ServiceWork(read_text(task_type), retries=_retries(task.get("retries")), headers=headers)
-    if topic := camunda_attribute(_external(element), "topic"):
+        return ServiceWork(read_text(required(task, "type")), retries=_retries(task.get("retries")), headers=headers)
+    source = _external(element)
+    if topic := camunda_attribute(source, "topic"):
         return ServiceWork(read_text(topic), headers=headers)
     raise InvalidValue("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
 
@@ -87,16 +88,18 @@ def read_user_work(element: Element) -> UserWork:
 
     def written(zeebe: Element | None, name: str) -> Text | None:
         zeebe_value = zeebe.get(name) if zeebe is not None else None
-        return _optional(_agreed(name, zeebe_value, camunda_attribute(element, name)))
+        return _optional(zeebe_value or camunda_attribute(element, name))
 
-    keys = [form.get(name) for name in ("formKey", "formId", "externalReference")] if form is not None else []
+    keys = [form.get(name) for name in FORM_NAMES] if form is not None else []
+    if sum(map(bool, keys)) > 1:
+        raise InvalidValue(f"its formDefinition has more than one of {', '.join(FORM_NAMES)}; leave the others out")
     keys += [camunda_attribute(element, name) for name in ("formKey", "formRef")]
     return UserWork(
         assignee=written(assignment, "assignee"),
         candidate_groups=written(assignment, "candidateGroups"),
         candidate_users=written(assignment, "candidateUsers"),
         due_date=_due(written(schedule, "dueDate")),
-        form_key=_optional(_agreed("form", *keys)),
+        form_key=_optional(next((key for key in keys if key), None)),
     )
 
 
@@ -115,9 +118,8 @@ def read_script(element: Element) -> ScriptWork:
         raise InvalidValue("it has taskHeaders, and its script is run here; leave them out, or write a taskDefinition")
     result = camunda_attribute(element, "resultVariable")
     if (script := zeebe_child(element, "script")) is not None:
-        result = optional_name(_agreed("resultVariable", script.get("resultVariable"), result), "resultVariable")
-        expression = _agreed("script", required(script, "expression"), text_of(element.find(bpmn("script"))))
-        return ScriptWork(read_expression(expression), result)
+        result = optional_name(script.get("resultVariable") or result, "resultVariable")
+        return ScriptWork(read_expression(required(script, "expression")), result)
     language = element.get("scriptFormat", "")
     if language.lower() != "feel":
         raise InvalidValue(
@@ -134,15 +136,14 @@ def read_call(element: Element) -> CallWork:
     all_out = _has_all(element, "out")
     if (called := zeebe_child(element, "calledElement")) is not None:
         _require_latest(called.get("bindingType"))
-        process_id = _agreed("called process", required(called, "processId"), element.get("calledElement"))
         return CallWork(
-            read_text(process_id),
+            read_text(required(called, "processId")),
             passes_all_in=_passes_all(called.get("propagateAllParentVariables"), all_in),
             passes_all_out=_passes_all(called.get("propagateAllChildVariables"), all_out),
         )
-    if not (called_element := element.get("calledElement")):
+    if not (process_id := element.get("calledElement")):
         raise InvalidValue("nothing says which process is called; name a zeebe:calledElement's processId")
-    return CallWork(read_text(called_element), passes_all_in=all_in, passes_all_out=all_out)
+    return CallWork(read_text(process_id), passes_all_in=all_in, passes_all_out=all_out)
 
 
 def _has_all(element: Element, name: str) -> bool:
@@ -180,9 +181,7 @@ def _loop(loop: Element, extension: Element) -> MultiInstance:
     completion = loop.find(bpmn("completionCondition"))
     items = _items(loop, extension)
     count = _count(text_of(loop.find(bpmn("loopCardinality"))))
-    item_name = _agreed(
-        "variable of its items", extension.get("inputElement"), camunda_attribute(loop, "elementVariable")
-    )
+    item_name = extension.get("inputElement") or camunda_attribute(loop, "elementVariable")
     output_item = extension.get("outputElement", "")
     if bool(output_item) != bool(extension.get("outputCollection")):
         raise InvalidValue("a multi-instance has an outputCollection and an outputElement, or neither; write both")
@@ -205,11 +204,9 @@ def _loop(loop: Element, extension: Element) -> MultiInstance:
 
 def _items(loop: Element, extension: Element) -> Expression | None:
     """Read the collection: an expression in Camunda 8; in Camunda 7 an expression or the name of a variable."""
-    of_seven = camunda_attribute(loop, "collection")
     if written := extension.get("inputCollection"):
-        _agreed("collection", written, of_seven)
         return read_expression(written)
-    if written := of_seven:
+    if written := camunda_attribute(loop, "collection"):
         text = read_text(written)
         return read_variable(text, "collection") if isinstance(text, str) else text
     return None
@@ -234,24 +231,6 @@ def check_count(written: object) -> int:
     if 0 <= count <= ITEMS_MAX:
         return count
     raise InvalidValue(f"its cardinality is {shortened(written)}, not a number from 0 to {ITEMS_MAX:,}")
-
-
-def _agreed(subject: str, *given: str | None) -> str:
-    """Return the one value of several places; an empty text: no place has a value.
-
-    errors:  InvalidValue  two places have different values
-    """
-    values = [value for value in given if value and value.strip()]
-    for other in values[1:]:
-        if _bare(other) != _bare(values[0]):
-            first, second = shortened(values[0]), shortened(other)
-            raise InvalidValue(f"its {subject} is {first} in one place and {second} in another; leave one of them out")
-    return values[0] if values else ""
-
-
-def _bare(value: str) -> str:
-    """Return a value without the signs of an expression: Camunda 8 writes =x, and Camunda 7 ${x} or x."""
-    return value.strip().removeprefix("=").removeprefix("${").removeprefix("#{").removesuffix("}").strip()
 
 
 def _optional(written: str | None) -> Text | None:

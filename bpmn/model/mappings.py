@@ -29,16 +29,9 @@ def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assig
 
 
 def _joined(first: Sequence[Assignment], others: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """Append Camunda 7's mappings to Camunda 8's mappings.
-
-    errors:  InvalidValue  both write one variable
-    """
+    """Append Camunda 7's mappings to Camunda 8's mappings; a target of Camunda 8 takes precedence."""
     taken = {assignment.target[0] for assignment in first}
-    if twice := next((other.target[0] for other in others if other.target[0] in taken), None):
-        raise InvalidValue(
-            f"a mapping of Camunda 7 and one of Camunda 8 write the variable {shortened(twice)}; leave one of them out"
-        )
-    return (*first, *others)
+    return (*first, *(assignment for assignment in others if assignment.target[0] not in taken))
 
 
 def _zeebe_mappings(mapping: Element | None, name: str) -> tuple[Assignment, ...]:

@@ -86,24 +86,29 @@ def with_extensions(tag: str, inside: str, attributes: str = "", rest: str = "")
 
 def test_a_user_task_may_mix_the_words_of_both_vendors() -> None:
     zeebe = '<zeebe:assignmentDefinition assignee="ada"/><zeebe:taskSchedule followUpDate="=x"/><zeebe:formDefinition/>'
-    other = 'camunda:assignee="ada" camunda:candidateGroups="sales" flowable:candidateUsers="cyd"'
+    other = 'camunda:assignee="bob" camunda:candidateGroups="sales" flowable:candidateUsers="cyd"'
     due = 'camunda:dueDate="2031-01-31T08:00:00Z" camunda:formKey="f"'
     work = node_of(with_extensions("userTask", zeebe, f"{other} {due}")).work
     assert work == UserWork("ada", "sales", "cyd", "2031-01-31T08:00:00Z", "f")
 
 
-def test_mappings_of_both_vendors_are_joined_and_write_no_variable_twice() -> None:
+def test_a_form_has_one_reference() -> None:
+    sentence = sentence_of(with_extensions("userTask", '<zeebe:formDefinition formId="f" externalReference="g"/>'))
+    assert sentence == (
+        "a: its formDefinition has more than one of formKey, formId, externalReference; leave the others out"
+    )
+
+
+def test_mappings_of_both_vendors_are_merged_by_variable() -> None:
     zeebe = '<zeebe:ioMapping><zeebe:input source="=1" target="x.y"/></zeebe:ioMapping>'
     other = (
-        '<camunda:inputOutput><camunda:inputParameter name="{}">2</camunda:inputParameter>'
-        '<camunda:outputParameter name="z">4</camunda:outputParameter></camunda:inputOutput>'
+        '<camunda:inputOutput><camunda:inputParameter name="x">2</camunda:inputParameter><camunda:inputParameter'
+        ' name="y">3</camunda:inputParameter><camunda:outputParameter name="z">4</camunda:outputParameter>'
+        "</camunda:inputOutput>"
     )
-    node = node_of(with_extensions("task", zeebe + other.format("y")))
+    node = node_of(with_extensions("task", zeebe + other))
     assert [each.target for each in node.inputs] == [("x", "y"), ("y",)]
     assert [each.target for each in node.outputs] == [("z",)]
-
-    sentence = sentence_of(with_extensions("task", zeebe + other.format("x")))
-    assert sentence == ("a: a mapping of Camunda 7 and one of Camunda 8 write the variable 'x'; leave one of them out")
 
 
 CALLED = '<zeebe:calledElement processId="c" {}/>'
@@ -157,7 +162,7 @@ def many(attributes: str, inside: str = "") -> str:
 
 def test_a_loop_may_mix_the_words_of_both_vendors() -> None:
     zeebe = '<extensionElements><zeebe:loopCharacteristics inputCollection="=items"/></extensionElements>'
-    loop = node_of(many('camunda:collection="items" camunda:elementVariable="item"', zeebe)).loop
+    loop = node_of(many('camunda:collection="others" camunda:elementVariable="item"', zeebe)).loop
     assert loop is not None
     assert loop.item_name == "item"
     assert loop.items is not None
