@@ -93,6 +93,20 @@ def test_the_number_of_keepers_is_a_value(place: Namespace) -> None:
     assert place.kubectl("get", "deployment/shardclock-keepers", "--output=jsonpath={.status.readyReplicas}") == "3"
 
 
+def test_an_upgrade_after_kubectl_scale_needs_force_conflicts(place: Namespace) -> None:
+    install(place)
+    place.kubectl("scale", "deployment/shardclock-keepers", "--replicas=5")
+    upgrade = ["upgrade", "keepers", str(CLUSTER), f"--namespace={place.name}"]
+
+    refused = place.kube.helm(*upgrade, values=LOCAL)
+    assert refused.returncode == 1
+    assert ".spec.replicas" in refused.stderr
+
+    forced = place.kube.helm(*upgrade, "--force-conflicts", values=LOCAL)
+    assert forced.returncode == 0, forced.stderr
+    assert place.kubectl("get", "deployment/shardclock-keepers", "--output=jsonpath={.spec.replicas}") == "2"
+
+
 def test_after_the_removal_only_the_operator_s_objects_are_left(place: Namespace) -> None:
     install(place)
 
