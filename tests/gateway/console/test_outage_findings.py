@@ -66,7 +66,7 @@ async def test_paused_timers_show_since_when_and_the_schedules_show_the_paused_o
     paused = (await browser.get("/timers?state=paused")).main
     assert re.search(r"Paused Until digest PAUSED .* log R/PT1H \d+-\S+ \S+ .{0,20}a resume", paused)
     schedules = await browser.get("/schedules")
-    assert re.search(r"beat PENDING .* Paused .* digest PAUSED", schedules.main)
+    assert re.search(r"beat PENDING .* Paused .* digest PAUSED .* none since \d", schedules.main)
     assert 'href="/console/schedules?state=paused"' in schedules.text
     assert 'href="/console/timers?state=paused"' in (await browser.get("")).text
     assert "digest" not in (await browser.get("/schedules?target=nowhere")).main
