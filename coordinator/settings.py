@@ -23,7 +23,7 @@ class CoordinatorSettings(BaseModel):
     )
     silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
     stalled_s: float = Field(
-        5.0, gt=0, description="an actor that has not registered by then is started on another node, too"
+        5.0, gt=0, description="after this time without a registration, a second actor starts on another node"
     )
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
     drain_s: float = Field(3.0, gt=0, description="the longest wait for a draining keeper")

@@ -121,7 +121,7 @@ class Resolved(Answer):
         description="the tokens that continue; the token that stopped first comes first"
     )
     message: str
-    more: bool = Field(description="whether other matches are left")
+    more: bool = Field(description="whether more rows match than this request has changed")
 
 
 class CanceledInstances(Answer):
@@ -129,7 +129,7 @@ class CanceledInstances(Answer):
 
     instance_keys: tuple[int, ...] = Field(description="the instances that are to end, newest first")
     message: str
-    more: bool = Field(description="whether other matches are left")
+    more: bool = Field(description="whether more rows match than this request has changed")
 
 
 class Task(Answer):

@@ -3,7 +3,7 @@
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, timers_max bigint, target text, name_contains text, only_schedules boolean,
 --        changed_from timestamptz, changed_before timestamptz
--- out:   one row: of_clients bigint, of_system bigint
+-- out:   of_clients bigint, of_system bigint
 -- locks: nothing
 -- index: the index of the filter that leaves the fewest rows
 create or replace function shardclock.count_timers(
