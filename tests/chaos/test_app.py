@@ -1,4 +1,4 @@
-"""Prove that the rig's app performs each action as the judge expects, and records each call."""
+"""Prove that the app of the chaos program performs each action as the judge expects, and records each call."""
 
 from __future__ import annotations
 

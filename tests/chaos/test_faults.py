@@ -1,4 +1,4 @@
-"""Prove that faults do not disturb each other, and hit the process that they name."""
+"""Prove that faults do not disturb each other, and that each fault hits the named process."""
 
 from __future__ import annotations
 

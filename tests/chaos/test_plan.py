@@ -1,4 +1,4 @@
-"""Prove that a plan depends on its seed alone, and that plans have enough faults of every kind."""
+"""Prove that a plan depends only on its seed, and that plans have enough faults of every kind."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_each_endless_rule_is_cancelled_soon_and_again_at_the_end() -> None:
 
 @cache
 def aimed(seed: int) -> Plan:
-    """Draw a minute at ten times the usual load; a share of the timers has a target."""
+    """Draw a minute at ten times the usual load; some of the timers have a target."""
     return draw(seed, length_s=MINUTE_S, calls_per_s=10 * CALLS_PER_S, fault_options=(), targeted=0.05)
 
 

@@ -1,4 +1,4 @@
-"""Prove that the planned instances depend on the seed alone, and that the paths beside each model are possible."""
+"""Prove that the planned instances depend only on the seed, and that the listed paths of each model are possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inject the faults that need a separate machine, Ray or cluster; the judge is the one of all chaos runs."""
+"""Inject the faults that need a separate machine, Ray or cluster; the judge of all chaos runs judges them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All commands have the same rules for errors, settings and help; the commands that steer a cluster work as stated."""
+"""All commands have the same rules for errors, settings and help; the commands for a whole cluster do their work."""
 
 from __future__ import annotations
 

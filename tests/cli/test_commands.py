@@ -27,7 +27,7 @@ finally:
 
 
 def _loaded_by(*words: str) -> set[str]:
-    """Run a command in a fresh process, and return the modules that it has loaded."""
+    """Run a command in a new process, and return the modules that the process has loaded."""
     done = subprocess.run([sys.executable, "-c", LOADED, *words], check=True, capture_output=True, text=True)
     return set(done.stderr.split())
 

@@ -1,4 +1,4 @@
-"""Dead letters are listed, redriven at a rate, and discarded, each with a record of its author."""
+"""Commands list dead letters, redrive them at a rate, and discard them; each change leaves a record of its author."""
 
 from __future__ import annotations
 

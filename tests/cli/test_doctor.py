@@ -1,4 +1,4 @@
-"""The command doctor names each fault of an installation with its way out."""
+"""The command doctor names each fault of an installation with its remedy."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def start(shell: Shell, cluster_id: str, *holders: int, host: str = HERE, role: 
 
 
 def lead_and_serve(shell: Shell, cluster_id: str, leader: int, *holders: int) -> None:
-    """Let a cluster lead and its shards keep all slots, as its coordinator would."""
+    """Let a cluster lead, and give its shards all slots, as its coordinator would."""
 
     async def serve(session: Session) -> None:
         leads = await lead(session, leader, cluster_id=cluster_id, lease_s=60.0, fresh=True)
@@ -194,7 +194,7 @@ def test_a_cluster_that_does_not_take_the_lead_is_reported_and_any_cluster_may_t
 
 @pytest.fixture
 def engines_wanted(shell: Shell) -> None:
-    """Deploy a process, so that two engines are wanted."""
+    """Deploy a process, so that the cluster wants two engines."""
     elements = '<startEvent id="s"/><userTask id="u"/>'
     do(shell, partial(deploy, model=model(elements, connected="s>u"), resource="p.bpmn"))
 

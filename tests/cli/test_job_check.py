@@ -1,4 +1,4 @@
-"""A job that does not do its work is reported: by the list if its start is paused, and by `jobs check`."""
+"""Two commands report a job that does not do its work: the list if its start is paused, and `jobs check`."""
 
 from __future__ import annotations
 

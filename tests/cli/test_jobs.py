@@ -44,7 +44,7 @@ def refresh(shell: Shell) -> Shell:
 
 @asynccontextmanager
 async def hands(dsn: str) -> AsyncIterator[tuple[HolderClient, JobWorker]]:
-    """Start a shard and a worker that the test steps by hand."""
+    """Start a shard and a worker; the test calls their turns."""
     holder = next(HOLDERS)
     await add_holder(dsn, holder)
     async with HolderClient(dsn, holder=holder) as shard, JobWorker(dsn, next(HOLDERS)) as worker:
@@ -69,7 +69,7 @@ async def make_run(dsn: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: 
 
 @contextmanager
 def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
-    """Run `work` in a thread while a command runs; its failure fails the test."""
+    """Run `work` in a thread while a command runs; a failure of `work` fails the test."""
     failed: list[BaseException] = []
 
     def guarded() -> None:

@@ -1,4 +1,4 @@
-"""`scale` and `forecast` show the present state, change it as asked, and refuse invalid values."""
+"""`scale` and `forecast` show the present state, change the state on request, and refuse invalid values."""
 
 from __future__ import annotations
 

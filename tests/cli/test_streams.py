@@ -1,4 +1,4 @@
-"""A command that can't write its answer reports this failure, and does not report its done work as failed."""
+"""A command that can't write its answer reports this failure, and does not report its completed work as failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting deliveries of a handler or a job that no running worker has are reported with a way out."""
+"""Commands report deliveries of a handler that no running worker has, with the command that starts such a worker."""
 
 from __future__ import annotations
 

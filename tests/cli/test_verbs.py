@@ -1,4 +1,4 @@
-"""Each verb changes one timer as stated, and reports truthfully if it comes too late."""
+"""Each verb changes one timer, and reports truthfully if the timer has already ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that an invalid handler is refused at its declaration, with the value, the rule and the way out."""
+"""Test that an invalid handler is refused at its declaration, with the value, the rule and the remedy."""
 
 from __future__ import annotations
 

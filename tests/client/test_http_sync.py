@@ -1,4 +1,4 @@
-"""Test that the client without an event loop is generated from the async client, and does the same."""
+"""Test that the client without an event loop is generated from the async client, and behaves in the same way."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Rows(BaseModel):
 
 
 def returning(declare: Declare, result: Any) -> Outcome:
-    """Return the same from a plain and an async handler for a service task, and compare the outcomes."""
+    """Return a value from a plain and from an async handler for a service task, and compare the outcomes."""
 
     def plain(_: Timer) -> Any:
         return result

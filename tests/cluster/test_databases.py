@@ -1,4 +1,4 @@
-"""Each test gets a database, and the next test run stops a Postgres server that a killed run has left."""
+"""Each test gets a database, and the next test run stops the Postgres server of a killed run."""
 
 from __future__ import annotations
 

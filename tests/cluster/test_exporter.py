@@ -48,7 +48,7 @@ def port(server: socket.socket) -> str:
 
 @contextmanager
 def exporter(**environment: str) -> Iterator[tuple[Node, subprocess.Popen[str]]]:
-    """Run `shardclock exporter` in a separate process; begin the block when it has printed its address."""
+    """Run `shardclock exporter` in a separate process; begin the block after the exporter has printed its address."""
     with short_dir() as place:
         path = str(place / "e.sock")
         settings = os.environ | {"SHARDCLOCK_METRICS_SOCKET": path, "SHARDCLOCK_METRICS_PORT": "0"} | environment
@@ -138,7 +138,7 @@ def test_settings_that_can_not_be_are_refused_by_name(
 
 
 def refused(**environment: str) -> Any:
-    """Run `shardclock exporter` with arguments that make it end immediately."""
+    """Run `shardclock exporter` with arguments that end the exporter immediately."""
     with short_dir() as place:
         socket_path = {"SHARDCLOCK_METRICS_SOCKET": str(place / "e.sock")}
         done = run("exporter", environment={"SHARDCLOCK_DSN": DOWN, **socket_path, **environment}, timeout_s=60)

@@ -1,4 +1,4 @@
-"""The host process sends its events to its parent, and nothing else."""
+"""The host process sends its events, and no other output, to its parent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ host._give_up("raylet died", Path(sys.argv[1]), say)
 
 
 def test_a_host_that_has_lost_ray_says_so_before_it_removes_its_files(tmp_path: Path) -> None:
-    """At this line, local keepers that stand by take the lead; a busy disk must not delay them."""
+    """At this line, local keepers that stand by take the lead; a busy disk must not delay the takeover."""
     done = subprocess.run(
         [sys.executable, "-c", LOSES_RAY, str(tmp_path)], capture_output=True, text=True, timeout=BOUND_S, check=False
     )

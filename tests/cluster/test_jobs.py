@@ -111,7 +111,7 @@ def job(up: ClusterProcess, name: str) -> Job:
 
 
 def counts(up: ClusterProcess, name: str) -> Counter[str]:
-    """Count the runs of a job by how they ended."""
+    """Count the runs of a job by their outcomes."""
     return asyncio.run(outcomes(up.dsn, name))
 
 

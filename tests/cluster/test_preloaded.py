@@ -1,4 +1,4 @@
-"""The first firing waits for the modules of local processes, so these processes leave out what they don't need."""
+"""The first firing waits for the modules of local processes, so these processes load only needed modules."""
 
 from __future__ import annotations
 

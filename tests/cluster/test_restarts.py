@@ -1,4 +1,4 @@
-"""A dead process is started again, later after each failed start, no matter how long that start took."""
+"""`up` restarts a dead process, after each failed start with a longer pause, however long the failed start took."""
 
 from __future__ import annotations
 

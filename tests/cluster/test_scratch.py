@@ -1,4 +1,4 @@
-"""A killed process's temporary directory is removed; a directory that may be in use is not."""
+"""`up` removes a killed process's temporary directory, and does not remove a directory that may be in use."""
 
 from __future__ import annotations
 

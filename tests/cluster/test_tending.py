@@ -1,4 +1,4 @@
-"""A part of a cluster that can't be started ends no other part, and is retried less and less often."""
+"""A component that can't be started ends no other component, and is retried less and less often."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Parts:
-    """A cluster with parts that only record each call, or fail on request."""
+    """A cluster with components that only record each call, or fail on request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: list[str] = []

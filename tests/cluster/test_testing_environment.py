@@ -1,4 +1,4 @@
-"""Handlers of a test cluster reach this cluster by the environment, as under `shardclock up`, and never a live one."""
+"""Handlers of a test cluster reach this cluster by the environment, as under `shardclock up`, never a live one."""
 
 from __future__ import annotations
 

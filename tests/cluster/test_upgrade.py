@@ -1,4 +1,4 @@
-"""Two real clusters on one database: the work moves from one to the other, and no timer is lost, doubled or late."""
+"""Two real clusters on one database: the lead moves to the other; no timer is lost, doubled or late."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Machine:
             up.end()
 
     def kill(self, name: str) -> None:
-        """Kill all processes of a cluster with -9, so that no process can hand timers back."""
+        """Kill all processes of a cluster with -9, so that no process can release timers."""
         up = self.ups.pop(name)
         up.process.kill()
         kill_all(up.processes)
@@ -113,7 +113,7 @@ class Machine:
             await asyncio.sleep(0.05)
 
     def close(self) -> None:
-        """Kill all clusters, because orderly stops would take seconds, and remove their files."""
+        """Kill all clusters, because orderly stops would take seconds, and remove the clusters' files."""
         for name in list(self.ups):
             self.kill(name)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -180,7 +180,7 @@ def batch(first: int) -> list[NewTimer]:
 
 
 def batch_ahead(_: int) -> list[NewTimer]:
-    """Make plain timers, 300 a second, scheduled early enough that a shard leases each before it is due."""
+    """Make plain timers, 300 a second, early enough that a shard leases each timer before its due date."""
     delays = (0.5 + (i + random.random()) * 3 / PER_TURN_AHEAD for i in range(PER_TURN_AHEAD))
     return [NewTimer.from_fields({"delay": f"PT{delay:.6f}S"}) for delay in delays]
 

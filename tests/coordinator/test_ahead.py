@@ -1,4 +1,4 @@
-"""For a spike of stored timers, shards are started before the spike, and removed after it."""
+"""For a spike of stored timers, the coordinator starts shards before the spike, and removes them after the spike."""
 
 from __future__ import annotations
 

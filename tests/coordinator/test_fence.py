@@ -1,4 +1,4 @@
-"""A coordinator that froze while another coordinator took the lead ends no holder: its term is over."""
+"""A coordinator that froze while another coordinator took the lead ends no holder, because its term is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If possible, a new actor gets a node where the last actor did not fall silent, fail to start, or die."""
+"""If possible, a new actor gets a node on which the last actor did not fall silent, fail to start, or die."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each time that a cluster lets the lead lapse, it waits longer until it may get the lead again."""
+"""After each lapse of the lead, a cluster waits longer until it may get the lead again."""
 
 from __future__ import annotations
 

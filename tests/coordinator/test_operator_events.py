@@ -1,4 +1,4 @@
-"""The leading coordinator makes deliveries of the events once a second; a failure of this work delays nothing else."""
+"""The leading coordinator makes deliveries of the events once a second; a failure delays none of its other work."""
 
 from __future__ import annotations
 

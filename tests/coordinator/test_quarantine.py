@@ -1,4 +1,4 @@
-"""The coordinator avoids a node with failing actors, each time for longer. Without another node it is used."""
+"""The coordinator avoids a node with failing actors, each time for longer, if another node exists."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_when_all_shards_are_suspect_a_stalled_start_is_retried_on_a_better_node
 
 @dataclass
 class World:
-    """A simulated cluster with nodes that are sometimes cut off, and a coordinator that sees the same as a real one."""
+    """A simulated cluster with nodes that are sometimes cut off, and a coordinator with realistic observations."""
 
     wanted: int
     nodes: list[str]

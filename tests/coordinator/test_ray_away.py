@@ -1,4 +1,4 @@
-"""While Ray does not answer, a coordinator uses only Postgres, and decides nothing by Ray's earlier answers."""
+"""While Ray does not answer, a coordinator uses only Postgres, and ignores Ray's earlier answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coordinator makes and drops the log's days from time to time; a failure of this work delays nothing else."""
+"""The coordinator regularly makes and drops the log's partitions; a failure delays none of its other work."""
 
 from __future__ import annotations
 

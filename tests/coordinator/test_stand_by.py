@@ -1,4 +1,4 @@
-"""Local keepers serve while Ray is away, and a switch of the lead leaves no slot without a keeper."""
+"""Local keepers serve while Ray does not run, and a switch of the lead leaves no slot without a keeper."""
 
 from __future__ import annotations
 

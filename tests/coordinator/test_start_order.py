@@ -1,4 +1,4 @@
-"""Local shards have the processors alone until they can serve: other keepers start after them."""
+"""Only local shards use the processors until they can serve: other keepers start after the shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that the demo's handler ends as its payload says, and notes each call before the call can fail."""
+"""Prove that the demo's handler ends as its payload demands, and records each call before the call can fail."""
 
 from __future__ import annotations
 

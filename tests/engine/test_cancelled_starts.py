@@ -1,4 +1,4 @@
-"""An instance that is cancelled before an engine takes its start never begins, even if the start is given up."""
+"""An instance that is cancelled before an engine takes its start never begins, even if engines give up the start."""
 
 from __future__ import annotations
 

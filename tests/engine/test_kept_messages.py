@@ -1,4 +1,4 @@
-"""A kept message reaches exactly one token that waits for it, and never an ended one."""
+"""A kept message reaches exactly one waiting token, and never an ended token."""
 
 from __future__ import annotations
 

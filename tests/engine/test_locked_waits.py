@@ -1,4 +1,4 @@
-"""A wait that a transaction has locked is closed later, after its commit or rollback."""
+"""If a transaction has locked a wait, the engine closes the wait after the transaction's commit or rollback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine takes the signals of one instance in their order, even while it can't take one of them."""
+"""An engine takes the signals of one instance in their order, even while it can't take one of these signals."""
 
 from __future__ import annotations
 

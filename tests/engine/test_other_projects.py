@@ -1,4 +1,4 @@
-"""Models from the tests of other engines: each is refused at its deployment, or runs to its end."""
+"""Each model from the tests of other engines is refused at its deployment, or runs to its end."""
 
 from __future__ import annotations
 

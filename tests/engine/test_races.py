@@ -1,4 +1,4 @@
-"""Races of engines with shards, clients and each other: no signal is lost or taken twice."""
+"""In races of engines with shards, clients and each other, no signal is lost or taken twice."""
 
 from __future__ import annotations
 

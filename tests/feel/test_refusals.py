@@ -1,4 +1,4 @@
-"""Test that a refusal names the place in the text, the rule and the way out."""
+"""Test that a refusal names the place in the text, the rule and the remedy."""
 
 import pytest
 

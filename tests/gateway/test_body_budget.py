@@ -1,4 +1,4 @@
-"""Test the memory limit of large bodies: they are served in their order, and no tenant gets all the memory."""
+"""Test the memory limit of large bodies: they are served in order, and no tenant gets all the memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def body(body_budget: BodyBudget, tenant: str, size: int) -> Body:
 
 
 async def begun(*bodies: Body) -> list[bool]:
-    """Return which bodies have begun, after all tasks that can run have run."""
+    """Return the bodies that have begun, after all tasks that can run have run."""
     for _ in range(20):
         await asyncio.sleep(0)
     return [it.began.is_set() for it in bodies]

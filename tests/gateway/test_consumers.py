@@ -1,4 +1,4 @@
-"""Test that a group over HTTP gets each record at least once, and in parts, as a group in Python does."""
+"""Test that a group over HTTP gets each record at least once, and has partitions, like a group in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test which parts identify a request, so that a newer release answers a repeated request, too."""
+"""Test which parts identify a request, so that a newer release also answers a repeated request."""
 
 from __future__ import annotations
 

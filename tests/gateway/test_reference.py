@@ -1,4 +1,4 @@
-"""Test that the reference has all examples, and that they fit the requests and responses of a gateway."""
+"""Test that the reference has all examples, and that the examples fit the requests and responses of a gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that a bug of the gateway shows no rows of another tenant: Postgres checks the tenant again."""
+"""Test that a bug of the gateway shows no rows of another tenant, because Postgres checks the tenant again."""
 
 from __future__ import annotations
 

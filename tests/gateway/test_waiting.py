@@ -1,4 +1,4 @@
-"""Test that a long poll is answered when a record, a lease or a run comes, or when its time is over."""
+"""Test that the gateway answers a long poll when a record, a lease or a run comes, or when the wait is over."""
 
 from __future__ import annotations
 

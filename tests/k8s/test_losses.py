@@ -66,7 +66,7 @@ class Remembered:
 
 @pytest.fixture(scope="module")
 def remembered(postgres: Callable[[int], Server]) -> Iterator[Remembered]:
-    """Start a serving cluster. Each test except the last leaves it serving for the next."""
+    """Start a serving cluster. Each test except the last leaves the cluster serving for the next test."""
     dsn = postgres(18).clone()
     try:
         with closing(Machine(dsn, overlay=CHOSEN)) as machine:

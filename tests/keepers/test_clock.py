@@ -1,4 +1,4 @@
-"""Test a shard's estimate of Postgres's time: a little late, and never early."""
+"""Test a shard's estimate of Postgres's time: the estimate is a little late, and never early."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DELAYS_S = st.floats(NO_TIME_S, 3)
 
 
 class Simulation:
-    """A server with a clock that is `offset_s` ahead of ours, and the delays of the request and of the answer."""
+    """A server with a clock that is `offset_s` ahead of our clock, and the delays of the request and of the answer."""
 
     def __init__(self, offset_s: float = seconds_of(NOON)) -> None:
         self.mine_s = 1_000.0

@@ -1,4 +1,4 @@
-"""Prove that each part of a keeper ends, even if another part fails or waits."""
+"""Prove that each component of a keeper ends, even if another component fails or waits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOLDER = 7
 
 
 class Faulty(KeeperPart):
-    """A part that fails at the end, or waits forever."""
+    """A component that fails at its end, or waits forever."""
 
     def __init__(self, *, broken_off: Exception | None = None, handed_back: Exception | None = None) -> None:
         self._broken_off, self._handed_back = broken_off, handed_back
@@ -40,7 +40,7 @@ class Faulty(KeeperPart):
 
 
 class Sound(KeeperPart):
-    """A part that notes the steps of its end."""
+    """A component that records the steps of its end."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []

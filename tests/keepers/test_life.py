@@ -1,4 +1,4 @@
-"""A keeper in an actor is started once and watched until it ends; after a failure its process ends, too."""
+"""A keeper in an actor starts once and is watched until its end; after a failure its process also ends."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def install(its: Namespace) -> None:
 
 
 def generations(its: Namespace) -> dict[str, int]:
-    """Return for each object the number that changes with each change of its wish."""
+    """Return for each object the number that grows with each change of its spec."""
     listed = json.loads(its.kubectl("get", KINDS, "--output=json"))["items"]
     return {f"{it['kind']}/{it['metadata']['name']}": it["metadata"].get("generation", 0) for it in listed}
 

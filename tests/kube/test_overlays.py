@@ -47,7 +47,7 @@ def parts(overlay: str) -> list[str]:
 
 
 def apply(kube: Kube, overlay: str) -> None:
-    """Apply everything; a warning of the server is a fault, such as a pod that the admission would refuse."""
+    """Apply all objects; a warning of the server is a fault, such as a pod that the admission would refuse."""
     for part in parts(overlay):
         done = kube.run("kubectl", "apply", "--kustomize", part, "--validate=strict", "--warnings-as-errors")
         assert done.returncode == 0, done.stderr
@@ -55,7 +55,7 @@ def apply(kube: Kube, overlay: str) -> None:
 
 
 def wishes(its: Namespace, overlay: str) -> dict[str, int]:
-    """Return for each object the number that changes with each change of its wish."""
+    """Return for each object the number that grows with each change of its spec."""
     found: dict[str, int] = {}
     for part in ("", *(f"/{colour}" for colour in COLOURS)):
         objects = [it for it in build(f"overlays/{overlay}{part}") if it["kind"] != "Namespace"]

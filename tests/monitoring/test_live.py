@@ -1,7 +1,8 @@
 """Test monitoring on a live cluster: each panel shows data, and each fault sets off its alert.
 
-The rules are the real rules, with waits, windows and ages divided by FASTER (tests/support/rules.py, which has tests of
-its own): an alert that takes five minutes takes ten seconds here. Thresholds that are not times stay the same.
+The rules are the real rules, with waits, windows and ages divided by FASTER (tests/support/rules.py): an alert that
+takes
+five minutes takes ten seconds in this test. Thresholds that are not times stay the same.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _jobs(watched: Watched, seen: Seen) -> None:
 
 
 def _processes(watched: Watched, seen: Seen) -> None:
-    """Cause an incident, a signal that is given up, and missing rights of engines and exporters."""
+    """Cause an incident, a given-up signal, and missing rights of engines and exporters."""
     seen.are_quiet(
         "ShardclockIncidents", "ShardclockIncidentsOpen", "ShardclockSignalsGivenUp", "ShardclockNothingAdvances",
         "ShardclockSignalsWait", "ShardclockReadingsMissing",

@@ -61,7 +61,7 @@ def commands(text: str) -> list[str]:
 
 
 def checked(command: str) -> str:
-    """Replace a command without an end, or one that sets up a machine, by a check that it exists."""
+    """Replace a command by a check that the command exists, if the command never ends or sets up a machine."""
     words = shlex.split(command, comments=True)
     if words[:1] == ["make"]:
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

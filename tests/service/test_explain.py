@@ -1,4 +1,4 @@
-"""`explain` answers from the records why a timer has fired or not, as of the moment of the question."""
+"""`explain` tells from the records why a timer has fired or not, as of the moment of the question."""
 
 from __future__ import annotations
 

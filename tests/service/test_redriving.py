@@ -1,4 +1,4 @@
-"""A redrive leaves dead letters with targets that can't be called, and reports these dead letters."""
+"""A redrive skips dead letters with targets that can't be called, and reports these dead letters."""
 
 from __future__ import annotations
 

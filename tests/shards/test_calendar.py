@@ -1,7 +1,7 @@
 """Schedules of every kind keep their dates while the clock passes both daylight-saving changes and a day's outage.
 
-The clock is moved by hand, and the log is held against dates that are found here in the plainest way there is: minute
-by minute for cron, and for repeats by another library's calendar.
+The test moves the clock, and compares the log with dates that the test finds in the simplest way: minute by minute for
+cron, and by another library's calendar for repeats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Dates: TypeAlias = Callable[[ZoneInfo, datetime], Iterator[datetime]]
 
 
 def on_the_clock(minutes: set[int], hours: set[int], *, weekdays: int = 7, twice: bool = False) -> Dates:
-    """Check every minute of a wall clock; if a local time occurs twice, only the first counts without `twice`."""
+    """Check every minute of a local clock; if a local time occurs twice, only the first counts without `twice`."""
 
     def dates(zone: ZoneInfo, begin: datetime) -> Iterator[datetime]:
         for number in count(1):

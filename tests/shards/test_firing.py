@@ -1,4 +1,4 @@
-"""The outcome of a due timer, the occurrence that follows it, and the treatment of timers that did not fire."""
+"""Test the outcome of a due timer, the next occurrence, and the handling of timers that did not fire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that locks are free soon if their process freezes in the middle of a message. Cutting it off is not needed."""
+"""Prove that locks are free soon if their process freezes in the middle of a message, even if no cut-off happens."""
 
 from __future__ import annotations
 

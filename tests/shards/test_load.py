@@ -194,7 +194,7 @@ async def test_a_timer_that_is_scheduled_long_overdue_is_found_within_a_rotation
 async def test_a_shard_that_gets_stuck_on_fired_rows_reads_fewer_slots_in_full(
     pool: ShardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While an old snapshot is held, a scan passes all rows fired since: that may exceed the statement timeout."""
+    """While a session holds an old snapshot, a scan reads all rows fired since, which may exceed the timeout."""
     monkeypatch.setattr(scan_planner, "SLOW_S", 0.01)
     async with old_snapshot(pool.dsn), HolderClient(pool.dsn, holder=HOLDER) as hand:
         await add_fired_rows(pool.dsn, 400_000)

@@ -1,4 +1,4 @@
-"""Locked timers are tried once for each locker, and delay no other timer."""
+"""A shard tries locked timers once for each locking transaction, and locked timers delay no other timer."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_timer_that_is_locked_for_longer_than_a_lease_is_forgotten(locked: Loc
 
 
 def test_one_that_is_sent_again_for_another_reason_waits_no_more(locked: LockedTimers) -> None:
-    """For example, a timer was leased again and has fired; the table must not send it once more."""
+    """For example, a timer was leased again and has fired; the table must not send this timer once more."""
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
 
     assert tried(locked.learn([2], [], now_s=NOW_S)) == ([], [])

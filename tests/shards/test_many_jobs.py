@@ -1,4 +1,4 @@
-"""Prove that jobs which are not due soon cost a shard nothing: it reads and keeps only the timers of its horizon."""
+"""Prove that jobs which are not due soon cost a shard nothing: it reads only timers of its horizon."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Run:
         await self.pool.assign({s: (at, count) if at < count else None for at, s in enumerate(self.places)})
 
     async def lock(self) -> None:
-        """Lock some rows, and roll back, like a client that changes its mind."""
+        """Lock some rows, and roll back, like a client that cancels its own change."""
         with suppress(_ChangedMind):
             async with self.client.transaction():
                 await self.client.execute(

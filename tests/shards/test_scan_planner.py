@@ -134,7 +134,7 @@ def test_no_scan_ahead_takes_timers_that_the_ramp_limits(planner: ScanPlanner) -
 
 
 def test_with_a_backlog_and_a_full_queue_a_scan_ahead_takes_half_a_batch(planner: ScanPlanner) -> None:
-    """Otherwise a herd of timers that fills the queue would delay all timers that are due after it."""
+    """Otherwise many timers that are due in one instant would fill the queue and delay all later timers."""
     planner.has_backlog = True
     for held, ahead in ((950, 100), (951, 99), (1_000, 50), (1_049, 1)):
         assert scans(planner, held=held) == [replace(UPCOMING, batch=ahead), OVERDUE_ONLY]
@@ -142,7 +142,7 @@ def test_with_a_backlog_and_a_full_queue_a_scan_ahead_takes_half_a_batch(planner
 
 @pytest.mark.parametrize("held", [1_050, 1_099])
 def test_with_a_backlog_and_a_full_queue_the_newest_timers_are_taken(planner: ScanPlanner, held: int) -> None:
-    """They need no place. Otherwise they would wait until the timers of a herd in the queue have fired."""
+    """The newest timers need no room in the queue; otherwise they would wait until all queued timers have fired."""
     planner.has_backlog = True
 
     assert scans(planner, held=held) == [NEWEST, OVERDUE_ONLY]

@@ -1,4 +1,4 @@
-"""Prove that a shard with a wrong clock fires nothing early, never spins, and catches up."""
+"""Prove that a shard with a wrong clock fires nothing early, has no busy loop, and catches up."""
 
 from __future__ import annotations
 

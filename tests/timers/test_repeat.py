@@ -1,4 +1,4 @@
-"""Test that a repeat keeps to its grid on the wall clock, and finds its place by arithmetic."""
+"""Test that a repeat keeps to its grid in local time, and computes its position on the grid."""
 
 import time
 from datetime import UTC, datetime, timedelta

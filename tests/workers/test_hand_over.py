@@ -51,7 +51,7 @@ class Near:
         return await self.hand_over.during(send)
 
     async def places(self) -> int:
-        """Return the number of places that the shard's next statement may use."""
+        """Return the number of deliveries that the shard's next statement may hand over."""
         found: list[int] = []
 
         async def look(grants: Grants) -> ScanResult:
@@ -74,7 +74,7 @@ class Near:
 
 @asynccontextmanager
 async def near(shard: HolderClient, worker: Worker, *, granted: bool = True) -> AsyncIterator[Near]:
-    """Connect to a worker, and wait until it has granted places."""
+    """Connect to a worker, and wait until the worker has granted deliveries."""
     notified: list[int] = []
 
     class Notifier:

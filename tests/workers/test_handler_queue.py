@@ -1,4 +1,4 @@
-"""A handler's deliveries are called in chunks; after any act of its call, each delivery fails alone."""
+"""A worker calls a handler's deliveries in chunks; after any behaviour of a call, each delivery fails alone."""
 
 from __future__ import annotations
 

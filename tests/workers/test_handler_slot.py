@@ -1,4 +1,4 @@
-"""A slot notices the end of its process, whether it has calls or not."""
+"""A slot notices the end of its process, with and without calls."""
 
 from __future__ import annotations
 

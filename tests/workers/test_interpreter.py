@@ -1,4 +1,4 @@
-"""A Python of another environment is checked before any start, and an unfit Python is refused in one sentence."""
+"""`up` checks a Python of another environment before any start, and refuses an unfit Python in one sentence."""
 
 from __future__ import annotations
 

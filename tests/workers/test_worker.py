@@ -1,4 +1,4 @@
-"""A worker calls and settles each due delivery, and hands back uncalled deliveries at its end."""
+"""A worker calls and settles each due delivery, and releases uncalled deliveries at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An incident of an expression names the expression's variables, and the scopes that have or lack these variables."""
+"""An incident of an expression names the expression's variables, and the scopes with and without these variables."""
 
 from __future__ import annotations
 

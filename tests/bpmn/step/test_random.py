@@ -14,7 +14,7 @@ MOVES_MAX = 200
 
 
 def play(seed: int, *, by_node: bool = False) -> Outcome | None:
-    """Play a process until it ends; None: an uncaught error stopped the process."""
+    """Play a process until it ends; return None if an uncaught error stopped the process."""
     random = Random(seed)
     block = drawn(random, depth=random.randint(1, 4), numbers=count())
     ended: list[Outcome] = []
@@ -41,7 +41,7 @@ def play(seed: int, *, by_node: bool = False) -> Outcome | None:
 
 
 def move(random: Random, played: Played, expected: Scope) -> bool:
-    """Apply one random event to both interpreters; True: an uncaught error stopped the instance."""
+    """Apply one random event to both interpreters; return True if an uncaught error stopped the instance."""
     (token, node_id), opened = random.choice(list(played.open.items()))
     scope, go_on = expected.all_waits()[node_id]
     if isinstance(opened, ServiceTaskOpened) and random.random() < 0.2:

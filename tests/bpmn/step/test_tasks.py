@@ -148,7 +148,7 @@ THROWING = definition(
 
 
 def calling(*, interrupts: bool) -> Definition:
-    """Build a process that calls another, and begins a job when the child throws an escalation."""
+    """Build a process that calls another process, and begins a job when the child throws an escalation."""
     caught = boundary("b", "c", '<escalationEventDefinition escalationRef="c"/>', interrupts=interrupts)
     return definition(
         f'<startEvent id="s"/><callActivity id="c">{CALLING}</callActivity>{caught}{job("o")}',

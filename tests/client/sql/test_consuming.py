@@ -127,7 +127,7 @@ async def member(dsn: str, kind: Kind, way: Any, work: Any, **more: Any) -> Asyn
 
 
 def work_of(kind: Kind, work: Callable[..., Any]) -> Any:
-    """Make a kind's work from a generator of steps; the steps of an async kind are awaited."""
+    """Make a kind's work from a generator of steps; an async kind awaits the steps."""
 
     async def awaited(*given: Any) -> None:
         for step in work(*given):

@@ -1,4 +1,4 @@
-"""Test that each change of the console is recorded, is refused with an unknown query, and is visible immediately."""
+"""Test that each change in the console is recorded, is refused with an unknown query, and is visible immediately."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ PATHS = (
 
 @pytest.fixture(scope="module")
 def full(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with a million timers; tests must not change it."""
+    """Return the DSN of a database with a million timers; tests must not change the database."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill_console(dsn))

@@ -1,4 +1,4 @@
-"""Test that open pages are told of changes by one poll for all, and that a stream ends with its session."""
+"""Test that one poll informs all open pages of changes, and that a stream ends with its session."""
 
 from __future__ import annotations
 

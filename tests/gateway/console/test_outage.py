@@ -1,4 +1,4 @@
-"""Test that a reader of the console alone answers ten questions of an outage, with at most two clicks for each."""
+"""Test that a reader of only the console answers ten questions of an outage, with two clicks or less for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that many open pages cost Postgres as much as a few, and a gateway little for each."""
+"""Test that many open pages cost Postgres as much as a few pages, and cost a gateway little for each page."""
 
 from __future__ import annotations
 

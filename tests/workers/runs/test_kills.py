@@ -53,7 +53,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def worker_process(place: Path, holder: int, specs: list[JobSpec], dsn: str) -> Iterator[Popen[bytes]]:
-    """Run a worker in a separate process; neither it nor its runs' processes outlive the block."""
+    """Run a worker in a separate process; the worker and its runs' processes end with the block."""
     described = json.dumps([spec.to_json() for spec in specs])
     command = [sys.executable, "-m", "tests.support.worker_process", str(holder), "app_of_kills", "[]"]
     log = (place / "log").open("ab")

@@ -1,4 +1,4 @@
-"""A later turn, worker or app finishes the work that an earlier turn, worker or app has left."""
+"""A later turn, worker or app finishes the unfinished work of an earlier turn, worker or app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The advances of a run are written in their order; a short run needs no statement for them."""
+"""The worker writes the advances of a run in their order, and needs no statement for the advances of a short run."""
 
 from __future__ import annotations
 

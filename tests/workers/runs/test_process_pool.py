@@ -45,7 +45,7 @@ class Run:
 
 
 def one_waits(processes: RunProcesses) -> tuple[ProcessPool, Run, Run]:
-    """Return a pool with two places, of which one has a run, and a second run that waits for its process."""
+    """Return a pool with two processes, of which one has a run, and a second run that waits for its process."""
     pool = ProcessPool(2, start=processes, clock=Clock())
     first, busy = Run(pool), Run(pool)
     first.end(took_s=SHORT_S, is_reusable=False)
