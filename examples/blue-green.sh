@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Moves the work from one cluster to another on the same database: for an upgrade on machines, and for the way back.
+# Moves the work from one cluster to another cluster on the same database: for an upgrade on machines, and for the way
+# back.
 #
 #   examples/blue-green.sh NEW START STOP
 #   examples/blue-green.sh green 'systemctl start shardclock@green' 'systemctl stop shardclock@blue'
 #
-# NEW is the SHARDCLOCK_CLUSTER_ID of the cluster that START starts; STOP stops the old one. Run this script with the
-# newer release's `shardclock` on PATH and with SHARDCLOCK_DSN set. If a step fails, the script ends before it stops the
-# old cluster, which goes on firing. Each step may be repeated: correct the cause, and run the script again.
+# NEW is the SHARDCLOCK_CLUSTER_ID of the cluster that START starts. STOP stops the old cluster. Run this script with
+# the newer release's `shardclock` on PATH and with SHARDCLOCK_DSN set. If a step fails, the script ends before it stops
+# the old cluster, and the old cluster continues to fire. You may repeat each step: correct the cause, and run the
+# script again.
 set -euo pipefail
 
 WAIT_S=${WAIT_S:-120} # for Ray, the shards and the engines to start

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts one of two Ray clusters, blue or green, gives it the lead, and removes the other one: the first installation,
-# each upgrade, and the way back, which is an upgrade to the former colour.
+# Starts one of two Ray clusters, blue or green, gives this cluster the lead, and removes the other cluster. The script
+# serves the first installation, each upgrade, and the way back, which is an upgrade to the former colour.
 #
 #   k8s/upgrade.sh OVERLAY COLOUR
 #   k8s/upgrade.sh prod green
@@ -8,10 +8,10 @@
 #   k8s/upgrade.sh --helm NAMESPACE COLOUR [OPTION ...] [--shared OPTION ...] [--cluster OPTION ...]
 #   k8s/upgrade.sh --helm shardclock green --set image.tag=1.1.0 --cluster --set shards.replicas=5
 #
-# The options are Helm's --set, --values and their like. The first ones are for both charts, those after --shared for
-# the chart shardclock, and those after --cluster for the chart shardclock-cluster. Other values stay as they are.
-# Safe to stop and to start again at any point: each step first checks whether it is done. No timer is lost or fired
-# twice at any stop, because the two clusters meet in Postgres.
+# The options are Helm's --set, --values and similar options. The first options are for both charts, options after
+# --shared for the chart shardclock, and options after --cluster for the chart shardclock-cluster. Other values stay
+# unchanged. You can stop the script and start it again at any point: each step first checks whether it is done. No
+# timer is lost or fired twice, because the two clusters share one Postgres.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -53,7 +53,7 @@ main() {
     say "done: $new serves; \`kubectl -n $namespace get raycluster\` shows it"
 }
 
-# An empty list is an unset one for `set -u` before Bash 4.4, hence `${list[@]+...}` where a list is read.
+# Before Bash 4.4 an empty list is unset for `set -u`, hence `${list[@]+...}` where the script reads a list.
 sort_options() {
     local option charts=both
     of_shared=() of_colour=()
@@ -111,7 +111,7 @@ way_out() {
 # Sets `manifests` to the objects of the new colour.
 read_kustomize() { manifests=$(kubectl kustomize "overlays/$overlay/$colour"); }
 
-# Helm renders both charts before a change: each refuses a value that is not its own.
+# Helm renders both charts before a change, because each chart refuses an unknown value.
 read_helm() {
     local release
     command -v helm > /dev/null || refuse 3 "helm is not on PATH; install Helm 4, then say this again"
@@ -128,8 +128,8 @@ refuse_values() {
     refuse 2 "the chart $1 refuses these values: helm says why above; nothing was changed; a value of one chart comes after --shared or --cluster"
 }
 
-# A colour starts with its own values, a new one with those of the other colour. A release without a RayCluster has the
-# values of an earlier time, so it comes last.
+# A colour starts with its own values, a new colour with the values of the other colour. A release without a RayCluster
+# has the values of an earlier time, so this release comes last.
 release_with_values() {
     local name
     for name in "$new" "$old"; do
@@ -157,9 +157,9 @@ chart_of_shared() {
     helm_in upgrade shardclock charts/shardclock --reset-then-reuse-values "$@" ${of_shared[@]+"${of_shared[@]}"}
 }
 
-# The keepers of the new cluster: workers only if it has pods for them. An app's workers are wanted once boot has
-# declared its handlers. Without an app none are wanted until a tenant has an endpoint. Engines run on the shards' pods,
-# and are wanted once a process is deployed: without them no instance would advance.
+# Waits for the keepers of the new cluster: for workers only if the cluster has pods for workers. The cluster wants an
+# app's workers once boot has declared the handlers, and without an app once a tenant has an endpoint. Engines run on
+# the shards' pods, and the cluster wants engines once a process is deployed.
 check_roles() {
     case $manifests in
         *"groupName: workers"*) roles="shard worker engine" keepers="shards, workers and engines" ;;
@@ -171,7 +171,7 @@ check_roles() {
     esac
 }
 
-# Without workers no delivery is lost, but none is called either, and this may be the reason for the upgrade.
+# Without workers no delivery is lost, but no target is called, and this may be the reason for the upgrade.
 tell_of_workers() {
     local wanted
     [ "$roles" = "shard engine" ] || return 0
@@ -180,22 +180,22 @@ tell_of_workers() {
         say "deliveries wait: $wanted workers are wanted for handlers or endpoints, and there is no pod for them; docs/operate/kubernetes-app.md"
 }
 
-# The namespace first: without it the secrets have no place. An existing one keeps its labels: an apply without them
-# would remove labels that others have set. The overlay's own three, PodSecurity's, come with the apply.
+# The namespace comes first, because the secrets need it. An existing namespace keeps its labels: an apply without these
+# labels would remove them. The overlay's own three labels, PodSecurity's, come with the apply.
 share_by_kustomize() {
     exists namespace "$namespace" || kubectl create namespace "$namespace" --save-config
     check_secrets
-    # A Job can't be changed, only made again.
+    # Kubernetes can't change a Job.
     on delete job shardclock-migrate --ignore-not-found --wait
     apply "overlays/$overlay"
     on wait job/shardclock-migrate --for=condition=complete --timeout="${WAIT_S}s" > /dev/null ||
         refuse 4 "the schema was not brought up to date in $WAIT_S s: \`kubectl -n $namespace logs job/shardclock-migrate\` says why"
     rolled_out shardclock-metrics
-    # New ones without a right or an image never serve, and the old ones go on beside them.
+    # New gateways without a right or an image never serve, and the old gateways continue beside them.
     ! exists deployment shardclock-gateway || rolled_out shardclock-gateway
 }
 
-# The chart names the Job after its content, so an existing Job has brought the schema up to date.
+# The chart names the Job after its content, so an existing Job has already migrated the schema.
 share_by_helm() {
     chart_of_shared --wait --wait-for-jobs --timeout="${WAIT_S}s" > /dev/null ||
         refuse 4 "the release shardclock was not upgraded in $WAIT_S s: helm says why above, and nothing was taken down"
@@ -214,7 +214,7 @@ check_secrets() {
     done < <(grep -v '^#' "overlays/$overlay/secrets")
 }
 
-# The wanted number of actors has registered, with slots or, while the other colour leads, without.
+# The wanted number of actors has registered, with slots or, while the other colour leads, without slots.
 is_warm() {
     find_head && [ -n "$head" ] && all_have '(null|[0-9])' && warm_head=$head
 }
@@ -227,13 +227,13 @@ is_serving() {
     all_have '[0-9]'
 }
 
-# Sets `head` to the UID of the head that runs and is not about to end, or to nothing.
+# Sets `head` to the UID of the head that runs and is not ending, or to an empty text.
 find_head() {
     ask on get pods --selector="ray.io/cluster=$new,ray.io/node-type=head" --output="jsonpath=$HEADS" &&
         head=$(sed -n 's:/true/$::p' <<< "$answer")
 }
 
-# Sets `answer`. A failed question prints its errors once, and again only if they change.
+# Sets `answer`. A failed question prints its errors once, and prints them again only after a change.
 ask() {
     ! answer=$("$@" 2>&1) || return 0
     [ "$answer" = "$told" ] || say "$answer"
@@ -264,12 +264,12 @@ number() {
     echo "${found:-0}"
 }
 
-# The other objects of the old colour outlive its RayCluster if this script was stopped between the two deletions.
+# The other objects of the old colour outlive its RayCluster if a user stopped this script between the two deletions.
 outlives_by_kustomize() { exists networkpolicy "shardclock-ray-$other"; }
 
 outlives_by_helm() { has_release "$old"; }
 
-# Its network policies last: until its pods are gone, their calls go on, and need these policies.
+# The network policies go last: until the old pods have ended, their calls continue, and need these policies.
 end_old() {
     on delete raycluster "$old" --ignore-not-found --wait --timeout="${WAIT_S}s"
     on wait pod --selector="ray.io/cluster=$old" --for=delete --timeout="${WAIT_S}s" ||
@@ -292,9 +292,9 @@ wait_until() {
 
 apply() { kubectl apply --kustomize "$1"; }
 
-# A new RayCluster would adopt the ending pods of a deleted one of the same name: its workers would join a head that
-# ends within a minute. If Ray's autoscaler decides the number of pods, the manifests have none, and Kubernetes would
-# set it to 0: so the present number is applied, too.
+# A new RayCluster would adopt the ending pods of a deleted RayCluster of the same name: its workers would join a head
+# that ends within a minute. If Ray's autoscaler decides the number of pods, the manifests have no number, and
+# Kubernetes would set the number to 0. So the script also applies the present number.
 bring_up_by_kustomize() {
     local replicas=
     if exists raycluster "$new"; then
@@ -323,7 +323,7 @@ wait_for_end_of_pods() {
 
 exists() { has "$1" "$2" name; }
 
-# A failed question is not a "no": taken as one, it would skip the switch, or report that all is done.
+# A failed question is not a "no": a "no" would skip the switch, or report that all is done.
 has() {
     local found
     found=$(on get "$1" "$2" --ignore-not-found --output="$3") ||

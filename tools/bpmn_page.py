@@ -17,37 +17,45 @@ HEAD = """\
 
 <!-- Written by `make docs` from tests/engine/models: change those, and write it anew. -->
 
-Each element has a small model, and the history of an instance of it, move by move. The histories follow
-Camunda 8's documentation; a test deploys each model, makes the moves on a cluster, and compares the whole history.
+Each element has a small model, and the history of an instance of this model, move by move. The histories follow
+Camunda 8's documentation. A test deploys each model, makes the moves on a cluster, and compares the whole history.
 [BPMN](bpmn.md) has the other rules for a model.
 
-`pack+` means that a token enters the node `pack`, `pack-` that it leaves, `packx` that it is terminated. Where a move
-lets several instances go on, ` / ` stands between their histories. Of tokens that go on at the same time, the order
-is ours. The moves: an instance is started, with variables; the clock is moved; a user task is completed; the job of a
-service task is done, failed, or ended by an error's code; a message comes with its correlation key, or a signal;
-variables are set; an incident is resolved. The clock begins at 08:00 on 1 March 2026.
+`pack+` means that a token enters the node `pack`. `pack-` means that a token leaves the node, and `packx` that the
+engine terminates a token there. If a move continues several instances, ` / ` separates their histories. BPMN does not
+fix the order of simultaneous tokens; the histories have the order of our engine. The clock begins at 08:00 on 1 March
+2026.
+
+| move | example |
+|---|---|
+| start an instance, with variables | `start {"order": 42}` |
+| move the clock | `advance PT1H` |
+| complete a user task | `complete approve {…}` |
+| do, fail or end the job of a service task by an error's code | `do charge {…}`, `fail charge why`, `throw charge CODE {…}` |
+| send a message with its correlation key, or a signal | `message paid 42 {…}`, `signal stop {…}` |
+| set variables; resolve an incident | `set {…}`, `resolve charge` |
 """
 REFUSED = """\
-A model that has one of these is refused when it is deployed, with the sentence, and nothing of it is kept.
+Shardclock refuses a model with one of these elements at its deployment, and stores no part of the model.
 """
 DIFFERENT = """\
 ## Differences from Camunda 8
 
 * Without `retries`, a job has the attempts of its handler's or endpoint's policy, and not three.
-* A business rule task is a job: decisions aren't evaluated. With a `zeebe:calledDecision` it is refused.
-* Links, compensation, conditional events, listeners and ad-hoc sub-processes are refused, as above.
+* A business rule task is a job, because Shardclock evaluates no decisions. A `zeebe:calledDecision` is refused.
+* Shardclock refuses links, compensation, conditional events, listeners and ad-hoc sub-processes.
 """
 
 
 EXTENSIONS = """\
 ## The support for each attribute and element
 
-Each attribute and element of other engines and of BPMN is read, ignored or refused. Without a place, this holds at
-every element. An attribute with some accepted values is refused with any other.
+Shardclock reads, ignores or refuses each attribute and element of other engines and of BPMN. A row without a place
+applies to every element. If a row lists accepted values, Shardclock refuses all other values of the attribute.
 """
 TABLES = (
     ("Camunda 8: `zeebe`", camunda_8.ATTRIBUTES, camunda_8.ELEMENTS),
-    ("Camunda 7 and its kin: `camunda`, `operaton`, `activiti`, `flowable`", camunda_7.ATTRIBUTES, camunda_7.ELEMENTS),
+    ("Camunda 7 and its forks: `camunda`, `operaton`, `activiti`, `flowable`", camunda_7.ATTRIBUTES, camunda_7.ELEMENTS),
     ("BPMN itself", standard.ATTRIBUTES, standard.ELEMENTS),
 )
 
