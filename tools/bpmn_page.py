@@ -31,7 +31,7 @@ fix the order of simultaneous tokens; the histories have the order of our engine
 | start an instance, with variables | `start {"order": 42}` |
 | move the clock | `advance PT1H` |
 | complete a user task | `complete approve {…}` |
-| do, fail or end the job of a service task by an error's code | `do charge {…}`, `fail charge why`, `throw charge CODE {…}` |
+| do, fail or throw the job of a service task | `do charge {…}`, `fail charge why`, `throw charge CODE {…}` |
 | send a message with its correlation key, or a signal | `message paid 42 {…}`, `signal stop {…}` |
 | set variables; resolve an incident | `set {…}`, `resolve charge` |
 """
@@ -55,7 +55,11 @@ applies to every element. If a row lists accepted values, Shardclock refuses all
 """
 TABLES = (
     ("Camunda 8: `zeebe`", camunda_8.ATTRIBUTES, camunda_8.ELEMENTS),
-    ("Camunda 7 and its forks: `camunda`, `operaton`, `activiti`, `flowable`", camunda_7.ATTRIBUTES, camunda_7.ELEMENTS),
+    (
+        "Camunda 7 and its forks: `camunda`, `operaton`, `activiti`, `flowable`",
+        camunda_7.ATTRIBUTES,
+        camunda_7.ELEMENTS,
+    ),
     ("BPMN itself", standard.ATTRIBUTES, standard.ELEMENTS),
 )
 

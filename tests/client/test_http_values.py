@@ -115,7 +115,7 @@ async def test_a_local_time_in_a_payload_stays_local(client: AsyncClient) -> Non
 
 def test_the_page_of_the_client_names_each_async_generator() -> None:
     page = (ROOT / "docs" / "http-client.md").read_text(encoding="utf-8")
-    named = page.partition("is an async generator, for `async for`:")[2].partition(";")[0]
+    named = page.partition("is an async generator, for `async for`:")[2].partition(". ")[0]
     for of, prefix in ((AsyncClient, ""), (AsyncProcesses, "processes."), (AsyncTasks, "tasks.")):
         public = [name for name, _ in inspect.getmembers(of, inspect.isasyncgenfunction) if not name.startswith("_")]
         for name in public:

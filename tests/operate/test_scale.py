@@ -13,7 +13,7 @@ from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "operate" / "scale.md").read_text()
 SHOWN = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n+It prints:\n+```text\n(?P<said>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^```python\n(?P<code>.*?)^```\n+The block prints:\n+```text\n(?P<said>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 SLOTS = 840
 
