@@ -69,8 +69,9 @@ Answer = Delivered | RetryDelivery | EndpointGone
 def answer_of(status: int, *, excerpt: bytes, retry_after: str | None, now_s: float, duration_s: float) -> Answer:
     """Decide the next step after an answer.
 
-    No status is a final failure of a delivery. Most 4xx are mistakes of the receiver, such as a wrong secret or a route
-    that is not deployed yet. The receiver can repair such mistakes while the policy still has attempts.
+    Only 410 Gone ends the delivery: the endpoint wants no more. Most other 4xx are mistakes of the receiver, such as a
+    wrong secret or a route that is not deployed yet. The receiver can repair such mistakes while the policy still has
+    attempts.
 
     units:   now_s in seconds since 1970
     source:  Standard Webhooks 1.0, "Delivery success and failure"
