@@ -91,7 +91,7 @@ OnConflict = Annotated[
     typer.Option(
         "--on-conflict",
         metavar="POLICY",
-        help="The rule if a pending timer has the name: refuse, ignore or replace. Default: refuse.",
+        help="If a pending timer already has this name: refuse, ignore or replace. Default: refuse.",
     ),
 ]
 

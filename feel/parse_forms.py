@@ -163,7 +163,7 @@ def _range(source: Source, start: Node, *, has_start: bool) -> RangeOf:
     source.expect("..", "between the ends of a range; write [1..10]")
     end = source.expression()
     if not source.at("]", ")", "["):
-        source.refuse("a range has no end here; write [1..10], or [1..10) without its last value")
+        source.refuse("this range is not closed; write [1..10], or [1..10) to exclude 10")
     return RangeOf(start, end, has_start, has_end=source.take().text == "]")
 
 

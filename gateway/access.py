@@ -48,7 +48,7 @@ async def caller_of(request: Request) -> Caller:
 
 
 def scoped(scope: str) -> Callable[..., Awaitable[Caller]]:
-    """Make the dependency of a route that needs a scope; a change by an operator is recorded in the audit."""
+    """Make FastAPI's dependency that checks a route's scope and records each change by an operator in the audit."""
 
     async def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         await admit(request, caller, scope)

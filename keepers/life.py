@@ -75,6 +75,6 @@ def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: st
 
 
 def _leave_if_failed(work: "asyncio.Task[None]") -> None:
-    """End the process of a failed or ended keeper, because no coordinator may be running to kill it."""
+    """End the process of a failed or ended keeper, because perhaps no coordinator is running to kill it."""
     if not work.cancelled() and work.exception() is not None:
         asyncio.get_running_loop().call_later(LEAVE_S, os._exit, 1)

@@ -284,4 +284,4 @@ def _read_cursor(page: str) -> DeadLetterCursor:
             return cursor
     except (ValueError, TypeError, OverflowError):
         pass
-    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not from a list of dead letters")
+    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not the `next` of a page of dead letters")

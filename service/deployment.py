@@ -73,4 +73,4 @@ def _start_of(effect: Effect) -> dict[str, Any]:
             return {"node_id": node_id, "kind": "message", "name": name}
         case SignalOpened(_, node_id, name):
             return {"node_id": node_id, "kind": "signal", "name": name}
-    raise AssertionError(f"a start event opens no {type(effect).__name__}")
+    raise AssertionError(f"a start event can't open {type(effect).__name__}")

@@ -1,4 +1,4 @@
-"""Count the missed occurrences of paused schedules, for the choice at a resume."""
+"""Count the occurrences that paused schedules have missed. A user reads the count before a resume."""
 
 import time
 from collections.abc import Sequence

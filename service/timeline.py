@@ -77,7 +77,7 @@ async def read_timeline(
 
 
 def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:
-    """Return the record of the last occurrence that was due at a moment; None: that occurrence is still pending."""
+    """Return the record of the latest occurrence due at or before a moment; None: that occurrence is still pending."""
     if timer is not None and timer.state == "PENDING" and timer.due_date <= moment:
         return None
     due = [record for record in records if record.intent in ("TRIGGERED", "SKIPPED") and record.due_date <= moment]

@@ -36,9 +36,13 @@ class BreakerSettings(BaseModel):
     failures_max: int = Field(5, gt=0, description="failures in a row that open it")
     window_s: float = Field(60.0, gt=0, description="the window in which failures are counted")
     share_max: float = Field(0.5, gt=0, le=1, description="proportion of failures that opens the breaker")
-    window_min: int = Field(20, gt=0, description="attempts in a window, below which a share means nothing")
+    window_min: int = Field(
+        20, gt=0, description="the minimum number of attempts in a window before the proportion of failures counts"
+    )
     pause_s: float = Field(5.0, gt=0, description="the first pause, which doubles each time")
-    pause_max_s: float = Field(300.0, gt=0, description="the longest pause, for which a recovered endpoint may wait")
+    pause_max_s: float = Field(
+        300.0, gt=0, description="the longest pause; a recovered endpoint may get no request during this time"
+    )
     successes: int = Field(2, gt=0, description="probes in a row that must succeed before it closes")
 
 

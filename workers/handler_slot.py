@@ -186,8 +186,9 @@ class HandlerSlot:
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process.
 
-        The wait is twice the timeout, because earlier calls of the process may take their own timeout. In the middle of
-        the wait the process must answer a ping, because one async call may block the event loop for all calls.
+        The wait is twice the timeout, because calls that the process is still handling may last until their own
+        timeouts. In the middle of the wait the process must answer a ping, because one async call may block the event
+        loop for all calls.
 
         errors:  TimeoutError  the process hangs
         """

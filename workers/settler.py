@@ -123,8 +123,8 @@ class Settler:
     async def _settle(self, batch: Sequence[Settlement]) -> Unsettled:
         """Settle a batch, and return the claims that it did not settle.
 
-        If Postgres refuses the values of an outcome, the outcome is settled without its texts. If that fails too,y is
-        left until its lease ends.
+        If Postgres refuses the values of an outcome, the outcome is settled without its texts. If Postgres
+        refuses this too, the delivery stays claimed until its lease ends.
 
         errors:  StatementRefused  the values are not at fault; for example a right is missing: send all outcomes again
         """

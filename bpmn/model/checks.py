@@ -1,4 +1,4 @@
-"""Find the nodes of a definition that can't be run, and the reasons.
+"""Find the nodes that the engine can't run in a definition, and the reason for each node.
 
 source:  BPMN 2.0.2; where BPMN leaves a choice, Camunda 8's choice applies: a model that Camunda 8 refuses is refused
 """

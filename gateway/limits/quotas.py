@@ -88,8 +88,8 @@ class Quotas:
     async def take_write(self, tenant_id: str) -> None:
         """Take one of a tenant's writes per second.
 
-        errors:  Problem           the tenant has used up its rate; the problem says when to retry StoreUnavailable  the
-                 limits can't be read now
+        errors:  Problem  the tenant has used up its rate; the problem says when to retry
+                 StoreUnavailable  the limits can't be read now
         """
         await self._take(self._rates, tenant_id, 1)
 
@@ -243,7 +243,7 @@ def endpoints_over_quota(tenant_id: str, most: int) -> Problem:
 async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_schedules: bool) -> Pending | None:
     """Count a tenant's pending timers and schedules if they are limited; None: the count took too long."""
     pending = Pending()
-    # A limit of bytes needs a count of all timers: the payload of each may differ.
+    # For a limit in bytes the payloads of all timers must be added up.
     most = limits.timers_max if limits.payload_bytes_max is None else None
     try:
         if limits.are_of_pending:

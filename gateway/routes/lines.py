@@ -68,7 +68,8 @@ class LineAnswer(BaseModel):
     line: int = Field(examples=[1], description="the line's number, from 1")
     outcome: str = Field(
         examples=["created"],
-        description="created, replaced or unchanged; refused; unknown: Postgres gave no answer; untried: send it again",
+        description="`created`, `replaced`, `unchanged` or `refused`; `unknown` if Postgres gave no answer; `untried` "
+        "if the line must be sent again",
     )
     timer_key: int | None = None
     due_date: str | None = None

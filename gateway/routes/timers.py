@@ -285,7 +285,10 @@ def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         openapi_extra=body_of(OperateRequest, example={"verb": "pause", "reason": "month-end close"}),
     )
     async def operate(which: which_is, request: Request, caller: Manager) -> Response:
-        """Pause, resume or reschedule a timer of a job or a process. A job's timer needs a key for all tenants."""
+        """Pause, resume or reschedule a timer of a job or a process.
+
+        For a job's timer the caller needs an API key for all tenants.
+        """
         asked = await read_model(request, OperateRequest)
         to = operator_destination(asked.verb, asked.model_dump(exclude={"missed"}))
         change = partial(operate_own, caller=caller, verb=asked.verb, to=to, asked=asked.pause())

@@ -1,4 +1,4 @@
-"""Decide for each scan of the timers which slots it reads from their oldest row: pure functions.
+"""Choose for each scan of the timers the slots in which the scan begins at the oldest row. The functions are pure.
 
 A row that has fired stays in the index until vacuum removes it, and a scan from the oldest row must read that row too.
 The reason and the figures: docs/decisions/0023-fired-rows-that-stay.md.

@@ -54,7 +54,8 @@ class NewRule:
 async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None = None) -> str:
     """Cancel a timer, and return its state: CANCELED, TRIGGERED, SKIPPED or UNKNOWN.
 
-    errors: StoreUnavailable the outcome is unknown: call again InvalidTimer neither key nor name, or both
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             InvalidTimer  neither key nor name is given, or both
     source:  sql/functions/timers/cancel_timer.sql
     """
     return await _state(session, "cancel_timer", which, reason=reason)

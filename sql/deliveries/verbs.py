@@ -12,7 +12,8 @@ from shardclock_server.sql.session import Session
 async def cancel_delivery(session: Session, timer_key: int, *, reason: str | None = None) -> str:
     """End an unclaimed delivery, and return its state: DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN.
 
-    errors: StoreUnavailable the outcome is unknown: call again StatementRefused the delivery is a start of a job
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  the delivery is a start of a job
     source:  sql/functions/deliveries/cancel_delivery.sql
     """
     return str(await session.call_one("cancel_delivery", timer_key=timer_key, reason=reason))

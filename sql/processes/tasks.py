@@ -149,7 +149,7 @@ async def search_tasks(
 
 
 async def _walk(session: Session, wanted: TaskFilter, *, after: int, page_size: int, until_s: float) -> TasksPage:
-    """Search all tasks of a tenant, step by step."""
+    """Search all tasks of a tenant, page by page."""
     filters = _filters_of("find_tasks", wanted)
     found: list[FoundTask] = []
     while True:

@@ -111,9 +111,10 @@ create index deliveries_of_cancellations on shardclock.deliveries (tenant_id, ne
 create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
     where (target = 'process:instance' and name like 'child:%' and length(payload ->> 'root') < 20) is true;
 
--- Signals of one name that are sent in parts reach their receivers in the order of their throws. Only this index has
--- the order of the query for the first signal of a name, so that no plan reads the whole of deliveries_by_lane. The
--- index also counts a tenant's signals in parts without a read of the payloads of starts.
+-- A thrown signal may reach its receivers in several batches. Each receiver gets signals of the same name in the order
+-- in which they were thrown. Only this index has the order of the query for the first signal of a name, so that no plan
+-- reads the whole of deliveries_by_lane. With this index, a query counts a tenant's unfinished signals without reading
+-- the payloads of starts.
 create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload ->> 'name'), (timer_key + 0))
     where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
 

@@ -1,4 +1,4 @@
-"""`up` restarts a dead process, after each failed start with a longer pause, however long the failed start took."""
+"""`up` restarts a dead process. The pause grows with each failed start, however long that start took."""
 
 from __future__ import annotations
 

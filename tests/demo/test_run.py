@@ -29,7 +29,7 @@ def file() -> Iterator[Path]:
 
 
 def write_timers(file: Path) -> None:
-    """Write 600 timers, of which 200 call the demo's handler: one order is retried, and one becomes a dead letter."""
+    """Write 600 timers, 200 with an order for the demo's handler. One order is retried, another always fails."""
     orders: dict[int, dict[str, object]] = {
         n: {"target": TARGET, "payload": {"warehouse": OPEN}} for n in range(0, 600, 3)
     }

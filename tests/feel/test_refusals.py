@@ -17,7 +17,7 @@ REFUSED = [
     ("(1", 3, "')' is missing here, after what ( begins"),
     ("[1, 2", 6, "']' is missing here, after the items of a list"),
     ("f[1", 4, "']' is missing here, after a filter"),
-    ("[1..3", 6, "a range has no end here; write [1..10]"),
+    ("[1..3", 6, "this range is not closed; write [1..10]"),
     ("{a: 1", 6, "'}' is missing here, after the entries of a context"),
     ("{n: foo bar(1)}", 9, "'bar' stands where an operator or '}' is due; write a name with spaces in backquotes"),
     ("[foo bar]", 6, "'bar' stands where an operator or ']' is due; write a name with spaces in backquotes"),

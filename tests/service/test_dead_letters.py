@@ -106,7 +106,7 @@ async def test_a_page_leads_to_the_next_and_any_other_text_is_refused(dsn: str, 
     assert (first.next is None, second.next) == (False, None)
     for page in ("", "7", "[]", '["yesterday", 1]', '["2031-01-01T00:00:00", 1]', '["2031-01-01T00:00:00Z", -1]',
                  '["2031-01-01T00:00:00Z", 9999999999999999999]', "[7, 1]"):  # fmt: skip
-        with pytest.raises(Refusal, match="is not from a list of dead letters"):
+        with pytest.raises(Refusal, match="is not the `next` of a page of dead letters"):
             await page_of(operator, EACH, size=3, page=page)
 
 

@@ -1,4 +1,4 @@
-"""The queue returns the soonest timer first, and wakes its waiter by the due date of this timer."""
+"""The queue returns the soonest timer first, and wakes its waiter no later than this timer's due date."""
 
 from __future__ import annotations
 

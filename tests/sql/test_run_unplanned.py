@@ -267,7 +267,7 @@ async def test_a_shard_that_planned_the_version_before_the_run_loses_its_plan(
 async def test_a_run_of_a_schedule_paused_for_its_faulty_rule_fires_after_the_repair(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    # Given a rule that the shard refuses, after a run was asked for
+    # Given a requested run of a timer, and then a shard that refuses the timer's rule
     await make(client)
     assert await run_timer(client.session, BEAT) == "RESCHEDULED"
     (timer,) = (await shard.take(horizon_s=0.0)).claimed

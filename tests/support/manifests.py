@@ -37,7 +37,7 @@ COLOURS = ["blue", "green"]
 BUILDS = [f"overlays/{overlay}{part}" for overlay in VARIANTS for part in ("", *(f"/{c}" for c in COLOURS))]
 BUILD_S = 60
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the pure Python loader takes longer than kubectl's build
-# The images in the overlays: ours, and an app's that is made from it.
+# The images in the overlays: our image, and an app's image that is built from ours.
 IMAGE = f"shardclock:{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}"
 APP_IMAGE = "shardclock-app:1.0.0"
 

@@ -285,7 +285,7 @@ if __name__ == "__main__":
     prepare_environment(load_settings(), Path(sys.argv[1]))
     os.environ[DSN_FILE] = f"{sys.argv[1]}/dsn"
     Path(os.environ[DSN_FILE]).write_text("postgresql://nowhere/x")
-    # Ray also prints to standard output, so that goes to stderr: only answers go to the test.
+    # Ray also prints to standard output. Its output is sent to stderr, so that the test reads only answers.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as to_the_test:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         _drive(Path(sys.argv[1]), to_the_test)

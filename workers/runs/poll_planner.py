@@ -11,7 +11,9 @@ PART = 100  # due starts that most polls read
 FULL_POLL_S = 1.0  # the time between two polls of DUE_MAX starts, which also find an urgent start behind many others
 # all combinations of kinds with a free place
 KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]
-SHORT_S = 0.02  # the time between two polls while starts wait for places, and less than half of the places are free
+SHORT_S = (
+    0.02  # the time between two polls if starts wait for places, but less than half of the worker's places are free
+)
 
 
 class PollPlanner:

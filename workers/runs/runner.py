@@ -29,7 +29,7 @@ MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
 NO_CODE_S = 5.0  # the delay of a start whose code this worker does not have, so that another worker can begin the start
 NO_NODE_S = 30.0  # the delay of a start if no node has its resources
-CLOSE_S = 0.5  # the time at the worker's end for the ends of runs with locked jobs
+CLOSE_S = 0.5  # while the worker stops, the time to record the ends of runs whose jobs are locked
 
 
 @dataclass(frozen=True, slots=True)

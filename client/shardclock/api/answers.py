@@ -229,7 +229,7 @@ class EventSubscription(Answer):
     changed_at: datetime
     disabled_at: datetime | None = Field(description="since when the endpoint is disabled; null: it is enabled")
     disabled_why: str | None
-    last_sent_at: datetime | None = Field(description="the last event within five minutes; null: there was none")
+    last_sent_at: datetime | None = Field(description="the last event in the last five minutes; null: there was none")
     waiting: int = Field(description="the events that wait for the end of the five minutes")
 
 
