@@ -1,4 +1,4 @@
-"""The lengths of time in an endpoint's policy are set, changed and removed on the command line."""
+"""The command line sets, changes and removes the durations in an endpoint's policy."""
 
 from __future__ import annotations
 

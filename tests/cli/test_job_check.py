@@ -1,4 +1,4 @@
-"""Two commands report a job that does not do its work: the list if its start is paused, and `jobs check`."""
+"""`jobs list` shows a paused start of a job, and `jobs check` reports each job that does not do its work."""
 
 from __future__ import annotations
 

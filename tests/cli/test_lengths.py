@@ -1,4 +1,4 @@
-"""Lengths of time are read in everyday notation and in ISO 8601, and an ambiguous M is refused."""
+"""The command line reads durations in everyday notation and in ISO 8601, and refuses an ambiguous M."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line pauses timers until a moment or for a length of time, and shows the end of the pause."""
+"""The command line pauses timers until a given time or for a duration, and shows when the pause ends."""
 
 from __future__ import annotations
 

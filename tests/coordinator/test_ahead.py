@@ -1,4 +1,4 @@
-"""For a spike of stored timers, the coordinator starts shards before the spike, and removes them after the spike."""
+"""The coordinator starts shards before many stored timers become due together, and removes the shards afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A surplus worker may finish its running calls before its drain, within a time limit; a shard may not."""
+"""The coordinator gives a surplus worker a limited time to finish its calls before a drain. A shard gets no time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coordinator avoids a node with failing actors, each time for longer, if another node exists."""
+"""If another node exists, the coordinator avoids a node on which actors fail, for longer after each failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coordinator decides only from rows and actors which holders are lost."""
+"""The coordinator uses only Postgres's rows and Ray's actors to decide which holders are lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The batch of an engine has a limit of bytes, and begins small."""
+"""An engine's first batch is small, and one statement reads at most 32 MiB of signals."""
 
 from __future__ import annotations
 

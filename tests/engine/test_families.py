@@ -1,4 +1,4 @@
-"""An instance's called instances have limits of depth and number, and end together with their caller."""
+"""Shardclock limits the depth and the number of called instances, and ends them together with their caller."""
 
 from __future__ import annotations
 

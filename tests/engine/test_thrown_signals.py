@@ -1,4 +1,4 @@
-"""A signal with many receivers is sent in parts with a limit of rows and bytes."""
+"""The engine sends a signal with many receivers in several parts, and limits the rows and bytes of each part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that each expression ends: an evaluation at its limit ends soon, with a sentence."""
+"""Test that every evaluation ends: an expression that reaches a limit is stopped soon, and a sentence says why."""
 
 import time
 

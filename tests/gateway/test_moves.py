@@ -1,4 +1,4 @@
-"""Test moves of tokens to possible nodes; any other move is refused before it is sent."""
+"""Test that a token moves to a node that can take it, and that any other move is refused before it is sent."""
 
 from __future__ import annotations
 

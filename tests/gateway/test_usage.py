@@ -1,4 +1,4 @@
-"""Test that a written timer counts until a database count includes it, whenever it was written."""
+"""Test that the gateway adds each new timer to a tenant's usage until a query of the database includes the timer."""
 
 from __future__ import annotations
 

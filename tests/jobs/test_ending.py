@@ -1,4 +1,4 @@
-"""Test the step after a run: another attempt after a pause, or the next start; and which attempts count."""
+"""Test that after a run another attempt or the next start follows, and which attempts count."""
 
 from __future__ import annotations
 

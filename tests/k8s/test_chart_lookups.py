@@ -1,4 +1,4 @@
-"""Test the questions of a chart to the API server: whether pods of a deleted colour end, and the number of pods."""
+"""Test that a chart asks the API server whether a deleted colour still has pods, and how many pods are wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that only the containers in need have secrets and tokens, and that an overlay names all its secrets."""
+"""Test that only containers that need secrets and tokens get them, and that an overlay names all its secrets."""
 
 from __future__ import annotations
 

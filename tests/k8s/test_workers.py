@@ -1,4 +1,4 @@
-"""Run an app on the pods of the manifests: the pods of each process, and the calls of a drained node."""
+"""Run an app on the manifests' pods: workers start only on their own pods, and a drained node finishes its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a message is kept until its confirmation or the end of its lease, and that it is received once."""
+"""Prove that a sender keeps a message until it is confirmed or its lease expires, and that it is received once."""
 
 from __future__ import annotations
 

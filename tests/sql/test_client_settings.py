@@ -1,4 +1,4 @@
-"""Prove that the functions have the same results with each setting of a client's session.
+"""Prove that the functions return the same results under each setting of a client's session.
 
 Postgres parses a PL/pgSQL body in the calling session, and so with the session's settings.
 """

@@ -1,4 +1,4 @@
-"""Prove for two concurrent changes by one name: the second changes the timer that has the name after the first."""
+"""Prove that of two concurrent changes by one name, the second changes the timer that has the name after the first."""
 
 from __future__ import annotations
 

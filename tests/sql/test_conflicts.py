@@ -1,4 +1,4 @@
-"""Prove the outcomes for a timer with a taken name: refused, ignored, or in place of the other timer.
+"""Prove that a new timer is refused, is ignored, or replaces the other timer, if another timer has its name.
 
 The same functions run on each version of Postgres in test_conflict_races.py.
 """

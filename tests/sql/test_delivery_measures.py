@@ -1,4 +1,4 @@
-"""Prove that waiting deliveries are measured for each target, and that many deliveries cost almost nothing."""
+"""Prove that waiting deliveries are measured for each target, and that measuring many costs almost nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Prove that a verb ends a delivery or makes the delivery due once, with a true answer, whatever a worker does
-meanwhile.
+"""Prove that a verb ends a delivery, or makes it due, exactly once, and that its answer is true, even if a worker
+handles the delivery at the same time.
 """
 
 from __future__ import annotations

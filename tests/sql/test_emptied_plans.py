@@ -1,4 +1,4 @@
-"""No statement reads a whole table for each row, even with a plan from the time when the table was empty.
+"""No statement reads a whole table for each row, even with a plan that Postgres made while the table was empty.
 
 A queue is empty most of the time, and for an empty table Postgres computes the same cost for every plan. A session with
 a bad plan would later read all waiting rows for each searched row.

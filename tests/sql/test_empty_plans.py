@@ -1,4 +1,4 @@
-"""Clients' statements read few rows, even with plans from the time when the tables were empty."""
+"""Clients' statements read few rows, even with plans that Postgres made while the tables were empty."""
 
 from __future__ import annotations
 

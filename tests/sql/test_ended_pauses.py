@@ -1,4 +1,4 @@
-"""Prove that a pause ends once, at its moment and never earlier, with its choice for the missed occurrences."""
+"""Prove that a pause ends once, never before its end time, and treats missed occurrences as its author chose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a holder writes only to the exact row version that it claimed, also after a later claim of the same row.
+"""Prove that a holder writes only to the exact row version that it claimed, even if it claims the row again later.
 
 A client may change a timer, the same holder may lease the row again, and its older firing may still be in flight. The
 tests combine each write of a holder (fire, plan, pause) with each change of a row by a client.

@@ -1,4 +1,4 @@
-"""Prove that a client can schedule in SQL, in its own transaction, and gets each refusal in one sentence."""
+"""Prove that a client can schedule in SQL, in its own transaction, and that one sentence explains each refusal."""
 
 from __future__ import annotations
 

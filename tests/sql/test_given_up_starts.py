@@ -1,5 +1,5 @@
-"""An application cancels an instance after engines gave up its start, though the application's role writes no
-instances.
+"""An application can cancel an instance after engines gave up its start, although the application's role has no right
+to write instances.
 """
 
 from __future__ import annotations

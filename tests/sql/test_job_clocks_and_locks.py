@@ -1,6 +1,4 @@
-"""Prove that jobs lose no run, no process and no retry after the clock was set back, or while a client locks their
-rows.
-"""
+"""Prove that a job loses no run, no process and no retry if the clock is set back or a client locks the job's rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Prove that the application of a file changes a job immediately, and that an app's own jobs and invalid jobs are
-refused.
-"""
+"""Prove that a file of jobs takes effect immediately, and is refused if it contains an app's jobs or invalid jobs."""
 
 from __future__ import annotations
 

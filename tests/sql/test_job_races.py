@@ -1,4 +1,4 @@
-"""Prove that no order of begins, ends, crashes and verbs loses a crash, or the next start of a job."""
+"""Prove that a crash and a job's next start are never lost, in any order of begins, ends, crashes and verbs."""
 
 from __future__ import annotations
 

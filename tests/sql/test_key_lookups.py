@@ -1,4 +1,4 @@
-"""A lookup of a row by its key takes one probe, also with a plan from an empty table.
+"""A lookup by key takes one probe of the index, even with a plan that Postgres made while the table was empty.
 
 On an emptied and vacuumed table, the planner estimates the same cost for a read of a whole index and for one probe.
 Then

@@ -1,4 +1,4 @@
-"""Prove that measurements read few rows with any number of pending timers, so that they slow no claim."""
+"""Prove that measurements read few rows, however many timers are pending, and so do not slow down claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove for a timer that a client moves during its lease: the timer fires once, at its new due date."""
+"""Prove that a timer fires once, at its new due date, if a client moves it while a shard leases it."""
 
 from __future__ import annotations
 

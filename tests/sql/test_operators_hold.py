@@ -1,4 +1,4 @@
-"""Prove that an operator's hold stops all keepers, keeps the owner of the database, and ends completely."""
+"""Prove that an operator's hold stops all keepers, and that the owner gets the database back when the hold ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a shard's statements read only the rows that they take, with any number of pending timers."""
+"""Prove that a shard's statements read only the rows that they return or change, however many timers are pending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurements of processes: engines, waiting signals and incidents, with a limit for each count."""
+"""Processes are measured by their engines, waiting signals and incidents; each measurement stops at a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that engines' statements read only the rows that they change, with any number of waiting instances."""
+"""Prove that engines' statements read only the rows that they change, however many instances wait."""
 
 from __future__ import annotations
 

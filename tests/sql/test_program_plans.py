@@ -1,4 +1,4 @@
-"""Prove that the statements of service tasks for programs read by keys, with any number of other rows."""
+"""Prove that the statements for programs' service tasks find rows by their keys, however many other rows exist."""
 
 from __future__ import annotations
 

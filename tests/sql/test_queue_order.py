@@ -1,4 +1,4 @@
-"""Prove that a job with a queue makes its runs in the order of the requests."""
+"""Prove that a job with a queue starts its runs in the order in which clients requested them."""
 
 from __future__ import annotations
 

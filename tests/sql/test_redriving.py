@@ -1,4 +1,4 @@
-"""Prove that a redriven delivery has all its attempts again, and that no answer to an earlier claim counts."""
+"""Prove that a redriven delivery gets all its attempts again, and that answers to earlier claims have no effect."""
 
 from __future__ import annotations
 

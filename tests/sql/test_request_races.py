@@ -1,4 +1,4 @@
-"""Prove for two simultaneous copies of a request: the work is done once, in any interleaving."""
+"""Prove that two simultaneous copies of a request do the work once, in any interleaving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that the log keeps records that a group has not read, and that the oldest days are dropped, one at a time."""
+"""Prove that the log keeps records that a group has not read, and drops its oldest days one by one."""
 
 from __future__ import annotations
 

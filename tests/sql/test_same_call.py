@@ -1,4 +1,4 @@
-"""Prove that a repeated call is recognized, also in another notation, and after any change of its timer."""
+"""Prove that Shardclock recognizes a repeated call, even if it is written differently or its timer has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that one request schedules one timer, with any failure of the connection."""
+"""Prove that one request schedules exactly one timer, even if the connection fails at any point."""
 
 from __future__ import annotations
 

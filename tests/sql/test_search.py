@@ -1,4 +1,4 @@
-"""Prove that a search finds each matching timer once, with pages of any size, and reads few other rows."""
+"""Prove that a search returns each matching timer once at every page size, and reads few other rows."""
 
 from __future__ import annotations
 

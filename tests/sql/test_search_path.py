@@ -1,4 +1,4 @@
-"""Prove that our functions work for a client with other objects before Postgres's own in its `search_path`.
+"""Prove that our functions work for a client if its `search_path` has other schemas before Postgres's own schema.
 
 Postgres parses functions in SQL when they are made (`begin atomic`), so the planner can still inline these functions.
 All other functions fix their own `search_path`.

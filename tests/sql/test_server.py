@@ -1,4 +1,4 @@
-"""Prove the measurements of the server: connections, replicas and slots, the write-ahead log."""
+"""Prove that Shardclock measures the server's connections, replicas, replication slots and write-ahead log."""
 
 from __future__ import annotations
 

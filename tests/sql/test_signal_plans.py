@@ -1,4 +1,4 @@
-"""Prove that a poll for signals reads one batch, with any number of due, waiting or other tenants' signals."""
+"""Prove that a poll for signals reads one batch, however many other signals are due, wait, or have other tenants."""
 
 from __future__ import annotations
 

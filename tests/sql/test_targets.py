@@ -1,4 +1,4 @@
-"""Prove that a list shows targets with their tenants, the time of their disabling, and their counts."""
+"""Prove that the list of targets shows each target's tenant, when it was disabled, and how many deliveries it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove for a verb during a firing or another verb: the verb acts once on the current row, and answers truly."""
+"""Prove that a verb acts once on the current row and answers truly, even during a firing or another verb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a verb for many timers changes each possible timer once and returns its key, and prove the refusals."""
+"""Prove that a verb for many timers changes each changeable timer once, returns its key, and refuses wrong requests."""
 
 from __future__ import annotations
 

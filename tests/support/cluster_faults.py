@@ -84,7 +84,7 @@ def reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
 
 @contextmanager
 def right_missing(watched: Watched, right: str, table: str) -> Iterator[None]:
-    """Revoke a right of the cluster's roles, like a wrong grant."""
+    """Revoke a right from the cluster's roles, as an operator's mistake would."""
     roles = watched.sql(
         "select g.grantee from information_schema.role_table_grants g"
         " where g.table_schema = 'shardclock' and g.table_name = $1 and g.privilege_type = upper($2)"

@@ -17,7 +17,7 @@ BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """One block of code with its page and line; with `reason` it is not run."""
+    """One block of code with its page and line; a block with a `reason` is not run."""
 
     where: str
     kind: str

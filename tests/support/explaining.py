@@ -11,7 +11,7 @@ from tests.support.factories import HolderClient
 
 
 async def why(shard: HolderClient, which: TimerRef, moment: datetime | None = None) -> Explanation:
-    """Ask for a timer's explanation at a moment, now by default."""
+    """Ask why a timer has fired or not, as seen at a given time, which is now by default."""
     now: datetime = await shard.value("select clock_timestamp()")
     moment = moment or now
     return explain(await read_timeline(shard.session, which, moment, now, identity="", silent_s=5.0), moment)

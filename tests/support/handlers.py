@@ -87,7 +87,7 @@ class FakeProcess:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def gone(self) -> None:
-        """Wait for the end of the process: by a kill, by a delivery, or by `die`."""
+        """Wait until a kill, a delivery or `die` has ended the process."""
         await self.ended.wait()
         raise ProcessDied("the handler's process ended: exit code 1")
 

@@ -103,7 +103,7 @@ def missing_programs() -> list[str]:
 
 @contextmanager
 def kubernetes(place: Path) -> Iterator[Kube]:
-    """Run a cluster below a directory during a block; skip the test without the programs."""
+    """Run a cluster below a directory during a block; skip the test if the programs are missing."""
     if missing := missing_programs():
         pytest.skip(f"no {', '.join(missing)} in ~/.cache/shardclock/kube or on PATH; `make kube` builds them")
     kube = Kube(place)

@@ -64,7 +64,7 @@ class Running:
         return self.get(asked["path"], port)[0] == 200
 
     def get(self, path: str, port: int) -> tuple[int, str]:
-        """Fetch a page; return its status code, 0 without an answer, and its text."""
+        """Fetch a page; return its status code (0 if the server does not answer) and its text."""
         try:
             with urllib.request.urlopen(f"http://{self.address}:{port}{path}", timeout=PROBE_S) as page:
                 return page.status, page.read().decode()
@@ -153,7 +153,7 @@ class Machine:
         return found
 
     def run(self, words: Sequence[str], name: str, env: dict[str, str], ports: Mapping[int, int]) -> Running:
-        """Start a command, with no variable of this process's environment."""
+        """Start a command that inherits no environment variable from this process."""
         log = self.place / f"{name}-{len(self.running)}.log"
         with log.open("wb") as said:
             process = subprocess.Popen(

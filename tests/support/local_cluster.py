@@ -33,12 +33,12 @@ class Records:
     admin_dsn: str
 
     def why_ended(self, holder: int) -> str | None:
-        """Return the reason of a holder's end; None if it lives."""
+        """Return why a holder ended, or None if it is alive."""
         rows = asyncio.run(query(self.admin_dsn, f"select ended_why from shardclock.holders where holder = {holder}"))
         return None if rows[0][0] is None else str(rows[0][0])
 
     def schedule_many(self, count: int, *, every_s: float) -> None:
-        """Schedule timers that become due one after the other, the first in a moment."""
+        """Schedule timers that become due one after the other, the first almost at once."""
         asyncio.run(
             query(
                 self.admin_dsn,

@@ -73,7 +73,7 @@ class Prometheus:
         return list(found["result"])
 
     def value(self, expression: str) -> float | None:
-        """Evaluate an expression now; return the value of its first sample, or None without a sample."""
+        """Evaluate an expression now; return the value of its first sample, or None if it has no sample."""
         found = self.query(expression)
         return float(found[0]["value"][1]) if found else None
 

@@ -97,11 +97,11 @@ class RayOfNodes:
         return list(await self._ask("nodes"))
 
     async def shard_actors(self) -> int:
-        """Count the shard actors that are alive for Ray."""
+        """Count the shard actors that Ray reports as alive."""
         return int(await self._ask("shard_actors"))
 
     async def asked_resources(self) -> list[dict[str, float]]:
-        """Read the resources that Ray's autoscaler is asked for."""
+        """Read the resources that the cluster has requested from Ray's autoscaler."""
         return list(await self._ask("asked_resources"))
 
     async def module_path(self) -> list[str]:

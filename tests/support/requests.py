@@ -26,7 +26,7 @@ async def begin(session: Session, *requests: IdempotentRequest, now: datetime | 
 async def answer(
     session: Session, *requests: IdempotentRequest, now: datetime | None = None, stored: Stored = CREATED
 ) -> None:
-    """Do the requests without an answer, and store their answers."""
+    """Make each request that has no answer yet, and store its answer."""
     async with session.transaction() as connection:
         assert await begin_requests(connection, requests, now=now) == [None] * len(requests)
         await store_requests(connection, [(it, stored) for it in requests], now=now)

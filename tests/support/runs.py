@@ -111,7 +111,7 @@ class FakeRunProcess:
 
 @dataclass
 class RunProcesses:
-    """Start equal fake processes, and keep each with its needed resources; `orders` has the oldest order first."""
+    """Start identical fake processes; record each with its resources in `started`, and the runs' orders in `orders`."""
 
     play: Callable[[RunOrder], CallOutcome] = completes
     gate: asyncio.Event | None = None

@@ -96,7 +96,7 @@ class ShardPool:
         await eventually(empty, within_s=within_s)
 
     async def until_told(self, count: int, *shards: Shard) -> None:
-        """Wait until these shards have the answers for `count` firings; Postgres records the firings before."""
+        """Wait until these shards have received the answers to `count` firings, after Postgres has recorded them."""
         await eventually(lambda: sum(shard.stats.fired for shard in shards) >= count)
 
     async def until_held(self, shard: Shard, count: int) -> None:

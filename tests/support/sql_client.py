@@ -28,7 +28,7 @@ async def schedule(hand: HolderClient, **arguments: Any) -> int:
 
 
 async def refusal(hand: HolderClient, function: str, **expressions: str) -> str:
-    """Call a function with SQL expressions; return the sentence of its refusal, or "nothing"."""
+    """Call a function with SQL expressions; return its refusal's sentence, or "nothing" if it does not refuse."""
     named = ", ".join(f"{name} => {expression}" for name, expression in expressions.items())
     async with hand.session.connection() as connection:
         try:

@@ -59,7 +59,7 @@ def of(api: Api, tenant: str) -> Api:
 
 
 def assert_share(flooded: list[Said], *, answered: int, word: str = "its share") -> None:
-    """Assert that one tenant got `answered` answers, and that the gateway told its other requests to retry."""
+    """Assert that the gateway answered `answered` of one tenant's requests, and told it to retry the others."""
     refused = [said for said in flooded if said.status == 429]
     assert len(flooded) - len(refused) == answered
     assert refused
@@ -235,7 +235,7 @@ async def _rate(dsn: str) -> None:
 
 @asynccontextmanager
 async def at_once(acts: int) -> AsyncIterator[None]:
-    """Allow a tenant `acts` recorded acts at once."""
+    """Let a tenant make up to `acts` audited changes at once."""
     with mock.patch.object(quotas, "AUDITED_AT_ONCE", acts):
         yield
 

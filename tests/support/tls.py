@@ -42,7 +42,7 @@ class Authority:
 
 @contextmanager
 def tls_before(dsn: str, context: ssl.SSLContext | None) -> Iterator[int]:
-    """Serve a Postgres of a Unix socket on a port of localhost: with TLS, or with the answer that it has no TLS.
+    """Serve on a localhost port the Postgres behind a Unix socket: with TLS, or with the answer that it has no TLS.
 
     The context manager yields the port.
     """

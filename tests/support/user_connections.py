@@ -1,4 +1,4 @@
-"""Connections and sessions like users': of each library, with and without an event loop."""
+"""Connections and sessions as users open them with each library, with and without an event loop."""
 
 from __future__ import annotations
 

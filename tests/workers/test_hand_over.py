@@ -1,4 +1,4 @@
-"""A delivery that a shard hands over is called once, also after any interruption of the hand-over."""
+"""A worker calls a delivery that a shard hands over once, even if the hand-over is interrupted at any point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker reports the outcomes of its deliveries by target, within the limit of targets."""
+"""A worker reports its deliveries' outcomes for each target, and limits the number of reported targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault of the worker in a call leaves no leased delivery."""
+"""If a worker itself fails during a call, the call's deliveries do not stay leased."""
 
 from __future__ import annotations
 

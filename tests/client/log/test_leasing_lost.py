@@ -1,4 +1,4 @@
-"""Test that work keeps its lease, and ends when the lease is lost."""
+"""Test that a member renews its lease while it works, and stops the work when the lease is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test what a reviewer of an outage looked for in vain: failing jobs, paused schedules, ended timers, late attempts."""
+"""Test that the console shows failing jobs, paused schedules, ended timers and late attempts during an outage."""
 
 from __future__ import annotations
 
