@@ -23,8 +23,8 @@ from shardclock_server.gateway.requests.recording import (
     record_of,
 )
 from shardclock_server.service.audit import DONE
-from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.sql.audit.acts import record_act
+from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.served import Tenants, author_of
 from shardclock_server.sql.session import Session
 

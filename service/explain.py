@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 from shardclock.log import LogRecord
 from shardclock_server.service.explain_delivery import delivered
-from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.next_due import next_due_of
 from shardclock_server.service.timeline import Timeline, author_of, deciding_record, detail_of, show_moment
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 from shardclock_server.sql.clients.history import TimerState
+from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.timers.refusal import InvalidTimer
 
 PUNCTUAL = timedelta(seconds=1)  # the answer gives a reason for a longer delay

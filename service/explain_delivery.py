@@ -4,11 +4,11 @@ from datetime import timedelta
 
 from shardclock.log import LogRecord
 from shardclock_server.service.deliveries import holder_name
-from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.timeline import Timeline, author_of, detail_of, show_moment
 from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.find import DeliveryState
+from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 
 LATE = timedelta(seconds=1)  # a worker takes a due delivery earlier
 ENDS_OF_DELIVERY = {

@@ -9,14 +9,13 @@ from shardclock_server.service.jobs import find_job
 from shardclock_server.sql.clients.history import find_timer, records_of
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.find import find_delivery
-from shardclock_server.sql.jobs.declare import KEPT_RUNS
+from shardclock_server.sql.jobs.declare import KEPT_RUNS, TARGET_OF_JOB
 from shardclock_server.sql.jobs.history import JobRun, find_runs
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
 FOLLOW_S = 0.2  # the pause between two polls of a followed run
 HISTORY_MAX = 1_000
-TARGET_OF_JOB = "job:"  # this prefix and the job's name are the target of a start's timer
 DROPPED = ("CANCELED", "DISCARDED")
 ENDED = ("DELIVERED", "DEAD")
 

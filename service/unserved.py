@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.unserved import COUNTED_MAX, UnservedTarget
+from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 
 SHOWN_MAX = 5
 WAY_OUT = "no running worker has the app of these targets: start one with `shardclock up --app MODULE`"

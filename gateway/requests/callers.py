@@ -19,8 +19,8 @@ from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.key_lookups import KeyLookups
 from shardclock_server.gateway.requests.origins import is_own_origin
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.keys import SCOPES, allows, found_or_refused
+from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.keys.keys import ApiKey
 from shardclock_server.sql.keys.sessions import Person, SessionHolder
 from shardclock_server.sql.served import Tenants, author_of

@@ -7,6 +7,7 @@ from typing import Any
 from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.sql.session import Session
 
+TARGET_OF_JOB = "job:"  # this prefix and the job's name are the target of a start's timer
 KEPT_RUNS = 100  # the number of runs that are kept for each job
 FORGOTTEN_MAX = 10_000  # the limit of deleted rows in one call
 REPAIRED_MAX = 200  # the limit of repaired jobs in one call

@@ -317,6 +317,9 @@ def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
             if len(seen) == 5:
                 stop.set()
 
+        def wait(self, wait_s: float) -> None:
+            """Wait for nothing: no process runs."""
+
     monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_POLL_S", 0.0)
     monkeypatch.setattr("shardclock_server.cli.run._stop_event", lambda: stop)
     monkeypatch.setattr("shardclock_server.cli.run.find_app", lambda *_, **__: App("orders", ".", (spec_of(),)))

@@ -1,6 +1,6 @@
 """Run the coordinator's crew of shards on a clock of the test's own, over hosts that fail, without Postgres.
 
-The test runs the real `Crew` and its decisions. `Holders` answers its four statements from memory; `Host` and `Shard`
+The test runs the real `Crew` and its decisions. `Holders` answers its statements from memory; `Host` and `Shard`
 stand for machines and processes.
 """
 
@@ -127,6 +127,9 @@ class Holders:
 
     def _cut_off(self, holders: Sequence[int]) -> Sequence[int]:
         return holders
+
+    def _notify_of_due_timers(self, **_: object) -> Sequence[Any]:
+        return []
 
 
 class Cluster:

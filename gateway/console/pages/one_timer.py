@@ -29,7 +29,6 @@ from shardclock_server.gateway.routes.changing import change_found, change_rule,
 from shardclock_server.gateway.routes.timers import FAR, OperateRequest, RescheduleRequest, explain_at, read_story
 from shardclock_server.service import pauses
 from shardclock_server.service.filters import moment_of
-from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.missed_count import MissedCount, sum_missed
 from shardclock_server.service.moves import destination_of, move, operator_destination
 from shardclock_server.service.next_due import preview_of
@@ -38,6 +37,7 @@ from shardclock_server.service.timeline import Timeline, show_moment
 from shardclock_server.sql.clients.firings import PastFiring, read_firings
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, resume_timer, run_timer
+from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.preview import PreviewedOccurrence

@@ -76,7 +76,7 @@ async def test_a_sign_out_ends_the_session_at_once(dsn: str, locked_browser: Bro
     await locked_browser.sign_in(key)
     signed = await locked_browser.sign_in(key)
     cookie = signed.headers["Set-Cookie"].partition(";")[0]
-    assert b"No timer" in (await locked_browser.api.get("/console/timers", Cookie=cookie)).body
+    assert b"API key" not in (await locked_browser.api.get("/console/timers", Cookie=cookie)).body
 
     shown = await locked_browser.submit("/sign-out")
 

@@ -82,7 +82,8 @@ async def test_the_look_ups_of_sessions_do_not_grow_with_the_number_of_viewers(
         await eventually(lambda: _has([it for it in statements if "console_sessions" not in it.query], 10))
 
     polls = [it for it in statements if "console_sessions" not in it.query]
-    assert len(statements) - len(polls) <= 3 * len(polls)
+    # On a busy machine a poll wakes the viewers in a few groups. Without groups each poll makes 40 look-ups.
+    assert len(statements) - len(polls) <= 10 * len(polls)
 
 
 async def test_equal_pages_of_many_viewers_are_rendered_once(statements: list[LoggedQuery], browser: Browser) -> None:

@@ -119,8 +119,8 @@ async def test_a_worker_that_leaves_puts_back_its_runs_ahead(dsn: str, shard: Ho
     await declare(dsn, *SPECS)
     await fire(shard)
 
-    async with running_jobs(dsn, processes, SPECS, ONE_PLACE) as worker:
-        await eventually(lambda: len(processes.orders) == 11 and len(worker.runs) > 1)
+    async with running_jobs(dsn, processes, SPECS, ONE_PLACE):
+        await eventually(lambda: _has_runs_ahead(dsn))
 
     reasons = await query(dsn, "select distinct reason from shardclock.job_runs where outcome = 'INTERRUPTED'")
     assert "its worker left; it had not begun" in {row["reason"] for row in reasons}
@@ -146,6 +146,12 @@ async def test_the_most_urgent_of_several_begun_runs_is_made_first(dsn: str, sha
 
 async def _ended(dsn: str, *, successes: int) -> bool:
     return bool(await value(dsn, "select sum(successes) from shardclock.jobs") == successes)
+
+
+async def _has_runs_ahead(dsn: str) -> bool:
+    """Return whether ten runs have succeeded, the eleventh runs, and the worker has claimed more starts."""
+    claimed = "select count(*) from shardclock.deliveries where claimed_by is not null"
+    return await _ended(dsn, successes=10) and await value(dsn, claimed) > 1
 
 
 async def _has_put_back(dsn: str) -> bool:
