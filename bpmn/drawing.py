@@ -1,4 +1,4 @@
-"""Read the drawing of a process from its model (BPMN DI): the place of each element and of each flow.
+"""Read the coordinates of a process's elements and flows from the diagram (BPMN DI) in its model.
 
 source:  BPMN 2.0.2 (OMG formal/2013-12-09), chapter 12
 """
@@ -20,7 +20,7 @@ DRAWN = frozenset({"BPMNShape", "BPMNEdge", "BPMNPlane", "BPMNDiagram", "BPMNLab
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An element's place. `kind` is the element's name in XML; `trigger` is an event's, such as timer, or ''."""
+    """An element's shape. `kind` is its XML name; `trigger` is the kind of an event's trigger, such as timer, or ''."""
 
     element_id: str
     kind: str
@@ -36,7 +36,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class FlowLine:
-    """The corners of the line of a flow, and its name."""
+    """The corners of the line that a flow is drawn as, and the flow's name."""
 
     element_id: str
     kind: str
@@ -46,7 +46,7 @@ class FlowLine:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A model's shapes, in the order of the file, and its flows; the box contains all of them."""
+    """A model's shapes, in the order of the file, and its flows. The box encloses all shapes and flows."""
 
     shapes: Sequence[Shape]
     flows: Sequence[FlowLine]

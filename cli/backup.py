@@ -33,9 +33,9 @@ from shardclock_server.sql.session_settings import options_of_programs
 from shardclock_server.timers.refusal import Refusal, shortened
 
 STDIN, STREAM = 0, Path("-")  # standard output or input, such as of `kubectl exec`
-MAGIC = b"PGDMP"  # the begin of each file in pg_dump's custom format
+MAGIC = b"PGDMP"  # the first bytes of each file in pg_dump's custom format
 OWNER_ONLY = 0o600  # only the file's owner may read the tenants' payloads and keys
-LOCK_WAIT_S = 60.0  # longer than a migration's locks; a forgotten session may hold a lock for ever
+LOCK_WAIT_S = 60.0  # longer than a migration holds its locks; a forgotten session may hold a lock for ever
 LOCK_TIMEOUT = "canceling statement due to"  # the cause that pg_dump names after --lock-wait-timeout
 DUMP = ["--format=custom", "--schema=shardclock", "--no-owner", "--no-privileges"]
 RESTORE = ["--no-owner", "--no-privileges", "--file=-"]
@@ -43,7 +43,7 @@ PSQL = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--output={os.devnul
 
 
 class FileNotWritten(Exception):
-    """A file that can't be written to its end; the message has the system's reason and a way out."""
+    """The command could not write the whole file. The message has the system's reason and a way out."""
 
 
 def dump(
@@ -110,7 +110,7 @@ async def _read_server(dsn: Dsn, verb: str) -> PostgresState:
 
 
 async def _migrate(dsn: Dsn, settings: Settings) -> str | None:
-    """Bring the restored schema up to date; return the reason of its hold."""
+    """Migrate the restored schema to this release; return the reason why the database is on hold."""
     await migrate(dsn)
     async with Session(dsn, application="shardclock restore") as session:
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
@@ -118,7 +118,7 @@ async def _migrate(dsn: Dsn, settings: Settings) -> str | None:
 
 
 def _opened(file: Path) -> FileIO:
-    """Open a copy; pg_restore itself checks the copy of a pipe."""
+    """Open a copy and check that it is one. A copy that comes through a pipe is checked only by pg_restore."""
     try:
         source = FileIO(STDIN, closefd=False) if file == STREAM else FileIO(file)
     except OSError as error:
@@ -183,7 +183,7 @@ def _read(source: FileIO, database: Database, server: int) -> None:
 
 
 def _access_of(database: Database) -> DatabaseAccess:
-    """Give access with our settings: those of the database or the role could forbid a copy."""
+    """Return the access with our session settings, because the database's or role's settings could prevent a copy."""
     access = access_of(database)
     return replace(access, environment={**access.environment, "PGOPTIONS": options_of_programs()})
 

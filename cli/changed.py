@@ -8,7 +8,7 @@ from shardclock_server.service.bulk_wording import BulkResult, Key
 
 
 def print_changed(changed: BulkResult[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:
-    """Print the result, or without `yes` the dry run; JSON has the rows of `shown`, too. Return the exit code."""
+    """Print the result, or the dry run if `yes` is false; return the exit code. JSON also has the rows of `shown`."""
     if as_json:
         numbers = {"more": changed.more, "again_in_s": changed.again_in_s}
         print_json({**shown, "message": changed.sentence, "done": yes, **numbers})

@@ -17,7 +17,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
 from shardclock_server.timers.refusal import Refusal
 
-ASIDE_MAX = 10_000  # the most records in one list
+ASIDE_MAX = 10_000  # one list has at most this many records
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Make the change; without it, only show the change.")]

@@ -167,7 +167,7 @@ def _do(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Change at most `limit` of the matching dead letters; without a limit, all that exist now.
+    """Change at most `limit` of the matching dead letters. If `limit` is None, change all that exist now.
 
     errors:  BulkBroken  Postgres stopped answering half way; the counts of the changed letters are printed
     """
@@ -221,7 +221,7 @@ def _show(changed: BulkResult[int], *, yes: bool, as_json: bool) -> int:
 
 
 def _show_part(run: DeadLetterRun, *, as_json: bool) -> None:
-    """Print the changes of a run that did not end."""
+    """Print how many dead letters an interrupted run has changed."""
     if run.changed:
         _show(run.outcome(dry_run=False), yes=True, as_json=as_json)
     if run.unsure:

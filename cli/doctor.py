@@ -108,7 +108,7 @@ def _disk(data_dir: Path) -> Finding:
 
 
 def _certificate(dsn: Dsn) -> Finding:
-    """Check the certificate of Postgres with the authority that the driver uses, of the DSN or the environment."""
+    """Check Postgres's certificate against the authority that the DSN or the environment names."""
     parts = urlsplit(dsn.reveal())
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     authority = options.get("sslrootcert") or os.environ.get("PGSSLROOTCERT")

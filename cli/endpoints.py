@@ -50,7 +50,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Make the change even if pendin
 Asymmetric = Annotated[
     bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a), so that the receiver has only the public key.")
 ]
-BODY_SHOWN = 60  # characters of an answer in the table; --json has all
+BODY_SHOWN = 60  # the table shows this many characters of an answer; --json shows all
 
 endpoints = typer.Typer(
     help="List the endpoints, the receivers of webhooks; the subcommands add, test and change endpoints.",

@@ -19,7 +19,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """The end of a command by an error: its code, one line or more for people, and further fields for programs."""
+    """An error that ends a command: its code, one or more lines for people, and further fields for programs."""
 
     code: RefusalCode
     message: str

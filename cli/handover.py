@@ -26,7 +26,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
-LEASE_S = 10.0  # the named cluster has the first chance to lead, for this time
+LEASE_S = 10.0  # during this time the named cluster may take the lead before other clusters
 
 
 def switch(

@@ -40,7 +40,7 @@ def print_run(run: JobRun) -> None:
 
 
 def state_of(job: Job) -> str:
-    """Describe a job's state, with its reason or its progress."""
+    """Describe a job's state; add the reason for the state, or the progress of the run."""
     if job.withdrawn_at is not None and job.run_id is None:
         return "WITHDRAWN: no app has it"
     if job.state == "DISABLED" and job.disabled_why is not None:

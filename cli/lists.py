@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def print_none(many: str, of_all: str, *, filtered: bool) -> None:
-    """Print that a list is empty: the sentence `of_all` without filters, otherwise that no row matches."""
+    """Print that a list is empty: `of_all` if no filter is set, otherwise a sentence that no row matches."""
     print_note(f"there are no such {many}" if filtered else of_all)
 
 

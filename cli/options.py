@@ -20,7 +20,7 @@ from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
 WAIT_S_MAX = 86_400.0  # the longest wait of all commands; a longer wait is probably a typing error
-LISTED_MAX = 1_000  # rows of one list
+LISTED_MAX = 1_000  # one list has at most this many rows
 ZERO = Duration(0, 0, timedelta(0))
 
 Key = Annotated[

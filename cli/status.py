@@ -254,7 +254,7 @@ def _lag(state: Status) -> str:
 
 
 def _json_of(holder: Holder) -> dict[str, object]:
-    """Write a shard as JSON; the field `shard` is the shard's part of the slots."""
+    """Convert a shard to JSON. The field `shard` is the number of the shard's range of slots."""
     said = asdict(holder)
     return {"shard": said.pop("part"), "shard_count": said.pop("part_count"), **said}
 

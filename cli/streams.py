@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-ANSWER_LOST = 5  # the exit code of a lost answer; `shardclock.api.codes` has the codes of refusals
+ANSWER_LOST = 5  # the exit code if an answer can't be written; `shardclock.api.codes` has the codes of refusals
 
 
 class AnswerLost(Exception):

@@ -8,7 +8,7 @@ READ_BYTES = 1024
 
 
 def lines_of_input() -> Iterator[bytes]:
-    """Give each line of standard input until it ends.
+    """Yield each line of standard input until the input ends.
 
     The function avoids Python's buffered reader: a thread that waits in the reader at exit causes a fatal error.
     """

@@ -129,7 +129,7 @@ class _Watch:
         self._is_stuck = False
 
     def lost(self) -> str:
-        """Name the lost server of Ray, without a wait; "": none is lost."""
+        """Return the name of a server of Ray that is lost, or "" if none is. The call does not wait."""
         if self._own_ray and (servers := self._servers.lost()):
             return f"{' and '.join(servers)} died"
         self._ping()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 READY, WAITING, FAILED = "ready", "waiting", "failed"  # the reason of READY names the node of Ray's host
 ENDING = "ending"  # a host hands back all claims
-TOLD = "told"  # the reason is a message for the user
+TOLD = "told"  # the `why` of this event is a message for the user
 # The lines of `up`. Without the line STOP the end of the input means that `up` was killed.
 # LOST: the host of Ray has ended, or is about to end. FOUND: the host of Ray is ready on a node, which the line names.
 # STOP: hand back all claims.

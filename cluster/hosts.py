@@ -16,8 +16,8 @@ from shardclock_server.workers.app import App
 from shardclock_server.workers.machine import Machine
 
 STAND_BY = "+local"  # users' cluster ids have no +
-STAND_BY_MAX = 43  # characters: Postgres cuts a session's name, "shardclock stand-by NAME", at 63
-DIGEST = 8  # characters
+STAND_BY_MAX = 43  # characters; Postgres truncates a session's name, "shardclock stand-by NAME", to 63 characters
+DIGEST = 8  # the number of characters of a digest
 RAY_HOST = "shardclock_server.cluster.host"
 
 

@@ -29,7 +29,7 @@ from shardclock_server.workers.app import App
 # registered. The restart of a host takes up to 20 s on a busy machine. Without a new host, the keepers release all
 # claims after this time.
 ORPHAN_S = 30.0
-DRAIN_S = 5.0  # a drain takes 3 s at most; without Postgres the leases end by themselves
+DRAIN_S = 5.0  # a drain takes 3 s at most; if Postgres does not answer, the leases expire by themselves
 
 
 @dataclass(frozen=True, slots=True)

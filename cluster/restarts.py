@@ -15,7 +15,7 @@ class Restarts:
 
     def __init__(self, pauses: Backoff, *, least_s: float = 0.0) -> None:
         self._pauses, self._least_s = pauses, least_s
-        self.failures = 0  # in a row, since the last start that succeeded
+        self.failures = 0  # consecutive failures since the last successful start
         self._start_at_s = 0.0
         self.started_at_s = 0.0
 

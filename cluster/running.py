@@ -64,7 +64,7 @@ class RunningCluster:
         # The state at the last line to the local host: starts of the local host, losses of Ray's host, and the node of
         # a ready Ray's host.
         self._told = (0, 0, "")
-        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # of parts that failed
+        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # by the process's name
 
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
         """Start the first host, and wait until its keepers can serve or a stop is requested.
@@ -104,7 +104,7 @@ class RunningCluster:
         self._tell_local()
 
     def unready(self) -> list[str]:
-        """List the missing conditions for the first firing."""
+        """List the conditions that are not met yet for the first firing."""
         is_ready = any(host.is_ready for host in self._hosts)
         return [] if is_ready else [f"{self._hosts[0].name} has not started"]
 
@@ -127,7 +127,7 @@ class RunningCluster:
         self._told = now
 
     def _tend_one(self, part: str, tend: Callable[[], None]) -> None:
-        """Call `tend`; a lack of memory, disk or processes in one part must not end the other parts."""
+        """Call `tend` for one process. If the process can't be started, the other processes continue."""
         if not self._faults[part].is_due:
             return
         try:

@@ -106,35 +106,41 @@ class Settings(BaseModel):
     data_dir: Path = Field(default_factory=_default_data_dir, description="the data directory of the embedded Postgres")
     postgres_version: int = Field(18, description="the version of a new embedded Postgres: 16 or 18")
     app: Annotated[str, written_as(*MODULES)] | None = Field(
-        None, description="the modules that declare handlers, with commas between them"
+        None, description="the modules that declare handlers, separated by commas"
     )
     python: str | None = Field(
-        None, min_length=1, description="the Python of the processes of handlers and jobs; none: the Python of `up`"
+        None, min_length=1, description="the Python that runs handlers and jobs; by default the Python of `up`"
     )
     shards: int | None = Field(
-        None, ge=1, le=SLOTS, description="the number at the start; default: the last number, at first 2"
+        None, ge=1, le=SLOTS, description="the number of shards at the start; by default the last number, at first 2"
     )
     local: bool = Field(False, description="whether the keepers run as processes of this machine, without Ray")
     standby: bool = Field(True, description="whether local keepers stand by beside Shardclock's own Ray")
-    ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
+    ray_address: str | None = Field(
+        None, min_length=1, description="the Ray cluster to join; by default `up` starts its own"
+    )
     ray_auth_token: SecretStr | None = Field(
-        None, min_length=1, description="the token of the Ray cluster to join; without one: drawn"
+        None, min_length=1, description="the token of the Ray cluster to join; by default random for our own cluster"
     )
     cluster_id: Annotated[str, written_as(*LABEL)] | None = Field(
-        None, description="names this cluster on its database; none: drawn"
+        None, description="the name of this cluster on its database; by default a random name"
     )
     identity: Annotated[str, written_as(*LABEL)] | None = Field(
         None, description="the name of the installation to which the database belongs; by default no name"
     )
     metrics_host: str = Field(
-        "127.0.0.1", min_length=1, description="where the metrics are served: 0.0.0.0 is everywhere"
+        "127.0.0.1", min_length=1, description="the address at which the exporter listens; 0.0.0.0 means all addresses"
     )
-    metrics_port: int = Field(9840, ge=0, le=65_535, description="and on which port: 0 is any free one")
+    metrics_port: int = Field(
+        9840, ge=0, le=65_535, description="the port at which the exporter listens; 0 means any free port"
+    )
     metrics_socket: str | None = Field(
-        None, min_length=1, description="where shards report to this node's exporter; none: drawn"
+        None, min_length=1, description="the socket at which this node's exporter gets reports; by default a new one"
     )
     gateway_enabled: bool = Field(True, description="whether `up` starts a gateway, which serves the HTTP API")
-    metrics_store: bool = Field(True, description="whether this exporter reads the tables too; one a cluster is enough")
+    metrics_store: bool = Field(
+        True, description="whether this exporter also reads the tables; one exporter per cluster is enough"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -22,7 +22,7 @@ class SpawnBackoff:
         self._spawn_at_s = 0.0
 
     def learn_ages(self, ages_s: Iterable[float], *, now_s: float) -> None:
-        """Count failed starts, by the ages of dead actors."""
+        """Count each actor that died within `STARTING_S` as a failed start; reset the count at an older actor."""
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
             if self._failed_starts > 1:  # a single failure may be an accident

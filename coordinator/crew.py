@@ -88,7 +88,7 @@ class Crew:
         return bool(todo.suspend) and await self._assign(todo, leadership)
 
     async def turn_without_fleet(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
-        """Without an answer of the fleet, end the silent holders, and assign their slots to other keepers.
+        """If the fleet does not answer, end the silent holders, and assign their slots to other keepers.
 
         If this coordinator supervises no keeper, the method changes nothing, because the owners of the holders are
         unknown.
@@ -130,7 +130,7 @@ class Crew:
 
     @property
     def suspects_in_s(self) -> float:
-        """Return the time until a further keeper becomes suspect without a heartbeat."""
+        """Return the time until the next keeper becomes suspect, if this keeper sends no heartbeat."""
         return self._detector.silent_in_s(longer_than_s=self._settings.suspect_s, now_s=time.monotonic())
 
     @property
@@ -224,7 +224,7 @@ class Crew:
         return [h for h in holders if h.holder not in lost]
 
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
-        """End holders, each with the reason.
+        """End holders, and record the reason for each.
 
         The statement checks this coordinator's term, so that a coordinator that was frozen beyond its term can't end
         the holders of its successor.

@@ -21,18 +21,18 @@ class ClusterLoad:
     recent_per_s: float
 
     def per_s(self, *, within_s: float) -> float:
-        """Return the highest rate needed within the next `within_s`."""
+        """Return the highest firing rate that the load needs within the next `within_s`."""
         return max(self.forecast.peak_within(within_s), self.recent_per_s) + self.overdue / CATCH_UP_S
 
 
 def shards_for(per_s: float, *, target_per_s: int) -> int:
-    """Return the fewest shards that fire `per_s` timers a second, if each fires `target_per_s`."""
+    """Return the smallest number of shards that fires `per_s` timers a second, if each shard fires `target_per_s`."""
     return max(1, math.ceil(per_s / target_per_s))
 
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a number: up without delay, and down after the number has been lower for `after_s`.
+    """Follow a number: rise without delay, and fall only after the number has been lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -45,7 +45,7 @@ class GiveBack:
         return bool(self._peaks)
 
     def follow(self, number: int, *, now_s: float) -> int:
-        """Return the largest number of the last `after_s`, including `number`."""
+        """Return the largest number that was passed within the last `after_s`, including `number`."""
         while self._peaks and self._peaks[-1][1] <= number:
             self._peaks.pop()
         self._peaks.append((now_s, number))

@@ -157,7 +157,7 @@ class KeeperProcesses:
         ]
 
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
-        """Name the keepers that may end now: keepers without leases, and keepers whose time `finish_s` is over.
+        """Name the keepers that may end now: keepers without leases, and keepers that have used up the time `finish_s`.
 
         Call this in each pass with all keepers to retire; a keeper that is missing in one call gets a new `finish_s`.
         """

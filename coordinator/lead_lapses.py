@@ -10,7 +10,7 @@ UNSEEN_S = 2.0
 PAUSES = Backoff(
     10.0, 120.0
 )  # the pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host
-STEADY_S = 60.0  # a lead that lasted for this time did not lapse early
+STEADY_S = 60.0  # a lead that lasts this long resets the count of lapses
 
 
 class ServiceWatch:
@@ -35,7 +35,7 @@ class ServiceWatch:
 
 
 class Lapses:
-    """Count the lapses of a lead that Ray's cluster got.
+    """Count how often Ray's cluster got the lead and then lost it.
 
     Each lapse after the first doubles the pause before the next offer.
     """

@@ -18,7 +18,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 EVERY_S = 1.0  # an event is sent at most a second after its commit
 OBSERVE_S = 15.0  # as often as Prometheus scrapes
 RETRY_S, RETRY_S_MAX = 5.0, 300.0  # for example while the roles lack the rights of a new release
-LAG, LATE = "cluster.lag", "job.late"  # no row has the time when these become true
+LAG, LATE = "cluster.lag", "job.late"  # observed here, because no row records when these become true
 
 
 class OperatorEvents:

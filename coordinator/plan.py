@@ -12,7 +12,7 @@ from operator import itemgetter
 
 @dataclass(frozen=True, slots=True)
 class KeeperState:
-    """One keeper of this cluster: it starts until it has a holder, and serves until it is retired.
+    """One keeper of this cluster. It is starting until it has a holder; after that it serves until it is retired.
 
     A `suspect` keeper has been silent for a moment. A `suspended` keeper is marked in the holders table, and the other
     keepers have its slots. A `stalled` keeper is late with its start. `started_s` is the moment when the keeper's
@@ -163,7 +163,7 @@ def _doubted(observed: Observed) -> set[str]:
 
 
 def _spawns(wanted: int, expected: Sequence[KeeperState], nodes: Sequence[str]) -> list[str]:
-    """Name a node for each missing actor; if none is missing, the node of one actor that relieves a crowded node."""
+    """Choose a node for each missing actor. If none is missing, choose at most one, to relieve a crowded node."""
     if not nodes:
         return []
     load = _load(expected, nodes)

@@ -1,4 +1,4 @@
-"""Avoid nodes for a while on which an actor went silent or did not start."""
+"""Avoid a node for a while after an actor on it went silent or did not start."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

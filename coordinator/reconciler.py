@@ -28,8 +28,8 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 STARTING_TURN_S = 0.03  # the time between two turns while a keeper is about to register
 SUSPECT_SLACK_S = 0.002  # a keeper is suspect only after this moment
 STANDING_BY_S = 1.0  # the time between two turns without keepers; `up` informs this cluster when it must lead
-ASK_AGAIN_S = 5.0  # the pause after a question that the fleet did not answer
-INCARNATION_BITS = 63  # a bigint in Postgres: positive
+ASK_AGAIN_S = 5.0  # the pause after a call that the fleet did not answer
+INCARNATION_BITS = 63  # a random number of 63 bits fits into Postgres's bigint, and is not negative
 
 
 class Superseded(Exception):

@@ -16,7 +16,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 EVERY_S = 3600.0  # days are made a week ahead, so once an hour is often enough
 RETRY_S = 60.0  # doubled after each failure; a dump can lock the log for hours
-DROPS_MAX = 5  # the limit in one turn, because each drop locks the log for a moment
+DROPS_MAX = 5  # one turn drops at most this many days, because each drop locks the log for a moment
 
 
 class Retention:

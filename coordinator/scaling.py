@@ -134,7 +134,7 @@ class Scaling:
         return sum(counts.timers)
 
     def _recent_per_s(self, records: int) -> float:
-        """Return the records a second that the log gained since the last reading."""
+        """Return how many records a second were added to the log since the last reading."""
         before, now_s = self._records, time.monotonic()
         self._records = now_s, records
         return (records - before[1]) / (now_s - before[0]) if before else 0.0

@@ -15,27 +15,31 @@ class CoordinatorSettings(BaseModel):
     metrics_socket: str | None = None
 
     reconcile_s: float = Field(
-        0.25, gt=0, description="the pause between two turns; a death or a new scale ends the pause"
+        0.25, gt=0, description="the pause between two turns; the death of a keeper or a new scale ends the pause"
     )
-    leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
+    leader_lease_s: float = Field(5.0, gt=0, description="how long other coordinators wait for a silent leader")
     suspect_s: float = Field(
-        1.3, gt=0, description="a keeper without a sign of life for this long is suspended: five beats and a little"
+        1.3, gt=0, description="a keeper without a heartbeat for this long, slightly more than five beats, is suspended"
     )
-    silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
+    silent_s: float = Field(5.0, gt=0, description="a holder without a heartbeat for this long is considered dead")
     stalled_s: float = Field(
-        5.0, gt=0, description="after this time without a registration, a second actor starts on another node"
+        5.0, gt=0, description="if an actor has not registered after this time, a second actor starts on another node"
     )
-    start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
+    start_s: float = Field(30.0, gt=0, description="an actor that has not registered after this time is killed")
     drain_s: float = Field(3.0, gt=0, description="the longest wait for a draining keeper")
     finish_s: float = Field(30.0, gt=0, description="the time for a retired worker to finish its calls")
     handover_s: float = Field(
         5.0,
         gt=0,
-        description="how long a stopping cluster fires for a cluster that takes over",
+        description="how long a stopping cluster continues to fire while it waits for another cluster to take over",
     )
-    forecast_s: float = Field(5.0, gt=0, description="between two reads of the forecast, if a policy of scale is set")
+    forecast_s: float = Field(
+        5.0, gt=0, description="the time between two reads of the forecast, if a scaling policy is set"
+    )
     shards_ahead_s: float = Field(120.0, gt=0, description="how long before a spike the shards must be ready")
     nodes_ahead_s: float = Field(300.0, gt=0, description="how long before a spike nodes are requested from Ray")
     give_back_s: float = Field(300.0, gt=0, description="how long the number of shards stays after the need has fallen")
-    retention_days: int = Field(30, ge=1, description="how many past days the command log has")
-    coordinator_timeout_s: float = Field(2.0, gt=0, description="for one statement: below the leader's lease")
+    retention_days: int = Field(30, ge=1, description="how many past days the command log keeps")
+    coordinator_timeout_s: float = Field(
+        2.0, gt=0, description="the timeout of a statement, which must be shorter than the leader's lease"
+    )

@@ -124,7 +124,7 @@ class StandBy:
         return self._has_given
 
     def _learn_lapse(self, now_s: float, leadership: Leadership) -> None:
-        """Count a lead that this cluster offered and the other cluster did not take or renew."""
+        """Record a lapse if the other cluster did not take or renew the lead that this cluster had offered."""
         if leadership.leads and self._has_given:
             self._has_given = False
             self._lapses.count(now_s)
@@ -135,7 +135,7 @@ class StandBy:
         return leadership.cluster_id == self._beside and leadership.leader is not None
 
     def _living(self, seen: HoldersSeen) -> Counter[str]:
-        """Count the keepers of the other cluster; a shard of a lost Ray that registers late has another node."""
+        """Count the keepers of the other cluster. Shards of a lost Ray are not counted; they are on another node."""
         there = [
             it
             for it in seen.holders
@@ -157,7 +157,7 @@ class StandBy:
         return news
 
     def _sentence(self, leadership: Leadership) -> str:
-        """Return the message that says which keepers serve; "" if a third cluster's keepers serve."""
+        """Return the message that names the serving keepers, or "" if the keepers of a third cluster serve."""
         if leadership.leads:
             return LOCAL_LEADS
         if self._leads_beside(leadership):

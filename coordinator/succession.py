@@ -1,4 +1,4 @@
-"""End a leading cluster in order: its keepers serve until another cluster has taken their slots."""
+"""Stop a leading cluster gracefully: its keepers serve until another cluster has taken their slots."""
 
 import asyncio
 import time

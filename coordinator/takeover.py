@@ -23,7 +23,7 @@ def lost_holders(
     leads: bool,
     orphans: Container[int] = (),
 ) -> dict[int, str]:
-    """Decide which holders to end, each with the reason.
+    """Decide which holders to end, and give the reason for each.
 
     A holder is lost if its actor has ended. After a loss of Ray's head, the old keepers continue without supervision; a
     holder of this cluster with an unsupervised actor is lost as soon as a supervised actor has registered. The leader
@@ -50,7 +50,7 @@ def lost_holders(
 def silent_holders(
     holders: Sequence[Holder], *, supervised: Container[str], silent: Collection[str], leads: bool
 ) -> dict[int, str]:
-    """Decide which holders to end while the fleet does not answer, each with the reason.
+    """Decide which holders to end while the fleet does not answer, and give the reason for each.
 
     Earlier reports of an actor's end are ignored, because they may be wrong. A coordinator that does not lead ends only
     the keepers that it supervises.

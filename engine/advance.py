@@ -27,10 +27,10 @@ from shardclock_server.sql.processes.apply import Row, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 from shardclock_server.timers.model import BIGINT_MAX
 
-NODES_MAX = 500  # the limit of nodes that one instance enters in one batch: about 15 ms without slow expressions
-BUDGET_S = 0.05  # the time of one instance in one batch; the node that exceeds it is finished
-BUDGET_CHARS = 4 * 1_048_576  # the characters of values and of sent signals of one instance in one batch
-NAMES_MAX = 20  # variables of one signal in the history
+NODES_MAX = 500  # one instance may enter this many nodes in one batch: about 15 ms if no expression is slow
+BUDGET_S = 0.05  # the time that one instance may use in one batch; the node during which it ends is finished
+BUDGET_CHARS = 4 * 1_048_576  # the characters of values and signals that one instance may write in one batch
+NAMES_MAX = 20  # the history names at most this many variables of one signal
 ACTOR_FIELDS = ("by", "key_prefix")  # a person or a role, and over HTTP its API key
 
 
@@ -41,7 +41,7 @@ class StepBudget:
     nodes: int
     until_s: float
     calls_depth_max: int = CALLS_DEPTH_MAX
-    chars: int = 0  # the characters of the earlier steps
+    chars: int = 0  # the number of characters that the earlier steps have used
 
     def may_continue(self, chars: int) -> bool:
         """Return whether a step that has `chars` characters may enter one more node."""
@@ -159,7 +159,7 @@ def advance_by(
 
 
 def begun_with_incident(first: DueSignal, definition: Definition, definition_key: int, sentence: str) -> Advanced:
-    """Begin an instance with an incident, because no engine can write its start; `sentence` has the reason.
+    """Begin an instance that has an incident, because no engine can write the regular start; `sentence` is the reason.
 
     errors:  UnreadableSignal  the signal can't be read
     """
@@ -180,7 +180,7 @@ def cancels_start(first: DueSignal) -> bool:
 
 
 def canceled_start(cancel: DueSignal) -> Advanced:
-    """Cancel an instance that has not begun, without its model."""
+    """Cancel an instance that has not begun. This needs no model."""
     assert cancel.definition_key is not None, "its start is known"
     assert cancel.process_id is not None, "its start is known"
     parent = cancel.parent_key, cancel.parent_token, cancel.root_key

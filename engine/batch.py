@@ -26,7 +26,7 @@ NOTHING: Mapping[int, str] = {}
 
 
 class CanceledBeforeStart(Missing):
-    """The start of a cancelled instance was given up."""
+    """The engine gave up the start of an instance because the instance was cancelled."""
 
 
 class SortedSignals(NamedTuple):
@@ -88,7 +88,7 @@ class StepBatch:
             raise FamilyIsFull(why)
 
     def add(self, signals: Signals, done: Advanced, increase: UsageIncrease) -> int:
-        """Add an advanced instance; return the number of characters to write.
+        """Add an instance that was advanced; return how many characters its rows have.
 
         errors:  StateTooLarge
         """
@@ -157,7 +157,7 @@ def advance_all(
     calls_depth_max: int = CALLS_DEPTH_MAX,
     full: Mapping[int, str] = NOTHING,
 ) -> StepBatch:
-    """Advance instances until the batch is full, and charge each tenant for the processor's time of its instances.
+    """Advance instances until the batch is full, and add the processor time of each instance to its tenant's usage.
 
     shape:   `full` has the reason for each family that may not grow, by its root
     """

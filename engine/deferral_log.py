@@ -1,4 +1,4 @@
-"""Log deferred signals: every refusal, but each reason for a delay once."""
+"""Log deferred signals: log every refusal, but log each reason for a delay only once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +7,8 @@ from structlog.typing import FilteringBoundLogger
 from shardclock_server.engine.retry_policy import Deferral
 from shardclock_server.sql.processes.signals import DueSignal
 
-LOGGED_MAX = 1_000  # reasons that are in the log already
-NAMED_MAX = 10  # signals or instances in one line
+LOGGED_MAX = 1_000  # the log remembers at most this many reasons that it has written
+NAMED_MAX = 10  # one line names at most this many signals or instances
 
 
 class DeferralLog:

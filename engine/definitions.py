@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
 NODES_KEPT_MAX = 100_000  # the limit of cached nodes of all definitions, each about 2 KB
-PAIRS_PER_NODE = 50  # how many pairs of an inclusive gateway and a node before it use the memory of one node
+PAIRS_PER_NODE = 50  # this many pairs of an inclusive gateway and a preceding node use the memory of one node
 
 
 class Missing(LookupError):
@@ -24,7 +24,7 @@ class ModelRefused(Exception):
 
 
 class Definitions:
-    """Cache the last used definitions, each with its tenant; None in place of a definition: its model is refused."""
+    """Cache the last used definitions with their tenants. An entry is None if the definition's model is refused."""
 
     def __init__(self, kept_max: int = KEPT_MAX, nodes_max: int = NODES_KEPT_MAX) -> None:
         self._kept: OrderedDict[int, tuple[str, Definition | None]] = OrderedDict()
@@ -81,7 +81,7 @@ class Definitions:
 
 
 def _nodes_of(definition: Definition | None) -> int:
-    """Return the memory of a definition, in nodes."""
+    """Return how much memory a definition uses, measured in nodes."""
     if definition is None:
         return 1
     return len(definition.nodes) + sum(map(len, definition.upstream.values())) // PAIRS_PER_NODE

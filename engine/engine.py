@@ -25,14 +25,14 @@ from shardclock_server.sql.processes.signals import (
 )
 from shardclock_server.sql.tenants.tenants import count_usage
 
-NOTIFICATION_GAP_S = 0.002  # the time between two turns that notifications start
+NOTIFICATION_GAP_S = 0.002  # the shortest time between two turns that notifications start
 BUSY_PAUSE_S = 0.004  # the pause after the first turn without a due signal
 IDLE_AFTER_S = 2.0  # after this time without a signal the interval of polls is longer
 MAINTENANCE_S = 10.0
-DELETE_BATCH = 500  # rows that one statement deletes
-HISTORY_BATCH = 5_000  # history rows of deleted instances in one statement, and as many audit rows
-USAGE_BATCH = 20  # the pairs of tenant and resource that one statement counts
-KEPT_BATCH = 10_000  # kept messages that one statement correlates
+DELETE_BATCH = 500  # one statement deletes at most this many rows
+HISTORY_BATCH = 5_000  # one statement deletes at most this many history rows of deleted instances, or audit rows
+USAGE_BATCH = 20  # one statement counts the usage for this many pairs of tenant and resource
+KEPT_BATCH = 10_000  # one statement correlates at most this many kept messages
 
 
 class Engine(Keeper):
@@ -82,7 +82,7 @@ class Engine(Keeper):
             self._poll_soon()
 
     async def step_turn(self, stripe: int) -> float:
-        """Run a stripe's step loop once: process the due signals; no pause while signals are due.
+        """Make one turn of a stripe's step loop: process the due signals. There is no pause while signals are due.
 
         The first pause after a signal is short, because more signals are likely; each turn without a signal doubles the
         pause.

@@ -37,7 +37,7 @@ from shardclock_server.timers.model import NAME_CHARS_MAX, TimerType
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
-TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # characters of the signals that one instance throws to itself in one batch
+TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # the limit of characters that an instance sends itself by signals in one batch
 Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
 TIMER_TYPES = {NodeKind.BOUNDARY: TimerType.BOUNDARY, NodeKind.START: TimerType.START_EVENT}
 # The kind of the signal from an ended instance to the call activity of its parent.
@@ -80,7 +80,7 @@ class Outbox:
         self._continues_later = False
 
     def add(self, effects: Iterable[Effect], *, now: datetime) -> None:
-        """Add the effects of one more step."""
+        """Add the effects of another step."""
         for effect in effects:
             match effect:
                 case TokenChanged():
@@ -174,7 +174,7 @@ class Outbox:
         return chain.from_iterable(by_node.values() for by_node in self._opened.values())
 
     def _throw(self, thrown: SignalThrown) -> None:
-        """Throw a signal to all subscriptions, also to the unwritten subscriptions of this instance."""
+        """Throw a signal to all subscriptions, including this instance's subscriptions that are not written yet."""
         self._thrown.append(thrown)
         receivers = [it for it, _ in self._waits() if isinstance(it, SignalOpened) and it.name == thrown.name]
         if not receivers:
@@ -270,7 +270,7 @@ def _escalation(thrown: EscalationThrown) -> dict[str, Any]:
 
 
 def _end_signal_of(ended: InstanceEnded) -> dict[str, Any]:
-    """Return the signal to the parent about an instance's end."""
+    """Return the signal that informs the parent of an instance's end."""
     signal: dict[str, Any] = {"kind": END_KINDS[ended.outcome], "variables": dict(ended.variables)}
     match ended.outcome:
         case Outcome.ERROR:

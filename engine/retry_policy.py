@@ -1,4 +1,4 @@
-"""Choose the delay and the number of tries of a signal that can't be taken, by its error."""
+"""Choose by the error when, and how often, the engine retries a signal that it can't process."""
 
 from typing import NamedTuple
 
@@ -19,11 +19,11 @@ TOO_NEW_TRIES_MAX = 2_885
 
 
 class FamilyIsFull(Exception):
-    """The number of living called instances below a root is at its limit."""
+    """The number of running child instances below a root instance has reached its limit."""
 
 
 class Deferral(NamedTuple):
-    """The delay of a signal, and its further treatment.
+    """The time before a signal is retried, and the further handling of the signal.
 
     units:   the next try is after `delay_s`; after `tries_max` tries the signal is given up
     """
@@ -34,7 +34,7 @@ class Deferral(NamedTuple):
     needs_newer_release: bool = False  # a newer engine may take the signal
     is_logged: bool = True
     raises_incident: bool = False  # the instance has an incident while the signal waits
-    is_last_try: bool = False  # true: the signal is given up, unless its instance can begin with an incident
+    is_last_try: bool = False  # the engine gives up the signal, unless its instance can begin with an incident
 
 
 def deferral_after(error: Exception, attempts: int) -> Deferral:

@@ -39,7 +39,7 @@ from shardclock_server.sql.processes.signals import (
 )
 from shardclock_server.sql.session import Session, StatementRefused, StoreTooSlow, StoreUnavailable
 
-BATCH_FIRST = 16  # the first batch of a new engine: the engine before may have died of a large batch
+BATCH_FIRST = 16  # the first batch of a new engine is small, because a large batch may have killed the last engine
 
 
 def _no_workers(count: int) -> None:
@@ -171,7 +171,7 @@ class SignalRunner:
         return [signals for signals, key in named if key is None or key in took_s]
 
     async def _write_all(self, batch: StepBatch) -> bool:
-        """Write a batch, and charge each tenant for its share of the time.
+        """Write a batch, and add to each tenant's usage the time that the tenant's rows took.
 
         Instances with a failed signal are written last, so that their slow write delays no other instance."""
         began_s = time.monotonic()
@@ -240,7 +240,7 @@ class SignalRunner:
             await correlate_waiting(self._session, waiting)
 
     async def _defer(self, failed: Iterable[tuple[Signals, Exception]]) -> bool:
-        """Defer signals that can't be taken; for an instance with several signals, first find the faulty one."""
+        """Defer signals that can't be processed. If an instance has several signals, first find the faulty one."""
         singles: list[tuple[DueSignal, Exception]] = []
         done = False
         for (first, *others), error in failed:

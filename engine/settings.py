@@ -9,8 +9,10 @@ from shardclock_server.sql.processes.apply import DESCENDANTS_MAX
 class EngineSettings(KeeperSettings):
     """The settings of one engine; the database's address comes from its node."""
 
-    signal_poll_s: float = Field(0.01, gt=0, description="between two polls for signals while there are some")
-    signal_poll_idle_s: float = Field(0.2, gt=0, description="the same after a while without signals")
+    signal_poll_s: float = Field(0.01, gt=0, description="the time between two polls for signals while signals are due")
+    signal_poll_idle_s: float = Field(
+        0.2, gt=0, description="the time between two polls after a period without signals"
+    )
     signal_stripes: int = Field(
         1, gt=0, le=16, description="concurrent batches of one engine: the engine advances one while it writes another"
     )
@@ -18,7 +20,7 @@ class EngineSettings(KeeperSettings):
     instances_kept_s: float = Field(
         7 * 86_400.0,
         gt=0,
-        description="how long an ended instance and its history are stored",
+        description="how long the database keeps an ended instance and its history",
     )
     calls_depth_max: int = Field(
         100,
@@ -30,6 +32,6 @@ class EngineSettings(KeeperSettings):
         DESCENDANTS_MAX,
         gt=0,
         le=1_000_000,
-        description="the limit of living called instances below one instance; their cancellation takes some seconds",
+        description="the limit of running child instances below an instance; cancelling all takes some seconds",
     )
     statement_timeout_s: float = Field(3.0, gt=0, description="the timeout of a statement")

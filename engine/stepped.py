@@ -4,14 +4,14 @@ from shardclock_server.engine.engine import Engine
 
 
 class SteppedEngine(Engine):
-    """Take due signals in explicit steps, with the code of the engine."""
+    """Process due signals in explicit steps, with the code of the engine."""
 
     async def begin(self) -> None:
         """Register the holder."""
         await self.beat_turn()
 
     async def step(self) -> None:
-        """Take signals until none is due.
+        """Process signals until none is due.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step takes the remaining signals
         """

@@ -17,7 +17,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenants.tenants import RemainingQuota, remaining_quotas
 from shardclock_server.timers.refusal import Refusal
 
-READ_S = 1.0  # the time between two reads of a sufficient quota
+READ_S = 1.0  # a quota that suffices is read again after this time
 TENANTS_MAX = 10_000
 
 
@@ -118,7 +118,7 @@ def _totals(increases: Iterable[tuple[str, UsageIncrease]]) -> dict[str, UsageIn
 
 
 def _writes_since(before: Counter[datetime] | None, room: RemainingQuota) -> Counter[datetime]:
-    """Return the writes that the count of a reading may lack; a count that this call made itself is complete."""
+    """Return the writes that a reading may have missed. A reading that this call made itself has missed none."""
     if before is None or room.counted_at is None:
         return Counter()
     return Counter({at: amount for at, amount in before.items() if at >= room.counted_at})

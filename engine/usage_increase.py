@@ -22,7 +22,7 @@ NOTHING = UsageIncrease()
 
 
 def usage_increase_of(done: Advanced, definition: Definition) -> UsageIncrease:
-    """Return the increase by a step; each amount is 0 at least."""
+    """Return the increase by a step; no amount is negative."""
     outbox = done.outbox
     begins = int(done.was == 0 and outbox.ended is None)
     tasks, timers = outbox.opened()

@@ -62,7 +62,7 @@ def power(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
 
 
 def negate(value: FeelValue) -> FeelValue:
-    """Turn the sign of a number or a duration."""
+    """Negate a number or a duration."""
     match value:
         case bool():
             return None
@@ -76,7 +76,7 @@ def negate(value: FeelValue) -> FeelValue:
 
 
 def whole(number: int) -> Number:
-    """Round a whole number to 34 digits; most have fewer."""
+    """Round a whole number to 34 digits, which most numbers don't exceed."""
     return number if -INT_END < number < INT_END else finite(CONTEXT.create_decimal(number)) or 0
 
 

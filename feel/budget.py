@@ -1,4 +1,4 @@
-"""Count the steps of one evaluation, and contain the limits of all evaluations.
+"""Count the steps of one evaluation, and define the limits that all evaluations have.
 
 A step is about a microsecond of work: one pass of a loop, ten nodes of its body, four items of a list that a function
 reads, or 256 characters of a text that is made or compared.
@@ -15,12 +15,12 @@ LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
 VALUE_CHARS_MAX = TEXT_CHARS_MAX  # sum over all texts of a returned value; a text that occurs twice counts twice
 VALUE_DEPTH_MAX = DEPTH_MAX - 1  # levels of lists and contexts; the object of all variables adds one level
-CALL_HEIGHT_MAX = 400  # levels of nodes in all functions that are being called; Python allows 1,000 frames
-PATTERN_TIME_S = 0.05  # the time for all patterns of one evaluation together
+CALL_HEIGHT_MAX = 400  # the limit of node levels in all nested function calls; Python allows 1,000 frames
+PATTERN_TIME_S = 0.05  # all patterns of one evaluation together may use this time
 # The limit of processor time: twenty times the expected time of all steps. It stops operations that cost more than
 # their steps.
 TIME_S = 2.0
-CHECK_STEPS = 256  # steps between two checks of the processor time
+CHECK_STEPS = 256  # the processor time is checked after this many steps
 NODES_PER_STEP = 10
 TEXT_CHARS_PER_STEP = 256
 ITEMS_PER_STEP = 4
@@ -61,7 +61,7 @@ class Budget:
         self.way_out = way_out
         self.height = 0
         self.pattern_s = PATTERN_TIME_S
-        self.returned_chars = 0  # each element of a value counts its text and 8 characters
+        self.returned_chars = 0  # for each element of a value: the length of its text plus 8
 
     @property
     def spent(self) -> int:

@@ -9,7 +9,7 @@ YEAR_MAX = 999_999_999
 MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 CYCLE_YEARS = 400
 CYCLE_DAYS = 146_097  # the calendar, with its days of the week, repeats after 400 years
-MARCH_1_YEAR_0 = -719_468  # in days since 1970-01-01
+MARCH_1_YEAR_0 = -719_468  # the date as the number of days since 1970-01-01
 ANY_YEAR = 2000  # a time without a date has the offset that its zone has in this year
 
 

@@ -145,7 +145,7 @@ def _quantifier(domains: list[Domain], body: Code, cost: int, *, decisive: bool)
 
 
 def _combinations(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
-    """Make a scope for each combination of the variables' values; a single None if a domain can't be iterated."""
+    """Yield a scope for each combination of the variables' values, or a single None if a domain can't be iterated."""
     (name, domain, is_bare), *rest = domains
     items = _items(domain(scope), scope.budget, is_bare=is_bare)
     if items is None:

@@ -1,4 +1,4 @@
-"""Cut a text into the words, numbers, texts and signs of FEEL.
+"""Split a text into FEEL's tokens: words, numbers, texts and signs.
 
 The lexer reads a name as one word of letters, digits and `_`, or as any text within backquotes. The parser joins words
 to known names with spaces.
@@ -37,7 +37,7 @@ Kind = Literal["number", "word", "quoted", "text", "sign", "end"]
 
 
 class FeelToken(NamedTuple):
-    """One piece of a text, its start and its end.
+    """One token of a text, with its start and its end.
 
     shape:   `text` is the content of the piece; the quotes and escapes of a text, and a name's backquotes, are removed
     """

@@ -38,7 +38,7 @@ VALUE_WORDS = frozenset({"every", "false", "for", "function", "if", "null", "som
 
 
 def parse_operand(source: Source) -> Node:
-    """Parse one operand with the paths, filters and calls that follow the operand."""
+    """Parse one operand, and the paths, filters and calls that follow it."""
     node = _primary(source)
     while source.token.kind == "sign":
         if source.at("."):

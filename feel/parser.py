@@ -14,7 +14,7 @@ from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic
 
 # All operators are left-associative, including `**`; a minus sign has higher precedence.
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
-HEIGHT_MAX = 120  # the evaluation takes one or two of Python's 1,000 frames for each level
+HEIGHT_MAX = 120  # an evaluation uses one or two of Python's 1,000 frames for each level of the tree
 
 
 def parse(text: str, known_names: KnownNames) -> Node:

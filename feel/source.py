@@ -11,7 +11,7 @@ from shardclock_server.feel.refusal import NotFeel
 from shardclock_server.feel.syntax import Node
 from shardclock_server.timers.refusal import shortened
 
-NESTING_MAX = 40  # parsing takes about ten of Python's 1,000 frames for each level
+NESTING_MAX = 40  # the parser uses about ten of Python's 1,000 frames for each level of nesting
 
 Parse = Callable[["Source"], Node]
 

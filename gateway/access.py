@@ -106,7 +106,7 @@ def operating(scope: str) -> Callable[..., Caller]:
 
 
 def admit_operator(request: Request, caller: Caller, scope: str) -> None:
-    """Check a caller's scope for the whole installation, and begin the audit record of its change.
+    """Check that a caller has the scope for the whole installation, and begin the audit record of its change.
 
     errors:  Problem  the scope is missing, or the key is a tenant's
     """
@@ -137,7 +137,7 @@ async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterat
 
 
 async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
-    """Check the caller's write scope, and take one write of its tenant's rate.
+    """Check the caller's write scope, and subtract one write from its tenant's rate budget.
 
     errors:  Problem           the scope is missing, or the rate is used up
              StoreUnavailable  the tenant's limits can't be read now

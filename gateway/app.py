@@ -1,4 +1,4 @@
-"""Build the application of a gateway from its parts."""
+"""Build a gateway's application from its routes, middleware and background tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -88,9 +88,9 @@ DESCRIPTION = (
     " cluster runs; what is due then fires when one does."
 )
 READY_S = 1.0  # the limit of a readiness check, shorter than the timeout of probes
-OTHERS_SHARE = 4  # a tenant gets at most three quarters of the sessions; a quarter is for other tenants
+OTHERS_SHARE = 4  # one session in 4 is reserved for other tenants, so a tenant gets at most three quarters
 BODY_BUDGET_BYTES = 48 * 1024 * 1024  # the limit of bodies with many lines; each byte takes three bytes of memory
-QUOTA_SESSIONS = 2  # connections to Postgres that count the usage of tenants
+QUOTA_SESSIONS = 2  # the number of connections to Postgres on which the gateway counts the tenants' usage
 # Changes in these routes support idempotency keys.
 OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
 # Routes of many timers come first, because the path of one timer also matches their paths.

@@ -37,7 +37,7 @@ WAIT_S = 10.0  # the limit for one create, in the queue and in Postgres together
 # delay of the batch's other timers.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
 APART_S = 10.0  # for this time after a refusal, the tenant's timers have a separate writer
-ALONE_SHARE = 4  # one session in 4 may wait for a lock
+ALONE_SHARE = 4  # one session in 4 may write single timers, which may wait for a lock
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Combiner:
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.Task[None]] = []
-        self.written = 0  # timers, in `batches` batches
+        self.written = 0  # the number of written timers; `batches` is the number of their batches
         self.batches = 0
 
     async def __aenter__(self) -> Self:

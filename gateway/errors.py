@@ -24,7 +24,7 @@ from shardclock_server.sql.session import NOT_ALLOWED, StatementRefused, StoreLo
 from shardclock_server.timers.refusal import NO_MEMBERS, Refusal
 
 ROOM_AGAIN_S = 60
-PATH_SHOWN = 300  # the most characters of a value in a sentence
+PATH_SHOWN = 300  # a sentence shows at most this many characters of a value
 
 
 async def _problem(request: Request, error: Problem) -> Response:

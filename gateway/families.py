@@ -13,7 +13,7 @@ ALONE = frozenset([429, 503])
 STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx", *map(str, ALONE)]))
 # A tenant name that is longer or has control characters is reported as `other`.
 TENANT = Label("tenant", frozenset([OTHER]), is_open=True, open_value=re.compile(r"[^\x00-\x1f\x7f]{1,64}"))
-TENANTS_NAMED_MAX = 20  # the most tenants that one gateway names
+TENANTS_NAMED_MAX = 20  # the metrics of one gateway name at most this many tenants
 # The limit from which callers notice a blocked event loop.
 LOOP_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 

@@ -22,5 +22,5 @@ class RunOutcome(StrEnum):
     TIMED_OUT = "TIMED_OUT"
     CANCELED = "CANCELED"
     CRASHED = "CRASHED"
-    INTERRUPTED = "INTERRUPTED"  # the worker shut down in order: the start gets another attempt, and none is counted
+    INTERRUPTED = "INTERRUPTED"  # the worker was drained: the start is attempted again, and this attempt is not counted
     SKIPPED = "SKIPPED"

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-WINDOW_S = 10.0  # older answers are dropped, so that the bound follows a clock that NTP slows down
+WINDOW_S = 10.0  # older answers are dropped, so that the lower bound also follows a clock that NTP slows down
 SAMPLES_MAX = 512
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,5 +54,5 @@ class PostgresClock:
 
 
 def seconds_of(moment: datetime) -> float:
-    """Convert a moment to seconds since 1970; exact to a microsecond until the year 2242, close enough after."""
+    """Convert a moment to seconds since 1970. The result is exact to a microsecond until the year 2242."""
     return (moment - _EPOCH) / _MICROSECOND / 1e6

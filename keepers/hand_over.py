@@ -1,4 +1,4 @@
-"""The socket over which a shard hands deliveries over to a worker of its machine.
+"""The socket over which a shard hands deliveries over to a worker on the same machine.
 
 A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Each end
 refuses a process of another user. The worker grants places: for each target, the total number of deliveries that the
@@ -21,36 +21,36 @@ from typing import Any, NamedTuple, TypeAlias
 from shardclock.executor.call_server import CREDENTIALS, socket_that
 from shardclock.executor.frames import Messages
 
-PASSED_BYTES_MAX = 16 * 2**20  # unsent bytes in the connection to a worker that doesn't read
+PASSED_BYTES_MAX = 16 * 2**20  # the limit of unsent bytes in the connection to a worker that doesn't read
 
 
 class Begins(NamedTuple):
-    """The shard's first message: the stream of its numbered messages, which continues over all connections."""
+    """The shard's first message. It names the stream of numbered messages, which continues over all connections."""
 
     stream: int
 
 
 class GrantLimits(NamedTuple):
-    """From the worker: its limit for each target, and the lease of a delivery that is handed over."""
+    """A worker's message: the worker's limit for each target, and the lease that a handed-over delivery gets."""
 
     lease_s: float
     limits: dict[str, int]
 
 
 class Kept(NamedTuple):
-    """From the shard: the limits that the worker has lowered, each with the value that counts from now on."""
+    """A shard's message: for each limit that the worker has lowered, the value that applies from now on."""
 
     limits: dict[str, int]
 
 
 class Taken(NamedTuple):
-    """From the worker: the last number that it has taken, which also confirms all earlier numbers."""
+    """A worker's message: the number of the last message that it has received; all earlier ones are confirmed, too."""
 
     number: int
 
 
 class HandedOver(NamedTuple):
-    """From the shard: the fields of deliveries for the worker, leased for `lease_s` from `server_time` on.
+    """A shard's message: the fields of deliveries that are leased to the worker for `lease_s` from `server_time` on.
 
     After the end of a connection, the shard repeats each unconfirmed message over the next connection, with the same
     number; the worker processes each number once.

@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session
 
 # A new keeper gets its slots within 0.1 s from a local coordinator; the answer to a heartbeat names these slots.
 EARLY_BEAT_S, EARLY_BEATS = 0.05, 20
-CALLS_END_S = 1.0  # the time limit for calls under way at a drain
+CALLS_END_S = 1.0  # during a drain, running calls may take this much more time
 
 
 class KeeperLoop(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Protocol
 from shardclock_server.keepers.collector import collect_seldom
 from shardclock_server.sql.cluster.holders import Incarnation
 
-LEAVE_S = 0.5  # time for `watch` to report the error before the process ends
-HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each start
+LEAVE_S = 0.5  # the process ends after this time, in which `watch` reports the error
+HOLDER_BITS = 63  # a holder is a positive bigint, drawn anew at each start
 
 
 class LongRunning(Protocol):

@@ -94,7 +94,7 @@ class _Careful:
     """Make the turns of one loop; log the first of several failures in a row, and wait longer after each failure."""
 
     def __init__(self, name: str, backoff: Backoff, log: FilteringBoundLogger) -> None:
-        self.failures = 0  # in a row, until now
+        self.failures = 0  # the number of consecutive failed turns
         self._name = name
         self._backoff = backoff
         self._log = log

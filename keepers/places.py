@@ -1,4 +1,4 @@
-"""Count, at both ends, the places that a worker has granted over one connection (pure).
+"""Count, in the worker and in the shard, the places that the worker has granted over one connection (pure).
 
 Both ends count from the begin of the connection, so their numbers agree without corrections.
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 class GrantedPlaces:
-    """Count, in the worker, the places that it has granted to one shard, and the deliveries that came."""
+    """Count, in the worker, the places that it has granted to one shard, and the deliveries that it has received."""
 
     def __init__(self) -> None:
         self._limits: dict[str, int] = {}
@@ -39,7 +39,7 @@ class GrantedPlaces:
         self._lowering.difference_update(limits)
 
     def take(self, target: str, deliveries: int) -> None:
-        """Count deliveries that came."""
+        """Count deliveries that the worker has received."""
         self._taken[target] = self._taken.get(target, 0) + deliveries
 
 

@@ -25,6 +25,12 @@ class KeeperSettings(BaseModel):
     identity: str = ""
     metrics_socket: str | None = None
 
-    heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
-    statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
-    retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")
+    heartbeat_s: float = Field(
+        0.25, gt=0, description="the time between two heartbeats, which are written to the holders table"
+    )
+    statement_timeout_s: float = Field(
+        3.0,
+        gt=0,
+        description="the timeout of a statement; shorter than the lease, so that each statement ends before the lease",
+    )
+    retry_max_s: float = Field(1.0, gt=0, description="the longest wait between two tries while Postgres is down")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shardclock_server.keepers.hand_over import HandedOver
 
 STREAM_BITS = 63
-STREAMS_MAX = 64  # shards of one machine, and their predecessors
+STREAMS_MAX = 64  # enough for all shards of one machine, and for the shards that they have replaced
 
 
 class Unconfirmed:
@@ -17,7 +17,7 @@ class Unconfirmed:
         self.stream = secrets.randbits(STREAM_BITS)
         self._now_s = now_s
         self._number = 0
-        self._kept: dict[int, tuple[HandedOver, float]] = {}  # each message with the end of its leases, in order
+        self._kept: dict[int, tuple[HandedOver, float]] = {}  # each message, and the time at which its leases end
 
     def __len__(self) -> int:
         """Count the messages."""
@@ -43,17 +43,17 @@ class Unconfirmed:
 
 
 class StreamNumbers:
-    """Remember the last number that was taken of each stream, for the `STREAMS_MAX` streams with the latest numbers."""
+    """Remember the number of the last message received from each of the `STREAMS_MAX` most recently active streams."""
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
 
     def last(self, stream: int) -> int:
-        """Return the last number that was taken from a stream; 0: no number."""
+        """Return the number of the last message that was received from a stream; 0: there was none."""
         return self._last.get(stream, 0)
 
     def take(self, stream: int, number: int) -> bool:
-        """Take a number of a stream; False if the number was taken before."""
+        """Record the number of a received message; return False if the message was received before."""
         if number <= self.last(stream):
             return False
         self._last.pop(stream, None)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from shardclock_server.service.operations import InOneStep
 from shardclock_server.service.wording import counted
 
-NAMED_MAX = 5  # the limit of names in one sentence
+NAMED_MAX = 5  # one sentence lists at most this many names
 
 Row = TypeVar("Row")
 Key = TypeVar("Key")

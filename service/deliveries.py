@@ -30,7 +30,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # the limit of rows on one page
-AT_ONCE_MAX = 10_000  # the most that one statement changes
+AT_ONCE_MAX = 10_000  # one statement changes at most this many deliveries
 ENDS = ("DELIVERED", "DISCARDED", "DEAD")
 
 # The refusals of a change, by the state of the delivery.

@@ -21,7 +21,7 @@ ATTEMPTS_S = 15 * 60
 
 @dataclass(frozen=True, slots=True)
 class JobCheck:
-    """The result of a check, with its facts.
+    """The result of a check, with the facts that led to it.
 
     shape:   `why_not` is a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None:
              the job works
@@ -59,14 +59,14 @@ async def check_job(session: Session, name: str) -> JobCheck:
 
 @dataclass(frozen=True, slots=True)
 class JobTrouble:
-    """The jobs that need a person, by name: the seconds of late ones, and the failed runs in a row of others."""
+    """The jobs that need a person, by name: how many seconds a job is late, or how many runs in a row have failed."""
 
     late_s: Mapping[str, float]
     failed: Mapping[str, int]
 
 
 async def find_troubled_jobs(session: Session) -> JobTrouble:
-    """Find the jobs with an overdue success, and the enabled jobs of which several runs in a row have failed.
+    """Find the jobs with an overdue success, and the enabled jobs with several failed runs in a row.
 
     errors:  StoreUnavailable  no answer in time
     """

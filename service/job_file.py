@@ -1,4 +1,4 @@
-"""Write jobs from their descriptions: all jobs of a file or none, or one job."""
+"""Write jobs from their descriptions: one job, or all jobs of a file. One invalid job refuses the whole file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

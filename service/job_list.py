@@ -1,4 +1,4 @@
-"""List jobs page by page, with the lateness of each."""
+"""List jobs page by page, and compute how late each job is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

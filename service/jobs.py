@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import InvalidTimer, Refusal
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 NEAREST_MAX = 3
-KNOWN_MAX = 2_000  # the names among which the nearest names are searched
+KNOWN_MAX = 2_000  # the nearest names are searched among at most this many names
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
 
 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
-    """Tell the present run of a job to end; return the job's state, TERMINATING.
+    """Request the end of a job's present run; return the job's state, TERMINATING.
 
     errors:  Refusal  job_without_run; and as `find_job`
     """

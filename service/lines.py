@@ -74,7 +74,7 @@ class LinePart:
 
 
 async def admit_all(part: LinePart) -> None:
-    """Admit all timers of a part."""
+    """Let each timer of a part be written."""
 
 
 class ImportBroken(Exception):
@@ -141,7 +141,7 @@ def _chunks(lines: Iterable[tuple[int, bytes]], lines_max: int) -> Iterator[list
 
 
 class _PendingParts:
-    """The parts in progress, and the written parts that the caller has not taken yet, in order."""
+    """The parts that are being written, and the written parts that the caller has not read yet, in order."""
 
     def __init__(self) -> None:
         self._parts: deque[tuple[LinePart, asyncio.Task[None]]] = deque()
@@ -165,7 +165,7 @@ class _PendingParts:
             await asyncio.wait(older)
 
     def take(self) -> Iterator[LinePart]:
-        """Take the written parts, the oldest first."""
+        """Return the written parts that the caller has not read yet, the oldest first."""
         while self._parts and self._parts[0][1].done():
             part, task = self._parts.popleft()
             try:

@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer
 
 SCHEDULES_MAX = 1_000  # the limit of counted schedules; a count takes 5 to 500 microseconds
-COUNTED_S = 0.1  # the processor time of a count
+COUNTED_S = 0.1  # a count may use this much processor time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ async def read_missed(session: Session, wanted: TimerFilter) -> tuple[list[Upcom
 
 
 def sum_missed(plans: Sequence[UpcomingTimer], now: datetime, *, are_all: bool) -> MissedCount:
-    """Count the missed occurrences of schedules, within a limit of processor time; unreadable rules count nothing."""
+    """Count the missed occurrences of schedules, within a limit of processor time; skip rules that can't be read."""
     until_s, total = time.thread_time() + COUNTED_S, 0
     for number, plan in enumerate(plans, 1):
         try:

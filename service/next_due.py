@@ -123,13 +123,13 @@ def _iterate_preview(
 def _step(
     rule: ScheduleRule, current: ScheduledOccurrence, plan: UpcomingTimer, *, repetitions: int, now: datetime
 ) -> Following:
-    """Decide about the current occurrence as a shard does, with the choice of a resume."""
+    """Decide about the current occurrence as a shard does, by the policy that the resume has chosen."""
     missed, missed_before = Missed(plan.missed), plan.missed_before
     return following(rule, current, repetitions=repetitions, now=now, missed=missed, missed_before=missed_before)
 
 
 def _after_skip(plan: UpcomingTimer, following_one: ScheduledOccurrence, last: int) -> UpcomingTimer:
-    """Return the plan after a resume with `skip`: the next occurrence is the first one after the resume."""
+    """Return the plan after a resume with `skip`, in which the first occurrence after the resume is next."""
     number, due_date, anchor, anchor_number = following_one
     return replace(
         plan,
@@ -143,7 +143,7 @@ def _after_skip(plan: UpcomingTimer, following_one: ScheduledOccurrence, last: i
 
 
 def _without_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:
-    """Return the plan after the run on request: the regular occurrence is next."""
+    """Return the plan after the requested run, in which the regular occurrence is next."""
     return replace(plan, due_date=due_date, kept_due_date=None, occurrence=plan.occurrence + 1)
 
 

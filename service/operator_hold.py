@@ -9,7 +9,7 @@ from shardclock_server.sql.clients.history import read_past_hold
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 
-ACTS_READ = 20  # the limit of acts to read since the begin of a hold; refused repetitions follow the act that began it
+ACTS_READ = 20  # read at most this many acts since a hold began: refused repetitions follow the act that began it
 
 
 @dataclass(frozen=True, slots=True)

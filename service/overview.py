@@ -20,8 +20,8 @@ from shardclock_server.sql.session import Session
 OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date
 OVERDUE_S = 1.0  # a timer that has just become due is overdue until its shard's next poll
 JUDGED_FIRINGS = 100  # among fewer firings, one late firing decides the 99th percentile
-JUDGED_S = 60.0  # older firings say nothing about the present
-LETTERS_MAX = 1_000  # the limit for counting the dead letters of one target
+JUDGED_S = 60.0  # only firings within this time are judged; older firings say nothing about the present
+LETTERS_MAX = 1_000  # at most this many dead letters of one target are counted
 TARGETS_MAX = 50
 INCIDENTS_MAX = 100
 ENDPOINTS_MAX = 100
@@ -70,7 +70,7 @@ class Coming:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The rows of one tenant that need a person; `jobs` is for operators alone.
+    """The rows of one tenant that need a person. Only operators get `jobs`.
 
     `unserved` is the line about handlers and jobs without a running worker, for operators alone; or ''.
 

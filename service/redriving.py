@@ -16,7 +16,7 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName, enable_endpo
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
-NAMED_MAX = 3  # the most targets in one sentence
+NAMED_MAX = 3  # one sentence names at most this many targets
 
 
 @dataclass(slots=True)

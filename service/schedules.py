@@ -7,7 +7,7 @@ from shardclock_server.sql.clients.firings import PastFiring, read_firings
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.session import Session
 
-SCHEDULES_MAX = 50  # of one page: a page reads up to 100 records of each schedule
+SCHEDULES_MAX = 50  # one page has at most this many schedules, because it reads up to 100 records of each
 
 
 @dataclass(frozen=True, slots=True)

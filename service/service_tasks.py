@@ -1,4 +1,4 @@
-"""Lease service tasks to programs, and name the refusal of a program's answer without effect."""
+"""Lease service tasks to programs, and choose the refusal if a program's answer has no effect."""
 
 from collections.abc import Mapping
 

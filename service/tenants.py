@@ -83,7 +83,7 @@ def _check_name(tenant_id: str) -> None:
 
 
 def _checked(name: str, limit: float | None) -> float | None:
-    """Return a limit in its stored form.
+    """Convert a limit to the form in which it is stored.
 
     errors:  InvalidLimit  the limit is out of range
     """

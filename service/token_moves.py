@@ -16,7 +16,7 @@ from shardclock_server.sql.processes.definitions import StoredDefinition, read_d
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
-LISTED_MAX = 20  # the most tokens or nodes in a sentence
+LISTED_MAX = 20  # one sentence names at most this many tokens or nodes
 
 
 async def model_of(session: Session, instance_key: int, *, tenant_id: str | None = None) -> StoredDefinition | None:
@@ -45,7 +45,7 @@ async def move(
     definition: Definition | None,
     tenant_id: str | None = None,
 ) -> bool:
-    """End some tokens and begin others, all or none; False: the instance has ended or does not exist.
+    """End some tokens and begin others in one change. Return False if the instance has ended or does not exist.
 
     `definition` is the instance's definition; without a definition, nodes are not checked. The check reads the present
     state, so the move has no effect if the instance advances before the engine processes the move.

@@ -1,4 +1,4 @@
-"""Alternate between groups of due timers, if more timers are due than one statement fires.
+"""Alternate between groups of due timers, if more timers are due than one statement can fire.
 
 The schedules of one tenant may become due again as soon as they have fired. So every second statement fires plain
 timers. The other statements serve the tenants with due schedules one after the other, so that no tenant delays the

@@ -1,4 +1,4 @@
-"""Retry leased timers whose rows other transactions have locked; each transaction needs one try."""
+"""Retry leased timers if other transactions have locked their rows. One timer is tried for each such transaction."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from shardclock_server.sql.claims.claim import LeasedRow
 from shardclock_server.timers.model import ClaimedTimer
 
 RETRY_S = 0.05  # the time between two tries: a client's transaction usually lasts less
-TRIES_PER_S = 400  # for all lockers together; a try takes about 20 µs, so all tries take about 1 % of a shard's time
+TRIES_PER_S = 400  # the limit for all lockers together; a try takes about 20 µs, so tries take 1 % of a shard's time
 
 
 @dataclass(frozen=True, slots=True)
 class LockedRetry:
-    """The timers to retry: `now`, because the lock may be released.
+    """The timers to retry. The timers in `now` are retried at once, because their locks may have been released.
 
-    `later`, one timer of each locker, after `later_s`.
+    `later` has one timer for each locker; these timers are retried after `later_s`.
     """
 
     now: list[ClaimedTimer]

@@ -12,8 +12,8 @@ from shardclock_server.shards.stats import ShardStats
 from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import Session
 
-PAUSES_S = 1.0  # between two searches: bounds the lag of an end that a client sets less than a second ahead
-AGAIN_S = 60.0  # until a timer that Postgres refused to resume is tried again
+PAUSES_S = 1.0  # the time between two searches, which is also the most by which a pause may end late
+AGAIN_S = 60.0  # a timer that Postgres refused to resume is tried again after this time
 
 _log = structlog.get_logger("shardclock")
 

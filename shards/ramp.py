@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import Scan, ScanResult
 from shardclock_server.timers.bucket import Bucket
 
-BURST_S = 1.0  # the largest burst: the number of timers that the rate allows in this time
+BURST_S = 1.0  # the largest burst has as many timers as the rate allows in this time
 
 
 @dataclass(slots=True)
 class Ramp:
-    """Limit the firing rate of timers that became overdue in an outage.
+    """Limit the firing rate of timers that became overdue during an outage.
 
     Postgres stores the rate, and every scan returns the rate; before the first scan the rate is 0. When a scan finds
     more timers of an outage than it may lease, later scans lease an equal number for each tenant, until a round over

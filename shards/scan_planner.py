@@ -57,7 +57,7 @@ class ScanPlanner:
     settings: ShardSettings
     ramp: Ramp = field(default_factory=Ramp)
     has_backlog: bool = False
-    last_ahead_at_s: float = 0.0  # when the last scan ahead began
+    last_ahead_at_s: float = 0.0  # when the last scan of future timers began
     passed_at_s: float = 0.0  # when the last scan passed the backlog: a scan ahead or for the newest timers
     swept_at_s: float = 0.0
     direct: bool = False
@@ -70,7 +70,7 @@ class ScanPlanner:
     _orphans: RotatingScan = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin before the first scan."""
+        """Start in the state before the first scan."""
         self._own = RotatingScan(OWN_FULL_SCAN_S, RECENT_S, SLOW_S)
         self._sweep = RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S + self.settings.lease_s, SLOW_S)
         self._outage, self._orphans = (RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S, SLOW_S) for _ in range(2))

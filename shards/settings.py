@@ -13,16 +13,16 @@ class ShardSettings(KeeperSettings):
     """
 
     poll_s: float = Field(
-        0.1, gt=0, description="the pause between two claims, which limits the lag of a timer that is due immediately"
+        0.1, gt=0, description="the pause between two claims; a timer that is due immediately fires at most this late"
     )
-    horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
+    horizon_s: float = Field(2.0, gt=0, description="how long before its due date a timer is leased")
     lease_s: float = Field(
         10.0, gt=0, description="the duration of a lease; afterwards any shard may lease a dead shard's timers"
     )
-    claim_batch: int = Field(4_200, gt=0, description="timers taken by one claim: five for each of 840 slots")
-    fire_batch: int = Field(1_000, gt=0, description="timers fired by one statement: about 15 ms of work")
-    queue_max: int = Field(20_000, gt=0, description="timers held in memory; may be exceeded by up to three claims")
-    sweep_s: float = Field(1.0, gt=0, description="between two sweeps over all slots")
+    claim_batch: int = Field(4_200, gt=0, description="one claim takes this many timers, five for each of 840 slots")
+    fire_batch: int = Field(1_000, gt=0, description="one statement fires this many timers, in about 15 ms")
+    queue_max: int = Field(20_000, gt=0, description="the timers in memory; up to three claims may exceed it")
+    sweep_s: float = Field(1.0, gt=0, description="the time between two sweeps over all slots")
     sweep_grace_s: float = Field(
         3.0, gt=0, lt=RAMP_AFTER_S, description="a timer of any slot is swept if it is overdue by more than this"
     )

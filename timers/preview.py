@@ -12,7 +12,7 @@ from shardclock_server.timers.offsets import clock_changes, moment_of, second_of
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.zone import comes_twice, exists, offset_at, to_local
 
-GAP_MAX = timedelta(days=3_660)  # longer gaps between two occurrences are not searched for times that the clock skips
+GAP_MAX = timedelta(days=3_660)  # a longer gap between occurrences is not searched for times that the clock skips
 
 
 class PreviewedOccurrence(NamedTuple):

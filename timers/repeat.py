@@ -23,7 +23,7 @@ PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
 REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
 # Cron has the same limit. Ten thousand schedules of a millisecond would use up a cluster's whole throughput.
 PERIOD_MIN = timedelta(seconds=1)
-FREQUENT_MAX = 10  # the largest count of a repeat with a shorter period
+FREQUENT_MAX = 10  # a repeat with a shorter period may fire at most this many times
 MICROSECOND = timedelta(microseconds=1)
 
 

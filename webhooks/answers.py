@@ -8,8 +8,8 @@ from http import HTTPStatus
 
 REASON_CHARACTERS_MAX = 300
 EXCERPT_BYTES_MAX = 600  # UTF-8: enough for a reason's characters
-BODY_BYTES_MAX = 2_048  # the part of a body that is kept
-OWN_PAUSE_S = 5.0  # the pause after the sender ran out of sockets or threads
+BODY_BYTES_MAX = 2_048  # this many bytes of a body are stored
+OWN_PAUSE_S = 5.0  # the sender pauses this long after it ran out of sockets or threads
 AFTER_S_MAX = 3_600.0  # limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries
 
 GONE = 410

@@ -64,7 +64,7 @@ class TolerantParser:
             return (), False, b""
 
     def feed_eof(self) -> Any:
-        """End a body that has no other end than the connection's."""
+        """End a body that ends only with the connection."""
         return None if self.has_failed else self._parser.feed_eof()
 
     def pause_reading(self) -> None:
@@ -113,7 +113,7 @@ class BoundedConnection(ResponseHandler):
             self._take(data[start : start + SLICE_BYTES])
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        """Pass on the final head; count interim heads, and note a surplus head."""
+        """Pass on the final head; count interim heads, and record that a surplus head has arrived."""
         status = data[0].code
         if self._is_final:
             self._is_surplus = True

@@ -1,4 +1,4 @@
-"""Read the head of an answer that breaks HTTP's rules without harm, because its status decides about the delivery.
+"""Read the head of an answer that violates HTTP's rules harmlessly, because its status decides about the delivery.
 
 curl, Go's net/http and httpx each accept different breaches. This module accepts all these breaches. The body is not
 parsed, and the connection ends with the answer, so later bytes can't count as the next answer.

@@ -22,7 +22,7 @@ lookup_tenant: ContextVar[str] = ContextVar("lookup_tenant", default="")  # the 
 
 
 class BoundedResolver(AbstractResolver):
-    """Limit the time and the number of addresses of another resolver."""
+    """Limit the time that another resolver takes, and the number of addresses that it returns."""
 
     def __init__(self, resolver: AbstractResolver) -> None:
         self._resolver = resolver

@@ -36,12 +36,14 @@ class SenderSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    connect_s: float = Field(5.0, gt=0, description="for a connection with TLS to one address; its name has 5 s more")
-    excerpt_s: float = Field(1.0, gt=0, description="for an answer's body, which has no effect after the status")
-    requests_max: int = Field(
-        500, gt=0, description="permits for concurrent requests; a tenant gets up to half of them, a host up to a third"
+    connect_s: float = Field(
+        5.0, gt=0, description="the time to connect to one address with TLS; the name look-up has 5 s more"
     )
-    kept_max: int = Field(500, ge=0, description="connections; beyond this number none is kept for the next delivery")
+    excerpt_s: float = Field(1.0, gt=0, description="the time to read an answer's body, which has no effect")
+    requests_max: int = Field(
+        500, gt=0, description="the limit of concurrent requests; a tenant may use half of it, a host a third"
+    )
+    kept_max: int = Field(500, ge=0, description="how many idle connections are kept for later deliveries")
     keep_s: float = Field(
         15.0, gt=0, description="how long an idle connection is kept: shorter than most servers' timeouts"
     )
@@ -70,7 +72,7 @@ class WebhookSender:
         self._settings = settings
         self._now_s = now_s
         self._semaphore = FairSemaphore(settings.requests_max)
-        self._held_until_s = float("-inf")  # the end of the pause after the sockets ran out
+        self._held_until_s = float("-inf")  # after the sender ran out of sockets, it pauses until this time
         self._guard = Guard(networks)
         self._names = BoundedResolver(resolver or SystemResolver())
         self._keeping = self._session(tls, keep=True)

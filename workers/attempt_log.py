@@ -9,8 +9,8 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session
 from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 
-WRITE_S = 1.0  # between two writes
-LOG_MAX = 500  # attempts of one write: with 2 KiB of each answer a megabyte
+WRITE_S = 1.0  # the time between two writes
+LOG_MAX = 500  # one write has at most this many attempts, a megabyte if each has 2 KiB of the answer
 
 
 class AttemptLog:

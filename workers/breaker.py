@@ -30,12 +30,12 @@ class BreakerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    concurrency: int = Field(50, gt=0, description="concurrent requests of one worker")
-    at_first: int = Field(5, gt=0, description="concurrent requests to a new endpoint, because it may hang")
+    concurrency: int = Field(50, gt=0, description="the limit of concurrent requests of one worker")
+    at_first: int = Field(5, gt=0, description="the limit of concurrent requests to a new endpoint, which may hang")
     per_s: float | None = Field(None, gt=0, description="requests that one worker begins per second; None: no limit")
-    failures_max: int = Field(5, gt=0, description="failures in a row that open it")
+    failures_max: int = Field(5, gt=0, description="this many consecutive failures open the breaker")
     window_s: float = Field(60.0, gt=0, description="the window in which failures are counted")
-    share_max: float = Field(0.5, gt=0, le=1, description="proportion of failures that opens the breaker")
+    share_max: float = Field(0.5, gt=0, le=1, description="this proportion of failures opens the breaker")
     window_min: int = Field(
         20, gt=0, description="the minimum number of attempts in a window before the proportion of failures counts"
     )
@@ -43,7 +43,7 @@ class BreakerSettings(BaseModel):
     pause_max_s: float = Field(
         300.0, gt=0, description="the longest pause; a recovered endpoint may get no request during this time"
     )
-    successes: int = Field(2, gt=0, description="probes in a row that must succeed before it closes")
+    successes: int = Field(2, gt=0, description="the breaker closes after this many successful probes")
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ class Breaker:
     is_open: bool = False
     _term: int = 0
     _opened_times: int = 0
-    _failures: int = 0  # the failures in a row
-    _successes: int = 0  # the successful probes in a row
+    _failures: int = 0  # the number of consecutive failures
+    _successes: int = 0  # the number of consecutive successful probes
     _probes: int = 0  # the probes in flight
     _limit: float = field(init=False)
     _bucket: Bucket = field(init=False)

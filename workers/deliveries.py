@@ -37,8 +37,8 @@ from shardclock_server.workers.stats import WorkerStats
 
 NOTIFICATION_GAP_S = 0.004  # the time between two claims that notifications start
 SEARCH_TIMEOUT_S = 30.0  # a search may pass millions of settled deliveries that vacuum can't remove
-UNSETTLED_MAX = 5_000  # with more outcomes to settle, the worker claims no deliveries
-RENEWED_MAX = 1_000  # the limit of renewals by one statement: a statement that times out must not lose all leases
+UNSETTLED_MAX = 5_000  # while the worker has more outcomes to settle, it claims no deliveries
+RENEWED_MAX = 1_000  # one statement renews at most this many leases, so that one timeout can't lose all leases
 
 
 class Deliveries(KeeperPart):
@@ -112,7 +112,7 @@ class Deliveries(KeeperPart):
         self.handlers.begin()
 
     def learn_beat(self, *, first: bool) -> None:
-        """Update the clock. After the holder's registration start a search. On hold release all waiting deliveries."""
+        """Update the clock. Start a search once the holder is registered. On hold, release all waiting deliveries."""
         self._clock.observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
             self._search_soon.set()
@@ -159,7 +159,7 @@ class Deliveries(KeeperPart):
         return await self._claim(self._searches, self._search_scan(), time.monotonic())
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: claim in the known lanes, without a pause while deliveries are left."""
+        """Make one turn of the claim loop: claim in the known lanes. While deliveries are left, no pause follows."""
         self._planner.soon.clear()
         scan = self._scan(self.handlers.places)
         self._planner.is_full = any(

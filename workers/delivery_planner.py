@@ -25,7 +25,7 @@ SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the t
 # of a lane, the position moves back by a margin, which grows with the duration of recent firings. A search finds
 # deliveries that become visible even later.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
-FIRINGS_KEPT_S = 5.0  # the slowest firing counts for this time
+FIRINGS_KEPT_S = 5.0  # the duration of a slow firing is remembered for this time
 READING_MAX_S = 5.0  # the limit of the time between the first claim since the last end and the present claim
 # While deliveries arrive, known lanes are read after a short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
@@ -77,9 +77,9 @@ class DeliveryPlanner:
     _positions: dict[Lane, Position] = field(default_factory=dict)  # the lanes are in the order of their last reading
     _pause_s: float = BUSY_PAUSE_S
     _search_at_s: float = float("-inf")
-    _after: Lane = BEGINNING  # the begin of a search's next part
-    _searched_s: float = 0.0  # the time of the present search so far
-    _last_search_s: float = 0.0  # the time of the whole search before
+    _after: Lane = BEGINNING  # the lane after which the search continues
+    _searched_s: float = 0.0  # how long the present search has taken so far
+    _last_search_s: float = 0.0  # how long the previous search took
     _reading_since: dict[Lane, datetime] = field(default_factory=dict)  # the first claim since the end was read
     _firings: SlowestFiring = field(default_factory=SlowestFiring)
     _caught_up: set[str] = field(default_factory=set)  # targets without a due delivery after the last claim

@@ -78,7 +78,7 @@ class EndpointQueue:
         self._request_refresh = request_refresh
         self._attempts = attempts
         self.usage = MemoryUsage()
-        self.each_bytes = 0  # the mean payload of the last claim
+        self.each_bytes = 0  # the mean payload size in the last claim
         self._waiting: deque[ClaimedDelivery] = deque()
         self._unsent: dict[Claim, ClaimedDelivery] = {}  # attempts that wait for the sender's turn
         self._sending = TaskSet(context.on_fault)
@@ -100,7 +100,7 @@ class EndpointQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the queue can be removed without a loss of the state of its breaker or its rate.
+        """Return whether the queue can be removed: its breaker and its rate then lose no state.
 
         The idle queue of a failing endpoint is removed after an hour, although its breaker is open.
         """
@@ -127,7 +127,7 @@ class EndpointQueue:
         """Return how many more deliveries may be claimed; none in a pause."""
         most = 2 * self._breaker.limit(time.monotonic())
         if self._route is not None and (rate := self._route.policy.rate_per_s) is not None:
-            most = min(most, 1 + int(rate))  # a second's worth
+            most = min(most, 1 + int(rate))  # the attempts of one second
         return max(0, most - len(self))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:

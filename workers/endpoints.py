@@ -17,8 +17,8 @@ from shardclock_server.workers.endpoint_queue import EndpointQueue, Send
 from shardclock_server.workers.webhook_budget import WebhookBudget
 
 REFRESH_S = 1.0  # the pause between two turns without a request
-NEW_BATCH = 100  # deliveries for new endpoints by one claim
-QUEUES_MAX = 1_000  # each scan reads the places of all queues
+NEW_BATCH = 100  # one claim takes at most this many deliveries for new endpoints
+QUEUES_MAX = 1_000  # the limit of queues, because each scan reads the free places of all queues
 
 
 @dataclass(frozen=True, slots=True)

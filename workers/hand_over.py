@@ -56,7 +56,7 @@ class NearShard:
 
 
 class HandOvers(KeeperPart):
-    """Listen for connections of this machine's shards."""
+    """Accept connections from this machine's shards."""
 
     def __init__(self, holder: int, deliveries: DeliveryReceiver, *, lease_s: float) -> None:
         self._holder, self._deliveries, self._lease_s = holder, deliveries, lease_s * LEASE_SHARE

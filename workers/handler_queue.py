@@ -24,8 +24,8 @@ from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
 BURST_S = 0.02  # the burst of a rate, because timers of the event loop are some milliseconds late
-QUEUED_CHUNKS = 2  # waiting chunks in memory, in addition to the chunks that are being called
-IN_HAND_MAX = 5_000  # deliveries of one handler in one worker
+QUEUED_CHUNKS = 2  # this many chunks wait in memory, in addition to the chunks that are being called
+IN_HAND_MAX = 5_000  # the limit of deliveries of one handler in one worker
 PAYLOADS_BYTES_MAX = 32 * 2**20  # the limit of their payloads, estimated by the mean of the last claim
 GIVEN_BACK_MAX = 100  # released deliveries that are claimed again once a process is up; a search finds the others
 
@@ -37,7 +37,7 @@ class HandlerQueue:
         self, spec: HandlerSpec, context: WorkerContext, *, start: Callable[[HandlerSpec], HandlerProcess]
     ) -> None:
         self.spec = spec
-        self.granted = 0  # places for deliveries that shards hand over
+        self.granted = 0  # the number of places for deliveries that shards hand over
         self._context = context
         self._stats = context.stats
         self._log = structlog.get_logger().bind(target=spec.target)
@@ -49,11 +49,11 @@ class HandlerQueue:
         ]
         self._waiting: deque[ClaimedDelivery] = deque()
         self._suspects: deque[ClaimedDelivery] = deque()
-        self._given_back: list[ClaimedDelivery] = []  # because no process was up
+        self._given_back: list[ClaimedDelivery] = []  # released because no process was up
         self._calls = TaskSet(context.on_fault)
         self._changed = asyncio.Event()
         self._bucket = Bucket(spec.policy.rate_per_s, burst=max(1, int((spec.policy.rate_per_s or 0.0) * BURST_S)))
-        self._payload_bytes = 0.0  # the mean of the last claim
+        self._payload_bytes = 0.0  # the mean payload size in the last claim
         self._wakes_at_s = math.inf
         self._stopped = False
 

@@ -30,8 +30,8 @@ from shardclock_server.workers.user_process import NotCalled
 
 CHUNK_S = 0.02  # the target duration of a chunk
 CHUNK_MAX = 500
-GRACE_S = 1.0  # the time from the handler's own timeout to the kill of its process
-START_S = 60.0  # the time for the import of the user's code
+GRACE_S = 1.0  # a process is killed this long after the timeout of its handler
+START_S = 60.0  # the import of the user's code may take this long
 RESTART = Backoff(2.0, 30.0)
 
 
@@ -57,7 +57,7 @@ class HandlerSlot:
         self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, failed: Callable[[str], None]
     ) -> None:
         self.chunk = 1
-        self.failed_starts = 0  # in a row
+        self.failed_starts = 0  # the number of consecutive failed starts
         self.is_starting = False
         self._spec = spec
         self._start = start

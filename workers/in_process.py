@@ -57,9 +57,9 @@ class InProcessRun:
         return self._runs.poll()
 
     async def cancel(self) -> None:
-        """Tell the run to end."""
+        """Request the end of the run."""
         self._runs.cancel()
 
     def kill(self) -> None:
-        """Ask the run to end; a function that ignores the request continues."""
+        """Request the end of the run; a function that ignores the request continues."""
         self._runs.cancel()

@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.workers.delivery_planner import DeliveryPlanner
 
 GAP_S = 0.1
-DELIVERIES_MAX = 2_000  # in one read
+DELIVERIES_MAX = 2_000  # one read returns at most this many deliveries
 LANES_EACH_MAX = 20  # the limit of lanes of one tenant; the planner knows 200 lanes
 OLD_S = 5.0  # after a longer pause the finder skips to the newest rows, to limit the number of rows
 

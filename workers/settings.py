@@ -18,7 +18,9 @@ class WorkerSettings(KeeperSettings):
         description="the Ray resource of nodes that are only for workers; none: workers run on every node",
     )
 
-    delivery_poll_s: float = Field(0.1, gt=0, description="between two polls for due deliveries without a notification")
+    delivery_poll_s: float = Field(
+        0.1, gt=0, description="the time between two polls for due deliveries if no notification comes"
+    )
     delivery_lease_s: float = Field(
         10.0,
         gt=0,
@@ -31,12 +33,12 @@ class WorkerSettings(KeeperSettings):
         description="concurrent runs of jobs in one worker, each in a process, and as many runs that reserve resources",
     )
     run_lease_s: float = Field(20.0, ge=5, description="the lease of a run, kept so long by a silent worker")
-    delivery_batch: int = Field(1_000, gt=0, description="deliveries claimed, or settled, by one statement")
-    webhook_http: bool = Field(False, description="whether webhooks may go to http:// too, which is not encrypted")
+    delivery_batch: int = Field(1_000, gt=0, description="one statement claims, or settles, this many deliveries")
+    webhook_http: bool = Field(False, description="whether webhooks may also go to http:// URLs, unencrypted")
     webhook_allow: str = Field(
         "", description="networks that webhooks may reach beside the public networks, such as 10.1.0.0/16, with commas"
     )
-    webhook_deny: str = Field("", description="public networks that webhooks must not reach, with commas")
+    webhook_deny: str = Field("", description="public networks that webhooks must not reach, separated by commas")
 
     @field_validator("webhook_allow", "webhook_deny")
     @classmethod

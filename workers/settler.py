@@ -18,7 +18,7 @@ from shardclock_server.workers.stats import WorkerStats
 # The pause between two statements, so that each statement settles many outcomes. No call waits for the settlement,
 # because a call's place is free once the call has ended.
 GAP_S = 0.01
-BATCH_ENOUGH = 200  # this number of outcomes ends the pause
+BATCH_ENOUGH = 200  # the pause between two batches ends early when this many outcomes wait
 # The pause before outcomes of locked rows are sent again.
 LOCKED_PAUSE_S = 0.1
 SKIP_LOCKED_S = 2.0  # after a locked row: for this time statements skip locked rows instead of failing at a lock

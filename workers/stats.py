@@ -15,7 +15,7 @@ from shardclock_server.workers.families import DURATION_EDGES_S, KIND, LOOPS, OU
 
 
 def kind_of(target: str) -> str:
-    """Return the label `kind` of a target, because the number of targets is unlimited."""
+    """Return the label `kind` of a target. It replaces the name, because the number of targets is unlimited."""
     return "webhook" if target.startswith(WEBHOOK) else "handler"
 
 

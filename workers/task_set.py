@@ -1,4 +1,4 @@
-"""Own the tasks of running calls, which no other task awaits."""
+"""Hold references to the tasks of running calls, which no other task awaits."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator

@@ -14,8 +14,8 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 
 DELIVERIES_MAX = 4_000  # the limit of deliveries in one worker; the last claim may exceed it
-PAYLOADS_BYTES_MAX = 64 * 2**20  # the limit of their payloads, without a few hundred request bodies
-NEW_PLACES = 10  # the places of an endpoint without a queue
+PAYLOADS_BYTES_MAX = 64 * 2**20  # the limit of their payloads, not counting a few hundred request bodies
+NEW_PLACES = 10  # an endpoint that has no queue yet gets this many places
 # the places of an endpoint without a queue while less than half of the budget is free; the first delivery creates a
 # queue
 FEW_PLACES = 1

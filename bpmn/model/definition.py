@@ -92,7 +92,7 @@ class TerminateTrigger:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTrigger:
-    """A trigger that can't be read, so the model is refused."""
+    """A trigger that the reader can't interpret. Its model is refused."""
 
 
 Trigger = (
@@ -112,7 +112,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An input or output mapping; `target` is the variable's name, followed by the path inside its value."""
+    """An input or output mapping. `target` has the variable's name and then the path inside the variable's value."""
 
     target: tuple[str, ...]
     source: Text
@@ -182,7 +182,7 @@ Work = ServiceWork | UserWork | ScriptWork | CallWork
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """One element that a token can be at.
+    """One element of a process at which a token can stand.
 
     shape:   `scope_id` is the containing node, "" for the process. `incoming` holds ids of flows. A scope has `starts`
              (its start events), `start` (the start event at which a token begins), and `event_subprocesses`. An
@@ -212,7 +212,7 @@ class FlowNode:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A process that can be run.
+    """One executable process of a model.
 
     shape:   `nodes` by id, including the process's own. `starts` are the start events with a trigger. `joins` maps a
              flow's id to the join that it leads to. `upstream` has, for each inclusive join, the nodes of its scope

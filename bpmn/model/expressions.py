@@ -32,7 +32,7 @@ class InvalidValue(ValueError):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Limit the total length of the expressions that a block reads to EXPRESSIONS_CHARS_MAX.
+    """Allow at most EXPRESSIONS_CHARS_MAX characters in all expressions that are read during a `with` block.
 
     errors:  InvalidModel  the expressions are longer
     """
@@ -77,7 +77,7 @@ def read_expression(written: str) -> Expression:
 
 
 def read_name(written: str, subject: str) -> str:
-    """Read the name of a variable; `subject` is the first word of a refusal's message.
+    """Read the name of a variable. The message of a refusal begins with `subject`.
 
     errors:  InvalidValue  it is an expression
     """
@@ -88,12 +88,12 @@ def read_name(written: str, subject: str) -> str:
 
 
 def optional_name(written: str | None, subject: str) -> str | None:
-    """Read the name of a variable as `read_name` does; None: no name is written."""
+    """Read the optional name of a variable as `read_name` does; return None for an empty text."""
     return read_name(written, subject) if written else None
 
 
 def read_variable(written: str, subject: str) -> Expression:
-    """Read a variable's name, with any characters, as the expression that returns the variable's value.
+    """Convert a variable's name to the expression that returns its value; the name may contain any characters.
 
     errors:  InvalidValue  it is an expression, or FEEL can't write the name
     """

@@ -22,7 +22,7 @@ from shardclock_server.bpmn.model.times import moment_of
 from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-ITEMS_MAX = 5_000  # the limit of items of one multi-instance activity
+ITEMS_MAX = 5_000  # one multi-instance activity may have at most this many items
 RETRIES_MAX = 1_000
 FORM_NAMES = ("formKey", "formId", "externalReference")
 
@@ -75,7 +75,7 @@ def check_retries(written: object) -> int:
 
 
 def _external(element: Element) -> Element:
-    """Return the element with Camunda 7's attributes: for an event, its message definition."""
+    """Return the element that has Camunda 7's attributes. An event has these attributes on its message definition."""
     message = element.find(bpmn("messageEventDefinition"))
     return element if message is None else message
 

@@ -29,7 +29,7 @@ def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assig
 
 
 def _joined(first: Sequence[Assignment], others: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """Append Camunda 7's mappings to Camunda 8's mappings; a target of Camunda 8 takes precedence."""
+    """Append Camunda 7's mappings to Camunda 8's mappings. If both write one target, Camunda 8's mapping is used."""
     taken = {assignment.target[0] for assignment in first}
     return (*first, *(assignment for assignment in others if assignment.target[0] not in taken))
 

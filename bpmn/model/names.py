@@ -54,5 +54,5 @@ def camunda_attribute(element: Element, name: str) -> str | None:
 
 
 def is_true(written: str | None) -> bool:
-    """Read a boolean of XML Schema; a missing one is false."""
+    """Read a boolean of XML Schema; a missing value means false."""
     return (written or "").strip() in {"true", "1"}

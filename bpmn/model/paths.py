@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from shardclock_server.bpmn.model.definition import FlowNode, NodeKind
 
-FLOWS_JOINED_MAX = 1_000  # flows into all inclusive joins; the nodes before each flow are stored
+FLOWS_JOINED_MAX = 1_000  # flows that enter inclusive joins; a list of the nodes before it is stored for each flow
 JOINS = frozenset({NodeKind.PARALLEL, NodeKind.INCLUSIVE})
 
 
 def joins_of(nodes: Mapping[str, FlowNode]) -> dict[str, FlowNode]:
-    """Map the id of each flow into a join to the join: a gateway that waits for more than one flow."""
+    """Map the id of each flow that enters a join to the join. A join is a gateway that waits for more than one flow."""
     joins = (node for node in nodes.values() if node.kind in JOINS and len(node.incoming) > 1)
     return {flow_id: node for node in joins for flow_id in node.incoming}
 

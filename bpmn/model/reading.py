@@ -43,8 +43,8 @@ from shardclock_server.bpmn.model.triggers import (
 from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import shortened
 
-ID_CHARS_MAX = 200  # of a node or flow: timers, tasks and each line of the history store the id
-NAME_CHARS_MAX = 1_000  # names are for people; a longer name is cut
+ID_CHARS_MAX = 200  # timers, tasks and each line of the history store the id of a node or flow
+NAME_CHARS_MAX = 1_000  # a longer name is truncated, because only people read names
 KINDS = {
     "startEvent": NodeKind.START, "endEvent": NodeKind.END, "intermediateCatchEvent": NodeKind.CATCH,
     "intermediateThrowEvent": NodeKind.THROW, "boundaryEvent": NodeKind.BOUNDARY,
@@ -259,7 +259,7 @@ class _Process:
 
 
 def _unread_beside(root: Element) -> Iterator[ModelProblem]:
-    """Find, for each element outside of the processes, the first name that would be ignored silently."""
+    """Check each element outside of the processes, and report the first name in it that the engine would ignore."""
     for element in (root, *root):
         if namespace(element) == BPMN and local_name(element) != "process":
             try:

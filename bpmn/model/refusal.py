@@ -18,7 +18,7 @@ class ModelProblem(NamedTuple):
 
 
 class InvalidModel(Refusal):
-    """A model is refused. The error has all faults, so that the author can correct all of them after one deployment."""
+    """The engine refuses a model. The error lists all faults, so that the author can correct them after one attempt."""
 
     def __init__(self, *problems: ModelProblem) -> None:
         self.problems = problems

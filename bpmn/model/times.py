@@ -36,7 +36,7 @@ def time_text(kind: TimerKind, text: str) -> str:
 
 
 def is_negative(duration: str) -> bool:
-    """Return whether a text is a negative duration: with a minus before the P, or before each of its numbers."""
+    """Return whether a text is a negative duration: a minus stands before the P, or before each number."""
     if not NEGATIVE.fullmatch(duration):
         return False
     try:
@@ -58,7 +58,7 @@ def check_occurs(cycle: str) -> None:
 
 
 def moment_of(text: str) -> datetime:
-    """Read the moment of a due date.
+    """Parse a due date into a moment.
 
     errors:  InvalidTimer  as `parse_due_date`
     """

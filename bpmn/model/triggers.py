@@ -49,7 +49,7 @@ class SharedElements:
 
 
 def repeated_ids(root: Element) -> Iterator[ModelProblem]:
-    """Find processes and shared elements with the id of an earlier element: a reference could mean either."""
+    """Find processes and shared elements that have the id of an earlier element: references to the id are ambiguous."""
     seen: set[str] = set()
     for element in (child for child in root if child.tag in UNIQUE and child.get("id")):
         element_id = element.get("id", "")
@@ -69,7 +69,7 @@ def _definitions_in(element: Element) -> list[Element]:
 
 
 def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> NodeKind:
-    """Return the kind of a node, which depends on its trigger and on its job.
+    """Return the kind of a node. The kind depends on the node's trigger and job.
 
     errors:  InvalidValue  the element declares a job, and no handler would receive the job
     """

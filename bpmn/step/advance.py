@@ -103,7 +103,7 @@ def begin_stopped(
     now: datetime,
     start: str | None = None,
 ) -> tuple[Instance, StepResult]:
-    """Start an instance with an incident before its start event; resolving the incident starts the process."""
+    """Create an instance that an incident stops before its start event. Resolving the incident starts the process."""
     instance = Instance(start=start)
     step = StepContext(definition, instance, now)
     root = step.add(definition.process_id, 0)
@@ -247,7 +247,7 @@ def _advance_scope(step: StepContext, scope: Token) -> None:
 
 
 def _stop_cycle(step: StepContext) -> None:
-    """Raise an incident at each planned entry, so that an operator looks at the model."""
+    """Raise an incident at each planned entry, so that an operator examines the model."""
     while step.entries:
         entry = step.entries.popleft()
         if scope := step.alive(entry.scope):

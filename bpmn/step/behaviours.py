@@ -44,7 +44,7 @@ from shardclock_server.feel import Json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
-ASSIGNEE_CHARS_MAX = 200  # an index of tasks has the assignee
+ASSIGNEE_CHARS_MAX = 200  # the assignee is a column of an index of tasks
 
 
 def enter(step: StepContext, entry: PlannedEntry) -> None:
@@ -209,7 +209,7 @@ def _end(step: StepContext, token: Token, node: FlowNode) -> None:
 def throw_error(
     step: StepContext, token: Token, error: ErrorTrigger, payload: Mapping[str, Json], reason: str = ""
 ) -> None:
-    """Propagate an error to the nearest catching event in the instance, or to a caller of a child instance.
+    """Propagate an error to the nearest event of the instance that catches it; if none does, to a calling instance.
 
     If no event catches the error, the thrower gets an incident, and no scope ends.
     """

@@ -103,7 +103,7 @@ class WaitClosed(NamedTuple):
 
     token: int
     node_id: str | None = None
-    at: str = ""  # the token's own node, if all its waits end
+    at: str = ""  # the token's own node, if all its waits end because `node_id` is None
 
 
 class SignalThrown(NamedTuple):

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from shardclock_server.feel import Budget, Expression, Json, TooLong, from_json, to_json
 
-ELEMENT_STEPS_MAX = 1_000_000  # about a second
-ELEMENT_S = 5.0  # processor time
+ELEMENT_STEPS_MAX = 1_000_000  # an evaluation takes these steps in about a second
+ELEMENT_S = 5.0  # the processor time that the expressions of one element may use
 ELEMENT_CHARS_MAX = 4 * 1_048_576  # characters of text in the values of the element's expressions
-EVALUATION_STEPS = 2  # the least cost of an expression
-COPIED_PER_STEP = 64  # entries of a context that one step copies
+EVALUATION_STEPS = 2  # each expression costs at least these steps
+COPIED_PER_STEP = 64  # copying this many entries of a context costs one step
 WAY_OUT = "map less, or spread them over several elements"
 
 
@@ -73,7 +73,7 @@ class EvaluationBudget:
         return written
 
     def send(self, *values: object) -> None:
-        """Count the JSON that is sent to a worker or to another instance."""
+        """Add up the characters of JSON that the step sends to workers and to other instances."""
         self.chars += sum(len(json.dumps(value)) for value in values if value)
 
     def copy(self, context: Mapping[str, Json]) -> dict[str, Json]:

@@ -6,7 +6,7 @@ from shardclock_server.bpmn.step.tokens import StepContext
 
 
 def join(step: StepContext, scope: Token) -> bool:
-    """Let a token pass each join of a scope at which all expected tokens have arrived.
+    """Find the joins of a scope that all expected tokens have reached, and let one token pass each of these joins.
 
     shape:   True: a token passed a join
     """

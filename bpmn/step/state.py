@@ -121,7 +121,7 @@ class Continuation:
 
 @dataclass(slots=True)
 class Instance:
-    """All tokens of an instance, by key; after its end the instance has no tokens.
+    """All tokens of an instance, by key. An instance that has ended has no tokens.
 
     shape:   `depth` is the number of call activities above the instance, 0 without a caller; `start` is its start
              event, None for the start event without a trigger; `continuation` is None if its tokens wait; `catches` is
@@ -203,7 +203,7 @@ def read_catches(stored: Any) -> Catches:
 
 
 def _written(token: Token) -> list[object]:
-    """Write a token; default values at the end are left out."""
+    """Serialize a token as a list of fields, and omit default values at the end of the list."""
     flags = token.has_incident + 2 * token.is_interrupted
     loop = token.loop and [token.loop.items, token.loop.outputs, token.loop.next, *([True] * token.loop.is_enough)]
     fields = [token.variables or 0, flags, token.arrived or 0, loop or 0, token.number]

@@ -17,11 +17,11 @@ from shardclock_server.bpmn.step.state import ROOT, Instance, Token
 from shardclock_server.feel import AssertionFailed, Expression, Json, TooLong, Unstorable
 from shardclock_server.timers.refusal import shortened
 
-LOOKUPS_MAX = 3  # variables that one message names
+LOOKUPS_MAX = 3  # one message names at most this many variables
 
 
 class EvaluationFailed(ValueError):
-    """An expression has no value that the node can use; the message becomes the message of the incident."""
+    """The node can't use an expression's value. The incident that this error raises has the same message."""
 
 
 def evaluate_value(text: Text, instance: Instance, token: Token, budget: EvaluationBudget, *, levels: int = 0) -> Json:

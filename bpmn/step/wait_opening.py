@@ -22,7 +22,7 @@ from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.zone import UTC_ZONE
 
 AT_ONCE = "PT0S"  # replaces a computed duration below zero, as in Camunda 8
-WAITED_CHARS_MAX = 200  # of a time, a name or a key; one index of subscriptions has the name and the key
+WAITED_CHARS_MAX = 200  # the limit for a time, a name or a key; an index of subscriptions has the name and the key
 
 
 def watch(step: StepContext, token: Token, node: FlowNode) -> None:
@@ -39,7 +39,7 @@ def watch(step: StepContext, token: Token, node: FlowNode) -> None:
 
 
 def wait_for(step: StepContext, token: Token, node_ids: list[str]) -> None:
-    """Open the waits of some nodes for a token, all or none.
+    """Open the waits of some nodes for a token. If one wait can't be opened, open none.
 
     errors:  EvaluationFailed
     """

@@ -45,7 +45,7 @@ class Databases:
 
     @asynccontextmanager
     async def lend(self, now: datetime) -> AsyncIterator[str]:
-        """Lend a database with its clock at a moment, during a block.
+        """Lend a database during a block; its clock shows the given moment.
 
         errors:  StoreUnavailable  Postgres does not answer: it was killed, or the machine is out of memory or disk
         """

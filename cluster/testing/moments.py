@@ -10,7 +10,7 @@ from shardclock_server.timers.zone import UTC_ZONE
 ROUNDS_MAX = (
     1_000  # the limit of rounds of firings at one moment; a round takes thousands of timers, and some milliseconds
 )
-STUCK_ROUNDS_MAX = 50  # rounds in which the same work is still due
+STUCK_ROUNDS_MAX = 50  # the same work may stay due for this many rounds
 PAUSE_S = 0.01  # the time before a round for timers that the last round could not take
 
 

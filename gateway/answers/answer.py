@@ -38,7 +38,7 @@ MOMENT = Field(examples=[MOMENT_TEXT])
 KEY = Field(examples=[OFTEN["timer_key"]])
 NAME = Field(examples=[OFTEN["name"]])
 TENANT = Field(examples=[OFTEN["tenant_id"]])
-NEXT = Field(examples=[OFTEN["next"]], description="the `after` of the next request; null: this is the last page")
+NEXT = Field(examples=[OFTEN["next"]], description="the value of `after` for the next request; null on the last page")
 
 
 def examples(**own: Any) -> Callable[[dict[str, Any]], None]:

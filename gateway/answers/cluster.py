@@ -24,7 +24,9 @@ class KeeperAnswer(Answer):
     cluster_id: str = Field(examples=["5f1d7a9b03c2e846"])
     host: str = Field(examples=["node-1"])
     pid: int = Field(examples=[4242])
-    part: int | None = Field(examples=[0], description="the keeper's part of the slots; null: no slots")
+    part: int | None = Field(
+        examples=[0], description="the number of the keeper's range of slots; null: the keeper has no slots"
+    )
     part_count: int | None = Field(examples=[2])
     held: int = Field(examples=[120], description="the number of leased timers, or of claimed deliveries")
     started_at: datetime = MOMENT
@@ -182,7 +184,7 @@ class HoldAnswer(Answer):
 
 
 class ReleaseAnswer(Answer):
-    """The result of a release: the owner before and after, the due timers, and whether the database was released."""
+    """The result of a release: the old and the new owner, the due timers, and whether the database was released."""
 
     released: bool = Field(examples=[True], description="false: the database was not on hold, or this was a dry run")
     hold: str | None = Field(

@@ -85,7 +85,7 @@ class DeadLetterGroupAnswer(
         last_at="2027-02-02T08:00:00Z",
     ),
 ):
-    """Dead letters with one target and one first line of their reasons."""
+    """The dead letters that have the same target and the same first line of the reason."""
 
 
 class DeadLetterGroupsAnswer(answers.DeadLetterGroups, json_schema_extra=examples(counted=412, is_all=True)):

@@ -48,9 +48,10 @@ class EndpointAttemptAnswer(Answer):
     attempt: int = Field(examples=[1], description="the number of the delivery's attempt, from 1")
     ended_at: datetime = MOMENT
     status: int | None = Field(examples=[503], description="the status of the answer; null: no answer came")
-    duration_ms: int = Field(examples=[120], description="until the head of the answer, or until the failure")
+    duration_ms: int = Field(examples=[120], description="the time until the head of the answer or until the failure")
     failure: str | None = Field(
-        examples=["answered 503 Service Unavailable: busy"], description="null: the endpoint accepted the delivery"
+        examples=["answered 503 Service Unavailable: busy"],
+        description="the reason of the failure; null: the endpoint accepted the delivery",
     )
     body: str = Field(examples=["busy"], description="the first 2 KiB of the answer's body")
 

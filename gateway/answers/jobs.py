@@ -83,7 +83,7 @@ class RunAnswer(
 
 
 class WaitedRunAnswer(StartedAnswer):
-    """A start of a job; with the last run, if the start is over."""
+    """A start of a job. If the start is over, the answer includes the last run."""
 
     run: RunAnswer | None = Field(description="the last run of the start; null: the start is not over")
 

@@ -65,7 +65,7 @@ class GroupsAnswer(Answer):
 
 
 class LeaseAnswer(answers.LeasePage, json_schema_extra=examples(token=LEASE_TOKEN, partition=0, lease_s=30.0)):
-    """Records to work on, and the lease token that acknowledges them."""
+    """The records that the caller has leased, and the lease token with which it acknowledges them."""
 
     records: tuple[RecordAnswer, ...]
     partition: int
@@ -73,4 +73,4 @@ class LeaseAnswer(answers.LeasePage, json_schema_extra=examples(token=LEASE_TOKE
 
 
 class PositionAnswer(answers.PositionPage, json_schema_extra=examples(position=812)):
-    """The position of a group, and the token of its lease if the lease was kept."""
+    """The position of a group, and the token of the lease if the group kept its lease."""

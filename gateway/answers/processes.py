@@ -195,7 +195,7 @@ class TaskActAnswer(
 class WholeTaskAnswer(
     processes.WholeTask, json_schema_extra=examples(**OF_TASK, state="ASSIGNED", variables={"order": 42})
 ):
-    """One task with its variables and its events; for an ended task, a field is null if no event has it."""
+    """One task with its variables and its events. A field of an ended task is null if no event recorded its value."""
 
     acts: tuple[TaskActAnswer, ...] = Field(description="the last 1,000 events, in order")
 

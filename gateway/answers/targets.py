@@ -17,7 +17,7 @@ class TargetAnswer(Answer):
     kind: str = Field(examples=["handler"], description="log, handler, job or webhook")
     tenant_id: str | None = Field(examples=[None], description="the tenant that may use the target; null: each tenant")
     closed_at: datetime | None = Field(
-        examples=[None], description="the time since which no new timer may name the target"
+        examples=[None], description="the time since which new timers with this target are refused"
     )
     closed_why: str | None = Field(examples=[None])
     waiting: int = Field(examples=[12], description="the caller's pending deliveries, counted up to 1,000")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 600, 120  # of the drawing, in its own units
+WIDTH, HEIGHT = 600, 120  # the size of the drawing, in SVG units
 TOP, BOTTOM = 12, 18  # space for the largest number, and for the minutes
 
 

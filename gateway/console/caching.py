@@ -20,7 +20,7 @@ from shardclock_server.gateway.console.shell import is_for_one_viewer
 from shardclock_server.gateway.requests.callers import Caller
 
 FRESH_S = 1.0
-PAGES_MAX = 256  # pages of at most some 40 KiB each
+PAGES_MAX = 256  # the cache holds at most this many pages; a page has about 40 KiB at most
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -125,7 +125,7 @@ class PageRoute(APIRoute):
 
 
 def _forget_changed(request: Request, pages: PageCache) -> None:
-    """Drop the pages that a change may concern; an operator's change may concern all tenants."""
+    """Drop the pages that may show the changed data. An operator's change may affect the pages of all tenants."""
     caller: Caller | None = getattr(request.state, "viewer", None)
     if caller is not None:
         pages.forget(None if caller.is_operator else caller.tenant_id)

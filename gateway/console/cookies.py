@@ -11,7 +11,7 @@ from shardclock_server.gateway.gateway import gateway_of
 THEME, MESSAGE = "shardclock_theme", "shardclock_message"
 THEMES = ("light", "dark")
 MESSAGE_S = 60
-MESSAGE_BYTES_MAX = 3_000  # quoted; a browser drops a cookie of more than 4,096 bytes
+MESSAGE_BYTES_MAX = 3_000  # the size after quoting; a browser drops a cookie of more than 4,096 bytes
 HTTPS = "https"
 
 

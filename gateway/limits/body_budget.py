@@ -1,4 +1,4 @@
-"""Limit the bytes of large bodies in a gateway's memory: a request over the limit waits before the read of its body.
+"""Limit the bytes of large bodies in a gateway's memory. A request over the limit waits before its body is read.
 
 Each byte of a body with many lines costs three bytes of memory while it is processed.
 """

@@ -12,7 +12,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.bucket import Bucket
 from shardclock_server.timers.refusal import shortened
 
-BURST_S = 2.0  # the burst: the writes of this time may come together
+BURST_S = 2.0  # the burst: a tenant may make the writes of this many seconds at once
 DEBT_S = 60.0  # a request may use up the rate of at most this many seconds in advance
 TENANTS_MAX = 10_000
 

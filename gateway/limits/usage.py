@@ -1,4 +1,4 @@
-"""One tenant's limits and usage at one gateway: the last count, and the timers written since."""
+"""One tenant's limits and usage at one gateway: the last count, and the timers that were written after it."""
 
 from dataclasses import dataclass, field
 from math import ceil
@@ -43,7 +43,7 @@ class TenantUsage:
         return now_s >= self._next_s
 
     def retry_after_s(self, now_s: float) -> int:
-        """Return the seconds, at least one, until a count may find more quota free."""
+        """Return the seconds (at least one) until the next count, which may find that quota has become free."""
         return max(1, ceil(self._next_s - now_s))
 
     def used(self, quota: str) -> int:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 
-WORK_MAX = 8  # the most running and waiting computations, because a model has up to 4 MiB
+WORK_MAX = 8  # the limit of running and waiting computations, because each may hold a model of 4 MiB
 AGAIN = "ask again soon, or ask another gateway"
 
 T = TypeVar("T")

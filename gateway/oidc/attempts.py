@@ -18,7 +18,7 @@ from shardclock_server.gateway.oidc.registration import ClientRegistration
 from shardclock_server.timers.refusal import shortened
 
 SECRET_BYTES = 32
-LASTS_S = 600  # for a person who has to find a second factor
+LASTS_S = 600  # long enough for a person to find a second factor
 SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 CODE_CHARACTERS_MAX = 4_096
 SAME_BROWSER = "sign in again, in one browser and at one address, within ten minutes"
@@ -58,7 +58,7 @@ class SignInAttempt:
 
     @property
     def state(self) -> str:
-        """Return the value that the provider hands back through the browser."""
+        """Return the value that the provider returns through the browser."""
         return self._derived("state")
 
     @property

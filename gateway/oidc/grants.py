@@ -14,7 +14,7 @@ GRANTS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The scopes of one group for a tenant; without a tenant the grant is for all tenants."""
+    """The scopes that one group has for a tenant, or for all tenants if `tenant_id` is None."""
 
     group: str
     scopes: tuple[str, ...]

@@ -68,7 +68,7 @@ class Caller:
 
     @property
     def _access(self) -> tuple[str, str]:
-        """The source of the caller's rights, and where the caller could get more rights."""
+        """The source of the caller's rights, and the object in which an operator could extend them."""
         return ("your sign-in", "group") if self.subject is not None else (f"the key {self.key}…", "key")
 
     @property
@@ -78,7 +78,7 @@ class Caller:
 
     @property
     def sees_urls(self) -> bool:
-        """Whether lists show endpoints' whole URLs: a path may be a secret, so only a caller that may change it."""
+        """Whether lists show whole URLs of endpoints. A path may be a secret, so it needs the scope `operate`."""
         return allows(self.scopes, "operate")
 
     def sees(self, tenant_id: str, target: str) -> bool:

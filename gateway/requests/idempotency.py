@@ -37,7 +37,7 @@ KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; draw a UUID"
 
 
 class Unchanged(JSONResponse):
-    """Answer that nothing was to be done. This answer is not stored, because a repeated request may find work."""
+    """Answer that there was nothing to do. This answer is not stored, because a repeated request may find work."""
 
 
 def request_of(

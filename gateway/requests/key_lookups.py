@@ -23,7 +23,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 # The gateway caches a key for this time, so a revoked key works for at most this time.
 KNOWN_S = 2.0
-KNOWN_MAX = 10_000  # a limit for valid keys, and the same limit for unknown keys
+KNOWN_MAX = 10_000  # the cache holds at most this many valid keys, and as many unknown keys
 BATCH_KEYS = 500
 WAITING_MAX = 5_000
 Holder = TypeVar("Holder")
@@ -57,7 +57,7 @@ class KeyLookups(Generic[Holder]):
         self._pool = pool
         self._kind = kind
         self._good: dict[bytes, tuple[Holder, float]] = {}
-        self._unknown: dict[bytes, float] = {}  # with the end of each key's validity in this cache
+        self._unknown: dict[bytes, float] = {}  # the time until which the cache treats each key as unknown
         self._asked: dict[bytes, _PendingLookup[Holder]] = {}
         self._task: asyncio.Task[None] | None = None
 

@@ -30,7 +30,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})
 # Consumers send these requests thousands of times an hour, and the requests change only the group's own position.
 UNRECORDED = frozenset({"consumers lease", "consumers acknowledge"})
-TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})  # as FastAPI parses a bool
+TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})  # the texts that FastAPI reads as true
 BY_METHOD = {"POST": "add", "PUT": "set", "PATCH": "change", "DELETE": "remove"}
 # The command line has other names for these verbs.
 CLI_VERBS = {
@@ -59,7 +59,7 @@ CLI_VERBS = {
     "consumers remove": "consumers drop",
 }
 CONSOLE = "/console/"
-ADDRESS_CHARACTERS_MAX = 100  # a proxy on this machine may send any text
+ADDRESS_CHARACTERS_MAX = 100  # a longer text is cut, because a proxy on this machine may send any text
 
 
 def verb_of(method: str, path: str) -> str:
@@ -81,7 +81,7 @@ def is_dry_run(request: Request) -> bool:
 
 
 def give_back_unrecorded(request: Request, give_back: Callable[[], None]) -> None:
-    """Return the tenant's unit of the audit rate if the response is 404, which leaves no record."""
+    """Give the tenant's audit rate its unit back if the response is 404, because a 404 leaves no record."""
     request.state.give_audited_back = give_back
 
 

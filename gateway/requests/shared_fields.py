@@ -20,7 +20,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.schedule import MissedChoice
 
-PROCESSES_LISTED_MAX = 1_000  # the limit of listed instances, and of listed tasks
+PROCESSES_LISTED_MAX = 1_000  # one page lists at most this many instances or tasks
 BUSINESS_KEY_CHARS_MAX = 255
 TIMERS_PAGE = PageLimits(within_s=1.0, payload_bytes=4 * 2**20)
 ORDER = {"order": 42}

@@ -34,9 +34,9 @@ from shardclock_server.sql.clients.verbs import Shift
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import MissedChoice
 
-CHANGED_MAX = 100_000  # timers changed by one request
-COUNTED_MAX = 100_000  # timers that a page counts
-BEGUN_MAX = 1_000_000  # timers of an operation that gateways continue: their keys have 8 MB
+CHANGED_MAX = 100_000  # one request changes at most this many timers
+COUNTED_MAX = 100_000  # a page of the console counts at most this many timers
+BEGUN_MAX = 1_000_000  # an operation that gateways continue has at most this many timers; their keys have 8 MB
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 CHOSEN = {"filter": {"name_prefix": "order-"}}

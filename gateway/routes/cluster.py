@@ -41,9 +41,11 @@ class ScaleRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    wanted: int | None = Field(None, examples=[4], description="the number of keepers, 1 to 840; it ends a policy")
+    wanted: int | None = Field(
+        None, examples=[4], description="the number of keepers, 1 to 840; setting it ends a policy"
+    )
     min: int | None = Field(None, description="the lower bound of the forecast's policy")
-    max: int | None = Field(None, description="the most")
+    max: int | None = Field(None, description="the upper bound of the forecast's policy")
     target_per_s: int | None = Field(None, description="the planned timers a second for each shard")
 
     @property

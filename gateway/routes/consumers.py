@@ -48,7 +48,7 @@ class LeaseRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: int = Field(100, ge=1, le=RECORDS_MAX, description="the limit of records")
+    limit: int = Field(100, ge=1, le=RECORDS_MAX, description="the most records to lease")
     lease: str = Field(
         "PT30S",
         examples=["PT30S"],
@@ -60,7 +60,7 @@ class LeaseRequest(BaseModel):
 
 
 class AcknowledgeRequest(BaseModel):
-    """The position up to which the work is done."""
+    """The position up to which a member of the group has processed all records."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 
-MARGIN_S = 2.0  # the time from the end of a run's process to the end of the lease
+MARGIN_S = 2.0  # a run's process ends this long before the lease of the run
 
 
 class Lifetime:
@@ -15,13 +15,13 @@ class Lifetime:
 
     def __init__(self, lease_until_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.lease_until_s = lease_until_s
-        self.ends_by_s = math.inf  # after a request to end
+        self.ends_by_s = math.inf  # finite after a request to end the run
         self._clock = clock
         self._gone_by_s = -math.inf
 
     @property
     def left_s(self) -> float:
-        """Return the time that the next poll may grant, 0 at least."""
+        """Return the time that the next poll may grant; it is never negative."""
         return max(0.0, min(self.lease_until_s, self.ends_by_s) - self._clock())
 
     @property

@@ -17,12 +17,12 @@ from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.runs.report import RunReport
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-START_S = 120.0  # the time for the import of the user's code, and for a node with the resources of the job
+START_S = 120.0  # how long to wait for a node that has the job's resources, and for the import of the user's code
 START_AGAIN_S = 5.0
-CANCEL_S = 2.0  # the time for a process to accept a cancellation
-POLL_S = 1.0  # the time for the answer to a poll; a function that holds Python's lock delays the answer
+CANCEL_S = 2.0  # a process must accept a cancellation within this time
+POLL_S = 1.0  # a process must answer a poll within this time; a function that holds Python's lock delays the answer
 WAIT_S = 0.1  # the longest wait for a process of a run that began ahead; afterwards another worker may begin the start
-KILL_S = 1.0  # the time for a kill to end a process
+KILL_S = 1.0  # a killed process must end within this time
 
 
 class LiveRun:

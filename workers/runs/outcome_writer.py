@@ -16,7 +16,7 @@ from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_run
 from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.workers.runs.table import RunTable
 
-ENDS_MAX = 200  # the limit of ends in one statement
+ENDS_MAX = 200  # one statement writes at most this many ends of runs
 # the pause between two statements that write ends, because a statement for ten ends costs little more than for one
 ENDS_GAP_S = 0.02
 CALLED_S = 0.1  # a run shows as RUNNING after this time; the end of a shorter run contains the call

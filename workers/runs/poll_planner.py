@@ -7,7 +7,7 @@ and polls read only the first starts while many starts wait for few places.
 from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPage
 from shardclock_server.workers.runs.notification_throttle import NotificationThrottle
 
-PART = 100  # due starts that most polls read
+PART = 100  # most polls read at most this many due starts
 FULL_POLL_S = 1.0  # the time between two polls of DUE_MAX starts, which also find an urgent start behind many others
 # all combinations of kinds with a free place
 KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]
@@ -94,7 +94,7 @@ class PollPlanner:
             self._poll_at_s = min(self._poll_at_s, again_at_s)
 
     def _record_waits(self, begun: Begun, *, is_of_all: bool) -> None:
-        """Record whether starts wait for places or for ends of runs.
+        """Record whether starts wait for free places, or for the end of an earlier run of their job.
 
         A poll from a cursor on knows only some of the starts.
         """

@@ -25,7 +25,7 @@ class PoolClient(Protocol):
 
 
 class ProcessPool:
-    """Lend processes to runs; after a run without a fault, lend the process again.
+    """Lend processes to runs. If a run ends without a fault, its process is lent again.
 
     Runs that reserve processors, GPUs or memory have their own places, as many as plain runs, because they may wait for
     a node for ever and must not block plain runs. While plain runs are short, up to `prefetch_max` may begin ahead, and
@@ -45,7 +45,7 @@ class ProcessPool:
         self._start = start
         self._clock = clock
         self._idle: list[tuple[RunResources, RunProcess]] = []
-        self._in_use: Counter[bool] = Counter()  # places in use; the key says whether their runs reserve resources
+        self._in_use: Counter[bool] = Counter()  # used places; the key True counts runs that reserve resources
         self._prefetch = Prefetch(prefetch_max)
         self._waiting: dict[PoolClient, RunResources] = {}
 

@@ -27,9 +27,9 @@ from shardclock_server.workers.runs.table import RunTable
 
 MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
-NO_CODE_S = 5.0  # the delay of a start whose code this worker does not have, so that another worker can begin the start
+NO_CODE_S = 5.0  # this worker lacks a start's code, so it delays the start, and another worker can begin the start
 NO_NODE_S = 30.0  # the delay of a start if no node has its resources
-CLOSE_S = 0.5  # while the worker stops, the time to record the ends of runs whose jobs are locked
+CLOSE_S = 0.5  # a stopping worker tries for this time to record ends of runs while their jobs are locked
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,15 +115,15 @@ class RunTable:
         self._ends.append(ended)
 
     def advances(self, locked: Collection[Claim]) -> list[Advance]:
-        """Return the first unwritten advance of each run, except runs of locked jobs."""
+        """Return the first unwritten advance of each run. Skip runs if their jobs are locked."""
         return _first_of_each((it for it in self._advances if it[0].claim not in locked), key=lambda it: it[0].claim)
 
     def advance(self, written: Collection[Advance], locked: Collection[Claim]) -> None:
-        """Remove written advances, but keep the advances of runs with locked jobs."""
+        """Remove written advances, but keep the advances that were not written because their jobs were locked."""
         self._advances = [it for it in self._advances if it not in written or it[0].claim in locked]
 
     def ends(self, most: int, locked: Collection[Claim]) -> list[EndedRun]:
-        """Return one end for each job among the first `most` unwritten ends, except runs of locked jobs."""
+        """Return at most one unwritten end for each job, from the first `most` ends. Skip jobs that are locked."""
         first = (it for it in islice(self._ends, most) if it.run.claim not in locked)
         return _first_of_each(first, key=lambda it: it.run.job)
 
@@ -143,7 +143,7 @@ class RunTable:
         self._leases.drop(runs)
 
     def to_renew(self, now_s: float) -> list[BegunRun]:
-        """Return the runs with leases that were renewed longer than a quarter of the lease's duration ago."""
+        """Return the runs that need a renewal: a quarter of the lease's duration has passed since the last one."""
         return self._leases.renewed_before(now_s - self.lease_s / 4)
 
     def renew(self, asked: Sequence[BegunRun], renewal: Renewal, *, now_s: float) -> list[LiveRun]:

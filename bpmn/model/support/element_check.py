@@ -1,4 +1,4 @@
-"""Refuse the first attribute or child of an element that would be ignored silently.
+"""Refuse an element if the engine would silently ignore one of its attributes or children.
 
 errors: InvalidValue an attribute or an element is refused, is unknown, or has no meaning at its parent element
 """
@@ -78,7 +78,7 @@ def check_child(child: Element, *, host: Element) -> None:
 
 
 def _check_single(element: Element) -> None:
-    """Refuse a second child of a name in `SINGLE`, also among the extensions."""
+    """Refuse a second child that has the same name, if `SINGLE` contains the name. Extensions count as children."""
     extensions = element.findall(f"{bpmn('extensionElements')}/*")
     counted = Counter(child.tag for child in (*element, *extensions))
     for tag, count in counted.items():

@@ -19,7 +19,7 @@ class Support(StrEnum):
 
 
 class SupportRule(NamedTuple):
-    """The support for a name at some host elements.
+    """The way in which the engine handles a name at some host elements.
 
     shape:   a rule without `hosts` applies to every element. `values` are the accepted values; any other value is
              refused. `reason` says why a name is ignored, or ends the message that refuses the name
@@ -53,7 +53,7 @@ def ignored(reason: str, *hosts: str) -> SupportRule:
 
 
 def refused(reason: str, *hosts: str) -> SupportRule:
-    """Declare a name that would affect how a process runs, and is not supported."""
+    """Declare a name that the engine does not support, although it would affect how a process runs."""
     return SupportRule(Support.REFUSED, reason, frozenset(hosts))
 
 

@@ -30,7 +30,7 @@ from shardclock_server.timers.model import INTEGER_MAX
 
 PATH = "/cluster"
 ENDED_SHOWN = 20
-GROWTH = 1.1  # the largest growth of a number between the page of a release and the release
+GROWTH = 1.1  # the numbers on the page of a release may grow by this factor before the release
 
 router = page_router()
 

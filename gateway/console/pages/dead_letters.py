@@ -51,7 +51,7 @@ from shardclock_server.timers.refusal import Refusal
 
 # With this number of rows in both tables, the page stays below 20 KiB.
 GROUPS_SHOWN, LETTERS = 10, 25
-PAGE_LETTERS = 1_000  # changed in one transaction
+PAGE_LETTERS = 1_000  # one transaction changes at most this many dead letters
 REASON_LINKED_CHARS = 1_000  # a longer reason would make a URL that some proxies refuse
 
 router = page_router()

@@ -23,7 +23,7 @@ from shardclock_server.timers.rule_words import describe_rule
 from shardclock_server.timers.schedule import parse_schedule
 
 SHOWN_MAX = 25  # each row has a strip of 30 bars
-PAUSED_MAX = 10  # paused schedules after the first page of the others
+PAUSED_MAX = 10  # the first page shows at most this many paused schedules, after the pending schedules
 
 router = page_router()
 
@@ -65,7 +65,7 @@ async def list_schedules(request: Request, gateway: CurrentGateway, caller: View
 
 
 async def _paused(gateway: Gateway, caller: Caller, wanted: Filter[SchedulesPageQuery]) -> Sequence[TimerState]:
-    """Find some paused schedules of a filter for pending ones, so that none is missing from the page unnoticed."""
+    """Find some paused schedules for a filter of pending schedules, so that the page also shows that these exist."""
     update = {"state": "paused", "limit": PAUSED_MAX}
     found, _ = await find_or_refuse(gateway, caller, replace(wanted, model=wanted.model.model_copy(update=update)))
     return found.timers
