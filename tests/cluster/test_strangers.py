@@ -69,7 +69,7 @@ async def test_a_worker_looks_for_no_module_where_its_cluster_was_started(rays: 
 
 
 async def test_a_ray_of_our_own_listens_on_loopback_alone(rays: RayOfNodes) -> None:
-    # Given a Ray with a worker, which also listens on ports
+    # Given a Ray with a worker process, which also opens ports
     await rays.module_path()
     listening = {
         (process.name(), connection.laddr.ip)

@@ -334,7 +334,7 @@ async def test_the_death_of_a_new_cluster_at_the_switch_delays_no_timer(machine:
     await both(machine)
 
     async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
-        # Given that green is named as the next leader, and is too slow to take the lead
+        # Given that green was named as the next leader, but took too long to take the lead
         (coordinator,) = machine.ups[GREEN].processes("CoordinatorActor")
         coordinator.suspend()
         switch = asyncio.create_task(asyncio.to_thread(machine.command, "switch", GREEN, "--wait", 3, "--json"))

@@ -187,7 +187,7 @@ async def test_an_orderly_stop_stays_one_when_its_input_ends(session: Session, d
 async def test_a_coordinator_whose_shards_never_start_reports_that_it_is_stuck(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
-    # Given started actors that all fail to register in the time for a start
+    # Given started actors, none of which registers within the time that a start may take
     reconciler = reconciler_of(dsn, fleet, start_s=0.01, stalled_s=0.005)
     await reconciler.turn()
     assert not reconciler.is_stuck

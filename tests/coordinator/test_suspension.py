@@ -96,7 +96,7 @@ async def test_the_next_turn_begins_when_a_shard_without_a_heartbeat_becomes_sus
 async def test_the_slots_of_a_silent_shard_move_before_the_fleet_is_asked_and_the_others_are_notified(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given two shards that serve, and one that is silent now
+    # Given two serving shards, one of which is silent now
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
     clock.now_s += UNSEEN_S

@@ -196,7 +196,7 @@ async def test_a_batch_ends_by_time_with_instances_of_any_tenant(monkeypatch: py
 async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_others_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a batch of two tenants, and steps of the busy tenant that can't be written in time
+    # Given a batch with steps of two tenants, and the busy tenant's steps take too long to write
     tried: list[list[str]] = []
     write = apply_steps
 

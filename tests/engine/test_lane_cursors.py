@@ -86,7 +86,7 @@ async def test_a_lane_without_a_turn_in_a_batch_is_read_from_its_beginning(tenan
 
 @pytest.mark.parametrize("tenants", [400, 600])
 async def test_a_cursor_outlasts_the_pages_of_other_tenants(tenants: int) -> None:
-    # Given 171 signals of one instance that wait for the first, before another start of the tenant
+    # Given 171 signals of one instance that wait until the first is taken, and a later start of the same tenant
     async with running() as it:
         await deploy(it, "aaa")
         (key,) = await begin(it, "aaa")

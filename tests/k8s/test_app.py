@@ -158,7 +158,7 @@ def test_one_line_of_an_overlay_adds_it_and_one_file_names_its_image(tmp_path: P
         offered = (K8S / "overlays" / overlay / "cluster/kustomization.yaml").read_text()
         assert [len(line.findall(offered)) for line in (APP, WORKERS)] == [1, 1]
 
-        # Given another image in the file
+        # Given that the file names another image
         copy = tmp_path / overlay
         shutil.copytree(place_of(variant).parents[1], copy)
         named = copy / "overlays" / overlay / "app" / "kustomization.yaml"

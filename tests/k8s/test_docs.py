@@ -51,7 +51,7 @@ def test_the_patches_of_the_docs_fit(place: Path) -> None:
 
 
 def test_every_pod_of_our_image_can_pull_it_from_a_private_registry(place: Path) -> None:
-    # Given autoscaling, too: with it KubeRay gives the head's pod a separate account
+    # Given autoscaling as well, because KubeRay then gives the head's pod a separate account
     objects = [found for part in ("", *COLOURS) for found in build(str(place / part))]
     (account,) = of_kind(objects, "ServiceAccount", "shardclock")
     accounts = {"shardclock": account["imagePullSecrets"]}

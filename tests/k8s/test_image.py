@@ -92,7 +92,7 @@ def test_its_user_is_the_user_of_the_manifests() -> None:
 
 
 def test_each_overlay_names_the_image_in_one_place(tmp_path: Path) -> None:
-    # Given the manifests with another image in the only file with its name
+    # Given the manifests with another image in the only file that names the image
     shutil.copytree(K8S, tmp_path / "k8s")
     for overlay in OVERLAYS:
         named = tmp_path / "k8s" / "overlays" / overlay / "image" / "kustomization.yaml"
@@ -146,7 +146,7 @@ def test_development_tools_are_left_over_and_runtime_packages_are_not() -> None:
 
 @pytest.mark.exhaustive
 def test_after_the_steps_the_program_runs_without_development_tools(tmp_path: Path) -> None:
-    # Given the environment with all locked packages, here linked instead of downloaded
+    # Given an environment with all locked packages, which the test links instead of downloading
     venv, tree, server = tmp_path / "venv", tmp_path / "tree", tmp_path / "server"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=RUN_S)
     (packages,) = (venv / "lib").glob("python*/site-packages")

@@ -195,7 +195,7 @@ def test_boot_can_restart_while_its_cluster_continues(pods: Pods) -> None:
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_a_leaving_worker_hands_its_shards_over_in_time(pods: Pods) -> None:
-    # Given a second worker, and all shards on the first
+    # Given a second Ray worker, and all shards on the first
     pods.until_serving("worker-3")
     second = pods.add_worker(WORKERS[1])
 

@@ -64,7 +64,7 @@ def test_an_interrupted_upgrade_continues(place: Place) -> None:
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["clusters"] == ["shardclock-green"]
 
-    # Given an upgrade that was stopped between the old Ray cluster and its policies
+    # Given an upgrade that stopped after it deleted the old Ray cluster, and before it deleted the cluster's policies
     place.becomes(policies=["blue"])
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["policies"] == []
@@ -87,7 +87,7 @@ def test_pods_that_do_not_end_are_reported_and_keep_their_policies(place: Place)
 
 
 def test_a_colour_starts_only_after_the_end_of_earlier_pods_of_its_name(place: Place) -> None:
-    # Given a green cluster that was just deleted, so that its head still ends
+    # Given a green cluster that was just deleted, and its head has not ended yet
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", pods="stay")
     done = place.upgrade("prod", "green")
     assert done.returncode == NOT_THERE

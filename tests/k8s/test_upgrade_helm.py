@@ -88,7 +88,7 @@ def test_a_value_that_a_chart_lacks_is_refused_before_a_change(
 
 
 def test_an_interrupted_end_of_the_old_colour_continues_without_network_policies(place: Place) -> None:
-    # Given a run that ended between the old RayCluster and its release
+    # Given that the upgrade stopped after it deleted the old RayCluster, and before it deleted its release
     place.becomes(clusters=["shardclock-green"], leader="shardclock-green")
     add_helm(place, blue={"image.tag": "1.0.0"}, green={"image.tag": "1.1.0"})
     done = place.upgrade("--helm", NAMESPACE, "green")

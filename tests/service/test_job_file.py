@@ -168,7 +168,7 @@ async def test_a_rule_that_never_occurs_is_refused_with_its_line(dsn: str, sessi
 async def test_a_stored_job_whose_rule_never_occurs_is_read_and_can_get_another_rule(
     dsn: str, session: Session
 ) -> None:
-    # Given a job with a rule that no client could store
+    # Given a job with a rule that Shardclock would refuse from a client
     await declare(dsn, job_spec())
     await query(dsn, "select shardclock.add_job('eu', 'refresh', schedule => '0 0 28 2 *')")
     await query(dsn, "update shardclock.jobs set schedule = '0 0 30 2 *' where name = 'eu'")

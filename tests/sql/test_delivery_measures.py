@@ -131,7 +131,7 @@ async def test_targets_beyond_the_limit_share_one_row(session: Session, dsn: str
 
 
 async def test_handlers_are_measured_with_any_number_of_endpoints_before_them(session: Session, dsn: str) -> None:
-    # Given more endpoints and tenants than the limits, and handlers with names before and after theirs
+    # Given more endpoints and tenants than the limits allow, and handlers with names before and after theirs
     await declare(dsn, "a.first", "zebra")
     for target in ("a.first", "zebra"):
         await add_deliveries(dsn, 7, target, next_attempt_at="now() - interval '1 hour'")

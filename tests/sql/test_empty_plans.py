@@ -83,7 +83,7 @@ READ = """
     ],
 )
 async def test_a_plan_from_empty_tables_reads_none_of_them_whole(dsn: str, call: str) -> None:
-    # Given a client with plans from empty, vacuumed tables
+    # Given a client with plans that Postgres made while the tables were empty and vacuumed
     async with Session(dsn, application="test") as session:
         await deploy(session, model('<startEvent id="s"/><userTask id="u"/>', connected="s>u"), resource="p.bpmn")
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)

@@ -273,7 +273,7 @@ async def test_two_shards_end_each_pause_once(shard: HolderClient, other: Holder
 async def test_a_timer_that_postgres_refuses_to_resume_fails_alone_and_is_tried_again(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    # Given forty pauses that have ended, and three timers that break a rule, the first and the last among them
+    # Given forty pauses that have ended; three of these timers, including the first and the last, break a rule
     keys = await add_timers(shard.dsn, 40, "now() + i * interval '1 hour'")
     poison = {keys[0], keys[20], keys[-1]}
     await pause_timers(client.session, keys, until=NOON)
@@ -374,7 +374,7 @@ async def pages_read(hand: HolderClient) -> tuple[int, int]:
 
 
 async def test_a_search_without_an_ended_pause_reads_the_index_alone(dsn: str) -> None:
-    # Given many timers, one of them in a pause that ends later, and a shard's session
+    # Given a shard's session, and many timers, one of which is paused until later
     keys = await add_timers(dsn, 5_000, "now() + i * interval '1 second'")
     async with HolderClient(dsn, plans=SETTLE_PLANS, role="shard") as hand:
         await pages_read(hand)  # plans the function

@@ -123,7 +123,7 @@ async def test_two_clusters_that_register_at_once_do_not_take_an_unnamed_databas
     await start(hand, UNNAMED, holder=9)
     await end_holders(hand.session, [9], why="drained")
     async with HolderClient(each_dsn, role="shard") as slow:
-        # Given a cluster that has locked the row, before the insert of its holder
+        # Given a cluster that has locked the row, but has not yet inserted its holder
         await slow.begin()
         await slow.value("select 1 from shardclock.identity for update")
         second = await waits(hand, start(hand, STAGING))

@@ -330,7 +330,7 @@ async def test_a_migration_waits_for_tables_in_use_without_blocking_other_sessio
 
 
 async def test_a_migration_waits_for_a_day_of_the_log_that_is_being_dropped(each_dsn: str) -> None:
-    # Given a coordinator with a transaction that drops a day
+    # Given a coordinator that drops a day's partition in a transaction
     await add_records(each_dsn, -3)
     coordinator = await asyncpg.connect(each_dsn)
     try:

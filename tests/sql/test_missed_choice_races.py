@@ -53,7 +53,7 @@ async def paused(dsn: str, client: HolderClient, missed: str = "fire_once") -> N
 async def test_a_plan_that_began_before_a_pause_and_a_resume_does_not_change_the_choice(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    # Given a rule whose occurrences began before the resume, and a shard that plans the rule
+    # Given a rule with occurrences from before the resume, and a shard that plans the rule
     await schedule(client, schedule="* * * * * *", name="beat")
     plannings = [planning_of(timer) for timer in (await shard.take()).claimed]
     assert len(plannings) == 1
@@ -128,7 +128,7 @@ async def test_of_two_simultaneous_resumes_the_first_one_chooses(
 async def test_a_pause_during_the_catch_up_stops_it_and_the_next_resume_decides_about_the_rest(
     shard: HolderClient, client: HolderClient, then: str, rest: list[tuple[str, int]]
 ) -> None:
-    # Given a catch-up of four occurrences after which a shard has fired two and leases the third
+    # Given four missed occurrences, of which a shard has fired two and leases the third
     await paused(shard.dsn, client, "skip")
     await resume_timer(client.session, BEAT, missed="fire_all")
     for _ in range(2):

@@ -126,7 +126,7 @@ async def test_no_start_overtakes_a_start_whose_worker_died(
 async def test_no_start_overtakes_a_start_whose_timer_has_yet_to_fire(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
-    # Given a first start with a timer that can't fire, because a client has locked it
+    # Given that the first start's timer can't fire, because a client has locked the timer
     first = await value(dsn, ASK)
     client = await asyncpg.connect(dsn, timeout=BOUND_S)
     transaction = client.transaction()
@@ -199,7 +199,7 @@ async def test_a_start_that_was_begun_keeps_its_place_beside_many_others(dsn: st
 async def test_a_start_that_fires_late_keeps_its_place_beside_many_others(
     dsn: str, shard: HolderClient, look: int
 ) -> None:
-    # Given a first start with a timer that fires after the timers of a hundred later starts
+    # Given that the first start's timer fires after the timers of a hundred later starts
     await declare(dsn, job_spec(overlap="queue", max_retries=3))
     async with JobWorker(dsn, 11) as worker:
         first = await value(dsn, ASK)

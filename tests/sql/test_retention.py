@@ -55,7 +55,7 @@ async def test_a_day_that_a_group_has_yet_to_read_stays_with_all_later_days(each
     for ahead in (-5, -4):
         await add_records(each_dsn, ahead)
     async with session(each_dsn) as client:
-        # Given one group that has read all, and two that have not read the first day's last record
+        # Given one group that has read all records, and two groups that have not read the first day's last record
         while await consume_once(client, "audit", nothing):
             pass
         await consume_once(client, "billing", nothing, limit=2)

@@ -44,7 +44,7 @@ async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:
 async def test_an_extra_run_of_an_unplanned_schedule_fires_once_and_does_not_change_the_rules_dates(
     shard: HolderClient, client: HolderClient, rule: str, operation: str | None, same_transaction: bool
 ) -> None:
-    # Given the dates of the rule without a run
+    # Given the rule's dates as they would be if no run were requested
     await client.begin()
     await make(client, rule)
     await client.commit()
@@ -175,7 +175,7 @@ async def test_a_moved_run_keeps_its_date_when_its_schedule_is_replaced(
     is_paused: bool,
     new: Callable[[HolderClient], Awaitable[None]],
 ) -> None:
-    # Given a run that was moved to a later moment
+    # Given a run that a client moved to a later time
     await make(client)
     if is_planned:
         await serve(shard)

@@ -334,7 +334,7 @@ async def test_a_planned_schedule_is_not_planned_again(shard: HolderClient) -> N
 async def test_a_rule_that_no_shard_can_read_is_paused_with_the_reason_until_it_is_repaired(
     shard: HolderClient,
 ) -> None:
-    # Given a rule that no client can schedule
+    # Given a rule that Shardclock refuses from a client
     key = await schedule(shard, schedule="0 0 28 2 *", name="beat", payload="1")
     await query(shard.dsn, "update shardclock.timers set schedule = '0 0 30 2 *'")
     (timer,) = (await shard.take()).claimed

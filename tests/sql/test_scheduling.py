@@ -144,7 +144,7 @@ async def test_sending_the_same_keys_again_adds_nothing_in_any_state_of_the_time
 
 
 async def test_timers_that_fire_while_they_are_sent_again_are_not_made_twice(dsn: str) -> None:
-    # Given a batch that was committed, though its sender does not know it
+    # Given a batch that Postgres committed, though its sender got no answer
     asked = [timer(name="first"), timer(delay="PT0S")]
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as shard, HolderClient(dsn) as stranger, HolderClient(dsn) as client:
@@ -168,7 +168,7 @@ async def test_timers_that_fire_while_they_are_sent_again_are_not_made_twice(dsn
 
 
 async def test_a_second_attempt_waits_for_an_attempt_that_is_under_way(dsn: str) -> None:
-    # Given an attempt that has not committed yet; one of its timers will fire with the commit
+    # Given an attempt that has not committed yet. One of its timers will fire when it commits.
     asked = [timer(), timer(delay="PT0S")]
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as first, HolderClient(dsn) as second:
@@ -188,7 +188,7 @@ async def test_a_second_attempt_waits_for_an_attempt_that_is_under_way(dsn: str)
 
 
 async def test_a_second_attempt_also_waits_for_a_part_of_the_first(dsn: str) -> None:
-    # Given an attempt in two parts; the second part has not committed yet, and its timer will fire with the commit
+    # Given an attempt in two transactions. The second has not committed yet, and its timer will fire when it commits.
     asked = [timer(), timer(delay="PT0S")]
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as first, HolderClient(dsn) as second:

@@ -90,7 +90,7 @@ async def test_an_internal_name_and_an_unknown_name_have_the_same_refusal() -> N
 
 
 async def test_each_attempt_checks_the_new_address_of_a_name() -> None:
-    # Given a name with a permitted first address, and a forbidden receiver as its next address
+    # Given a name that resolves first to a permitted address, and then to a forbidden address
     zone = Zone(rebound=[["127.0.0.2"], ["127.0.0.1"]])
     networks = networks_of(allowed=["127.0.0.2/32"])
     async with (

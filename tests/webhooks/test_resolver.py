@@ -54,7 +54,7 @@ async def test_the_system_resolves_a_name_after_unknown_ones() -> None:
 
 
 async def test_the_endpoint_is_not_at_fault_if_all_lookups_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two threads, both in a lookup that does not end, for two tenants
+    # Given two threads that look up names for two tenants, and neither lookup ends
     ended = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait(10.0) or [])
     names = SystemResolver(threads=2)

@@ -96,7 +96,7 @@ async def test_one_connection_serves_many_deliveries_and_no_cookie_is_kept(sende
 
 
 async def test_a_connection_closed_between_two_deliveries_fails_neither(sender: WebhookSender) -> None:
-    # Given a receiver that closes the connection without notice at the next request
+    # Given a receiver that closes the connection without an answer when the next request arrives
     answers = iter([b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b""])
 
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

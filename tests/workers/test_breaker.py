@@ -200,7 +200,7 @@ def test_a_slow_rate_allows_one_at_first() -> None:
 def test_the_breaker_recovers_with_the_endpoint_after_any_history(
     events: list[tuple[Answer | None, float, int]],
 ) -> None:
-    # Given any history, with answers in any order
+    # Given any history of events, and answers that arrive in any order
     breaker, now_s, terms = _breaker(), 0.0, [0]
     terms.clear()
     for answer, pause_s, which in events:

@@ -238,7 +238,7 @@ class Claims:
 async def test_a_tenant_with_hanging_endpoints_has_half_of_the_budget_and_others_have_places(
     settled: list[Settlement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given five endpoints of one tenant after many successes: each may have about 130 deliveries
+    # Given five endpoints of one tenant that succeeded often, so that each may have about 130 deliveries at a time
     monkeypatch.setattr(webhook_budget, "DELIVERIES_MAX", 400)
     receivers, of_one = Receivers(), [Lane(f"webhook:n{number}", "a") for number in range(5)]
     async with opened(settled, receivers) as endpoints:

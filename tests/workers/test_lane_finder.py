@@ -100,7 +100,7 @@ async def test_the_first_webhook_of_a_tenant_is_claimed_soon_among_many_endpoint
     await query(dsn, "vacuum analyze shardclock.deliveries")
     async with working(dsn, Processes()) as worker:
         planner = worker.deliveries._planner
-        # Given a search that has passed all endpoints, and has a long pause
+        # Given a search that has read all endpoints, and now pauses for long
         await eventually(lambda: planner._last_search_s > SLOW_SEARCH_S and not planner.is_searching, within_s=60.0)
         planner._search_at_s = float("inf")
 

@@ -264,7 +264,7 @@ async def test_a_worker_does_not_call_deliveries_that_it_has_lost(
 async def test_a_delivery_with_an_ended_lease_is_not_called_but_claimed_again(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given no renewals for longer than a lease, and no other worker
+    # Given that for longer than a lease this worker renews nothing, and no other worker exists
     async def away(*_: Any, **__: Any) -> Renewal:
         raise StoreUnavailable("away")
 

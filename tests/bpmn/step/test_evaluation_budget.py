@@ -79,7 +79,7 @@ def test_filling_a_context_part_by_part_costs_its_copies() -> None:
 
 
 def test_outputs_share_a_budget_and_a_retry_starts_a_new_one() -> None:
-    # Given a task whose results cost too much for its mappings
+    # Given a task with results that cost too much to map
     played = play(puts("out", 120, "=count(large)"))
     ((token, _),) = played.open
     assert played.send(ActivityCompleted(token, {"large": LARGE}))
@@ -94,7 +94,7 @@ def test_outputs_share_a_budget_and_a_retry_starts_a_new_one() -> None:
 
 
 def test_each_element_of_a_step_has_its_own_budget() -> None:
-    # Given three scripts in a row whose total cost is too much for one element
+    # Given three scripts in a row that together cost more than one element may
     script = f'<zeebe:script expression="=1" resultVariable="r"/>{puts("in", 60, "=count(large)")}'
     scripts = "".join(
         f'<scriptTask id="x{n}"><extensionElements>{script}</extensionElements></scriptTask>' for n in range(3)
