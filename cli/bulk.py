@@ -74,7 +74,7 @@ def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, ye
 
 
 def _print(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> None:
-    """Print the counts, and remarks about the timers that were not changed."""
+    """Print the counts, and explain why some timers were not changed."""
     numbers = {"matched": bulk.matched, "changed": bulk.changed}
     if as_json:
         more = {"unsure": bulk.unsure, "left_out": bulk.left_out, "operation_id": bulk.operation_id}

@@ -95,7 +95,7 @@ def _message_of(error: Any) -> str:
 
 
 def _command_of(error: Any) -> str:
-    """Return the command whose line is wrong, without the path of the program."""
+    """Return the words of the command that was called wrongly; the path of the program is omitted."""
     names, context = list[str](), getattr(error, "ctx", None)
     while context is not None and context.parent is not None:
         names.insert(0, context.info_name)

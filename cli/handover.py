@@ -102,7 +102,7 @@ def leave(
 
 
 async def _last_keepers(session: Session, host: str, silent_s: float) -> Counter[str]:
-    """Count the live keepers on a host by role; the result is empty if other hosts have live keepers."""
+    """Count the live keepers on a host by role. The result is empty if live keepers run on other hosts."""
     living = living_of(await list_holders(session), silent_s)
     return Counter(holder.role for holder in living if all(it.host == host for it in living))
 
@@ -153,7 +153,7 @@ async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, 
 
 
 async def _wanted(session: Session) -> dict[str, int]:
-    """Return the wanted number of shards and, if a process is deployed, of engines."""
+    """Return the wanted number of shards, and the wanted number of engines if a process is deployed."""
     wanted = {SHARD: (await read_policy(session, SHARD)).wanted}
     if engines := (await measure_processes(session, most=1)).engines_wanted:
         wanted[ENGINE] = engines

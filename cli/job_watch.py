@@ -60,7 +60,7 @@ class _LineDisplay:
         self._last = ""
 
     def show(self, run: JobRun) -> None:
-        """Print the progress, if the line is new."""
+        """Print the progress if its line differs from the last printed line."""
         attempt = f", attempt {run.attempt}" if run.attempt > 1 else ""
         line = f"run {run.run_id}{attempt}: {_describe(run)}"
         if line != self._last:

@@ -24,7 +24,7 @@ def note_changed(changed: BulkResult[Key], *, yes: bool) -> BulkResult[Key]:
 
 
 def way_on(run: BulkRun, again: str) -> str:
-    """Describe how to finish a bulk change after Postgres has stopped answering; `again` is the command to repeat.
+    """Describe how to finish a bulk change if Postgres stops answering. `again` is the command that the user repeats.
 
     A gateway continues an operation that has begun, so a repeated command would begin a second operation.
     """

@@ -129,7 +129,7 @@ def pause_of(until: str | None, missed: str | None, reason: str | None) -> Pause
 
 
 class GivenRule(NamedTuple):
-    """A schedule's rule, and the option that has given it."""
+    """The rule of a schedule, and the option in which the user gave it."""
 
     option: str
     text: str
@@ -176,7 +176,7 @@ def option_names(rule: GivenRule | None) -> Mapping[str, str]:
 
 
 def clock_of(zone: str | None) -> ZoneInfo | None:
-    """Return the zone of --zone, for times without an offset; None: --zone is not given.
+    """Return the zone that --zone names for times without an offset; None: --zone is not given.
 
     errors:  InvalidTimer  there is no such zone
     """

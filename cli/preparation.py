@@ -24,7 +24,7 @@ LEAD_POLL_S = 5.0  # afterwards, to find a change of the leading cluster
 
 
 class Leads(Enum):
-    """The cluster that leads on the database."""
+    """The cluster that has the lead on the database."""
 
     NONE = "none"
     THIS = "this"
@@ -53,7 +53,7 @@ class Preparation:
         self._last_printed = ""
 
     def begin(self, dsn: Dsn) -> None:
-        """Write all parts for the first time.
+        """Write the wanted shards and the app's declarations for the first time.
 
         If a client's transaction blocks a write, `maintain` repeats the write soon.
 
@@ -65,7 +65,7 @@ class Preparation:
             self._print_once(f"{self._not_written()}: {error}; trying again")
 
     def maintain(self, dsn: Dsn) -> None:
-        """Write the pending parts after a hold or a change of the leader; the caller repeats this every `TEND_S`."""
+        """Write pending declarations after a hold or a change of the leader; the caller repeats this every `TEND_S`."""
         if (self._is_written and self._app is None) or time.monotonic() < self._poll_at_s:
             return
         self._poll_at_s = time.monotonic() + (LEAD_POLL_S if self._is_written else HOLD_POLL_S)
@@ -76,7 +76,7 @@ class Preparation:
                 self._print_once(f"{self._not_written()}: {error}; trying again")
 
     async def turn(self, dsn: Dsn) -> None:
-        """Write the pending parts, and print a hold; write nothing to another installation's database.
+        """Write the pending declarations, and print a hold. Another installation's database is not changed.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """

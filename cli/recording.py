@@ -25,11 +25,11 @@ T = TypeVar("T")
 Options = Mapping[str, Any]
 Command = Callable[..., Any]
 UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # these options change the output or the wait, not the work
-RECORD_S = 5.0  # the longest wait for a record after an interrupt, or without Postgres
+RECORD_S = 5.0  # the longest wait for a record after an interrupt, or while Postgres does not answer
 
 
 class NotRecorded(Exception):
-    """The command's record is missing in the audit; the message has the reason."""
+    """The audit lacks the command's record. The message has the reason."""
 
 
 def _always(_: Options) -> bool:

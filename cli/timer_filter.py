@@ -89,7 +89,7 @@ def filter_of(
 def one_or_many(
     timer_key: int | None, name: str | None, wanted: TimerFilter, *, every: bool, state: str | None = None
 ) -> TimerRef | TimerFilter:
-    """Decide whether one timer or many are selected; --all or a process instance means many.
+    """Decide whether the options select one timer or many. --all and a process instance select many.
 
     shape:   a filter always has a tenant, unless it has a process instance
     errors:  Refusal  neither one timer nor many are selected, or both are selected

@@ -24,7 +24,7 @@ class Database:
 
     def __init__(self, dsn: Dsn, embedded: EmbeddedPostgres | None = None, *, is_new: bool = False) -> None:
         self.dsn = dsn
-        self.is_new = is_new  # the database was created just now
+        self.is_new = is_new  # this process has just created the database
         self._embedded = embedded
 
     @property
@@ -53,7 +53,7 @@ class Database:
 
 
 def named(settings: Settings) -> Database:
-    """Return the database of the settings; this call neither starts nor opens the database."""
+    """Return the database that the settings name. The database is neither started nor opened."""
     dsn = settings.find_dsn()
     if dsn is not None:
         return Database(dsn)
@@ -80,7 +80,7 @@ def require_data(settings: Settings) -> None:
 
 @contextmanager
 def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Database]:
-    """Return the database of the settings; start and, with `migrates`, migrate an embedded database.
+    """Return the database that the settings name. Start an embedded database, and migrate it if `migrates` is true.
 
     errors:  EmbeddedPostgresError  the database can't be started
     """

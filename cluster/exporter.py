@@ -1,4 +1,4 @@
-"""Run a cluster's exporter; while another process has the port, retry. Timers fire without an exporter."""
+"""Run a cluster's exporter. While another process has the port, the start is retried; timers fire meanwhile."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ RETRY_S = 5.0
 
 
 class Exporting:
-    """Run an exporter and restart it after its end; while another process has the port, retry."""
+    """Run an exporter, and restart it if it ends. While another process has the port, the start is retried."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]

@@ -94,7 +94,7 @@ class GatewayProcess:
 
 
 def main() -> int:
-    """Serve the database that the environment names, until a signal stops it or `up` ends."""
+    """Serve the database that the environment names, until a signal stops the gateway or `up` ends."""
     # late imports: they take a second, and `up` does not need these modules
     from shardclock_server.gateway.serving import run
 

@@ -12,7 +12,7 @@ from shardclock_server.cluster.restarts import Restarts
 # A restarted host that isn't ready in this time is killed and started again. The next host has more time, because the
 # machine may be too busy for a start in the shorter time.
 PATIENCE = Backoff(30.0, 240.0)
-PAUSES = Backoff(1.0, 10.0)  # the pause before the restart of a host that dies repeatedly
+PAUSES = Backoff(1.0, 10.0)  # a host that dies repeatedly is restarted after these pauses
 
 STOP_S = 30.0
 
@@ -49,7 +49,7 @@ class KeptHost:
 
     @property
     def outputs(self) -> list[HostProcess]:
-        """List the running process if more events may come from it, for `select`."""
+        """List the running process for `select`, if more events may come from it."""
         return [] if self._process is None or self._process.output_ended else [self._process]
 
     def start(self) -> None:

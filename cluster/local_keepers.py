@@ -100,7 +100,7 @@ def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connec
 
 
 async def _live(life: Life, pipe: Connection) -> int:
-    """Work until a message or SIGTERM requests a drain, or the host has been dead for too long.
+    """Work until a message or SIGTERM requests a drain, or until the host has been dead for too long.
 
     shape:   the exit code of the process
     """

@@ -194,7 +194,7 @@ def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = No
 
 
 def _is_away(coordinator: Any) -> bool:
-    """Return whether the coordinator is away from its home node; False if it does not answer."""
+    """Return whether the coordinator runs on another node than its home node; False if it does not answer."""
     import ray
 
     try:
@@ -237,7 +237,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
 
 
 def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
-    """Tell Ray that a node leaves in `within_s`, so that the coordinator moves the node's shards.
+    """Announce to Ray that a node will leave within `within_s`, so that the coordinator moves the node's shards.
 
     errors:  RayRefused  Ray refuses, or can't be reached
     """

@@ -155,7 +155,7 @@ def running_cluster(
     ahead: HostProcess | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
-    """Run a cluster during a block, and stop it at the block's end; with `keep_running` the actors in Ray continue.
+    """Run a cluster during a block, and stop it at the block's end. If `keep_running`, actors in Ray continue.
 
     If `stopped` becomes true during the start, the block begins immediately.
 

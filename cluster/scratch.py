@@ -28,11 +28,11 @@ SHORT = Path("/tmp")  # noqa: S108 - each directory that is made here has a rand
 
 
 class NoPlace(OSError):
-    """No directory for temporary files can be used; the message names the variable that chooses another."""
+    """The process can't use any directory for temporary files. The message names the variable that chooses another."""
 
 
 class Scratch:
-    """One temporary directory; a child process that inherits `fileno` also has the lock."""
+    """One locked temporary directory. A child process that inherits `fileno` holds the lock, too."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path

@@ -23,7 +23,7 @@ from shardclock_server.sql.session import Session, StatementRefused
 
 
 class Crew:
-    """Maintain the desired number of keepers of one role in one cluster, and distribute all slots among these keepers.
+    """Keep the desired number of keepers of one role running in one cluster, and distribute all slots among them.
 
     `changed` is called when a keeper has ended. With `stand_by`, keepers run only while the cluster leads.
     """
@@ -74,7 +74,7 @@ class Crew:
         await self._act(plan_to_go(observed) if goes else plan(wanted, observed), leadership)
 
     async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
-        """Give the slots of silent keepers to the other keepers; return whether any moved.
+        """Give the slots of silent keepers to the other keepers; return whether any slot moved.
 
         This comes before the question to the fleet, which a busy head of Ray answers late. So it uses the nodes of the
         last turn.
@@ -121,7 +121,7 @@ class Crew:
         return retired
 
     async def abandon(self) -> None:
-        """Break off the drains that are under way."""
+        """Cancel the running drains."""
         await self._processes.abandon()
 
     def forget_silence(self) -> None:
@@ -150,7 +150,7 @@ class Crew:
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the role has no keeper, and starts have failed for as long as another start may take."""
+        """Return whether the role has no keeper, and its starts have failed for longer than one start may take."""
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
 
     def _observe(self, holders: Sequence[Holder]) -> Observed:

@@ -110,13 +110,13 @@ class KeeperProcesses:
 
     @property
     def is_starting(self) -> bool:
-        """Return whether a keeper was started within `SOON_S`, and has not registered yet."""
+        """Return whether a keeper was started less than `SOON_S` ago and has not registered yet."""
         since = time.monotonic() - SOON_S
         return any(process.started_s is None and process.since > since for process in self._processes.values())
 
     @property
     def starts_from_nothing(self) -> bool:
-        """Return whether a keeper is starting, and all supervised keepers were started within `SOON_S`."""
+        """Return whether a keeper is starting, and all supervised keepers were started less than `SOON_S` ago."""
         since = time.monotonic() - SOON_S
         return self.is_starting and all(process.since > since for process in self._processes.values())
 

@@ -73,7 +73,7 @@ class LocalKeeper:
 
 
 class LocalFleet:
-    """The keepers of one role on this machine, known only to the coordinator that started their processes."""
+    """The keepers of one role on this machine. Only the coordinator that started their processes knows them."""
 
     kind = LOCAL
 

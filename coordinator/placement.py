@@ -20,7 +20,7 @@ class ClusterNode:
 
 
 def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str | None) -> list[str]:
-    """Choose the nodes for the keepers of a role; some nodes may be reserved for workers.
+    """Choose the nodes for the keepers of a role. Some nodes may be reserved for workers.
 
     Workers run only on nodes that offer `worker_resource`: on other nodes the app can't be imported, and receivers
     can't be reached. The keepers of other roles run on these nodes only if there is no other node, because timers must

@@ -153,12 +153,12 @@ def _targets(observed: Observed) -> Sequence[str]:
 
 
 def _are_trusted(targets: Sequence[str], observed: Observed) -> bool:
-    """Return whether target nodes exist and none of these nodes is doubted."""
+    """Return whether there is at least one target node, and no target node is in doubt."""
     return bool(targets) and _doubted(observed).isdisjoint(targets)
 
 
 def _doubted(observed: Observed) -> set[str]:
-    """Name the doubted nodes: nodes in quarantine, and nodes with a keeper that is silent or slow to start."""
+    """Name the nodes in doubt: nodes in quarantine, and nodes with a keeper that is silent or slow to start."""
     return {*observed.quarantined, *(keeper.node_id for keeper in observed.keepers if keeper.suspect or keeper.stalled)}
 
 

@@ -95,7 +95,7 @@ class Scaling:
             self._reading = None
 
     def _forget(self, *, term: int) -> None:
-        """Forget the earlier needs, because they come from another leader or another policy."""
+        """Forget the earlier needs, because another leader or another policy computed them."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)

@@ -17,9 +17,9 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 
 # the other coordinator takes an offered lead within 0.25 s; after this time this coordinator takes the lead back
 GIVEN_S = 3.0
-UNSERVED_S = 4.0  # longer than Ray takes to replace a single shard
+UNSERVED_S = 4.0  # the lead moves after this time without a shard; Ray replaces a single shard sooner
 OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources
-PATIENCE_S = 2.0  # a free lead is left to running keepers, because these serve sooner than keepers that must start
+PATIENCE_S = 2.0  # how long running keepers may take a free lead first: they serve sooner than keepers that must start
 
 LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are ready"
 RAY_LEADS = "Ray's keepers lead: local keepers stand by"
@@ -60,7 +60,7 @@ class StandBy:
 
     @property
     def patience_s(self) -> float:
-        """Return how long this cluster leaves a free lead to the other cluster."""
+        """Return how long this cluster waits for the other cluster to take a free lead."""
         return PATIENCE_S if self._is_beside_ready else 0.0
 
     def led_s(self) -> float:

@@ -1,4 +1,4 @@
-"""List audit records, and reduce an operator's request to a bounded form without secrets for its record.
+"""List audit records, and reduce an operator's request to the short form without secrets that its record stores.
 
 `gateway/requests/recording.py` and `cli/recording.py` record the verbs of their interfaces.
 """
@@ -73,7 +73,7 @@ async def page_of(session: Session, wanted: AuditFilter, *, size: int, page: str
 
 
 def recorded_fields(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Return the fields of a request for its record, without empty fields.
+    """Return the fields of a request that its record stores; empty fields are omitted.
 
     shape:   JSON, at most 8,192 bytes; for a larger request, the field names without values
     """

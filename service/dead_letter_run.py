@@ -111,7 +111,7 @@ class DeadLetterRun(BulkRun):
         return len(self._page)
 
     def _take_page(self) -> None:
-        """Take the keys of a committed page into the result."""
+        """Add the keys of a committed page to the result."""
         self.changed_keys.extend(self._page)
         self._signals.difference_update(self._page)
         self._page = ()

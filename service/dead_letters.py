@@ -67,7 +67,7 @@ class CountedLetters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterChange:
-    """One way to change dead letters, with its sentences.
+    """A verb that changes dead letters, with the sentences about its result.
 
     shape:   `apply` takes the keys of the selected letters, and returns the keys of the changed letters
     units:   `per_s` letters become due per second; None: all immediately
@@ -119,7 +119,7 @@ class DeadLetterChange:
         return CountedLetters(number, self.describe(number, sentence, number_of))
 
     def wording_for(self, wanted: DeadLetterFilter) -> BulkWording[DeadLetterKey, int]:
-        """Return the bulk change of the filter's letters, with its sentences."""
+        """Return the bulk change of the dead letters that match the filter, with the sentences about its result."""
         return BulkWording(
             NOUN,
             none=NONE if wanted.timer_key is None else UNKNOWN_DEAD_LETTER.sentence(timer_key=wanted.timer_key),

@@ -1,4 +1,4 @@
-"""Write many rows in one statement, but each row that the database refuses in a separate statement."""
+"""Write many rows in one statement. Isolate each row that the database refuses in a separate statement."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ E = TypeVar("E", bound=Exception)
 
 
 def values_at_fault(error: Exception) -> StatementRefused | None:
-    """Return the error if the error refuses a row's values; None for any other error, such as a missing right."""
+    """Return the error if a row's values caused it; return None for any other error, such as a missing right."""
     return error if isinstance(error, StatementRefused) and error.are_values_at_fault else None
 
 

@@ -10,7 +10,7 @@ BYTES_MAX = 16_384  # the limit for reading the file; no DSN is longer
 
 
 class InvalidDsn(ValueError):
-    """A DSN is wrong. The message never shows the DSN, because the DSN may contain a password."""
+    """A DSN is invalid. The message never shows the DSN, because it may contain a password."""
 
 
 class Dsn:

@@ -111,7 +111,7 @@ class TablesInUse(Exception):
 
 
 class WrongSchema(Exception):
-    """The database's schema does not fit this program; the message says how to repair it."""
+    """The database's schema does not match this program's release. The message has the way out."""
 
 
 class WrongEncoding(WrongSchema):
@@ -190,7 +190,7 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> MigrationResult:
 
 
 async def _become_owner(connection: Connection) -> str | None:
-    """Make the schema, or take the role of its owner; return its former owner."""
+    """Create the schema, or switch to the role that owns it; return its former owner."""
     owner: str | None = await connection.fetchval(_OWNER_OF_SCHEMA)
     if owner is None:
         await connection.execute(_SCHEMA)

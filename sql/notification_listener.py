@@ -21,7 +21,7 @@ class NotificationListener:
         self._session = session
         self._channel = channel
         self._heard = asyncio.Event()
-        self._words: set[str] = set()  # a notification carries one of a few words, or no text
+        self._words: set[str] = set()  # the texts of the notifications: one of a few words, or no text
         self._on: Connection | None = None
         self._heard_at_s = 0.0
 

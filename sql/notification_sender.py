@@ -14,7 +14,7 @@ GAP_S, SHARE, GAP_MAX_S = 0.004, 8.0, 0.02
 # After a notification of at least `MANY` rows, the receivers are busy and poll again by themselves: the next
 # notification can wait.
 MANY, GAP_OF_MANY_S, GAP_OF_MANY_MAX_S = 100, 0.05, 0.1
-UNHEARD_S = 1.0  # the pause if no process listens
+UNHEARD_S = 1.0  # the pause after a notification for which no process listens
 
 Send = Callable[[Session], Awaitable[bool]]
 

@@ -14,11 +14,11 @@ from shardclock_server.timers.refusal import shortened
 
 
 class PoolEmpty(StoreUnavailable):
-    """No session became free within the pool's wait: no statement was sent to Postgres."""
+    """No session became free while the caller waited. No statement was sent to Postgres."""
 
 
 class ShareTaken(PoolEmpty):
-    """A tenant's share of the sessions stayed in use while its caller waited: other tenants may still get a session."""
+    """All sessions that a tenant may use were in use while its caller waited. Other tenants may still get a session."""
 
 
 class Pool:
@@ -39,7 +39,7 @@ class Pool:
     ) -> None:
         self._wait_s = wait_s
         self._share = share or size
-        self._shares: dict[Tenants, asyncio.Semaphore] = {}  # of tenants that have a session or wait for one
+        self._shares: dict[Tenants, asyncio.Semaphore] = {}  # for the tenants that have a session or wait for one
         self._asking: Counter[Tenants] = Counter()
         self.size = size
         self.timeout_s = timeout_s

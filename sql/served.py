@@ -34,12 +34,12 @@ class Served:
         self._has_policies = True  # without policies the server needs no values
 
     def choose(self, tenants: Tenants, key_prefix: str) -> None:
-        """Set the tenants of the next statements, and their author (`author_of`)."""
+        """Set the tenants and the author (`author_of`) for the next statements."""
         self.tenants = tenants
         self._key_prefix = key_prefix
 
     async def begin(self, connection: asyncpg.Connection) -> None:
-        """Begin on a new connection: the server has no values yet."""
+        """Record that the connection is new, so that the server has no values yet."""
         self._sent_tenants, self._sent_key_prefix = None, ""
         self._has_policies = self.tenants is not None and await connection.fetchval(_HAS_POLICIES)
 
@@ -68,7 +68,7 @@ class Served:
         return "*" if self.tenants >= ALL_TENANTS else f"{{{','.join(map(_element, sorted(self.tenants)))}}}"
 
     def note_sent(self, tenants: Tenants | None) -> None:
-        """Note that a statement has sent these tenants to the server."""
+        """Record that a statement has sent these tenants to the server."""
         self._sent_tenants = tenants
 
 

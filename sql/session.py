@@ -76,15 +76,15 @@ class StoreUnavailable(Exception):
 
 
 class StoreLocked(StoreUnavailable):
-    """Another transaction held a lock for as long as the statement may wait: nothing was changed."""
+    """Another transaction held a lock for as long as the statement may wait. Nothing was changed."""
 
 
 class StoreTooSlow(StoreUnavailable):
-    """The server ended the statement at its time limit: nothing was changed."""
+    """The server ended the statement at its time limit. Nothing was changed."""
 
 
 class StatementRefused(Exception):
-    """Postgres understood the statement and refused it: the same statement will be refused again."""
+    """Postgres understood the statement and refused it. The same statement would be refused again."""
 
     def __init__(self, message: str, *, sqlstate: str = "", constraint: str = "") -> None:
         super().__init__(message)
@@ -276,7 +276,7 @@ class Session:
             raise StoreUnavailable(str(error)) from None
 
     async def _wait_for_dropped_commits(self, connection: Connection) -> None:
-        """Refuse while a commit of a dropped connection waits; otherwise each retry would add a waiting backend."""
+        """Refuse to connect while a dropped connection's commit waits: otherwise each retry adds a waiting backend."""
         waiting = [row["pid"] for row in await connection.fetch(WAIT_FOR_STANDBY, list(self._left))]
         if waiting:
             raise StoreUnavailable(

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-TURN_S = 0.004  # the work after which a task yields; it may exceed this by the time between two calls
+TURN_S = 0.004  # a task yields after this much work, and after the call that exceeds it
 
 
 class Yielder:

@@ -173,7 +173,7 @@ def _timer(definition: Element) -> TimerTrigger:
 
 
 def _with_end(cycle: Text, end: str) -> Text:
-    """Join a cycle and Flowable's end date, as in R10/PT2S/2031-01-31T08:00:00Z.
+    """Append Flowable's end date to a cycle, as in R10/PT2S/2031-01-31T08:00:00Z.
 
     errors:  InvalidValue  the cycle or the end date is an expression, or the cycle has another form
     """

@@ -128,7 +128,7 @@ class IncidentRaised(NamedTuple):
 
 
 class IncidentResolved(NamedTuple):
-    """A stopped token continues."""
+    """An operator has resolved the token's incident, so the token continues."""
 
     token: int
 

@@ -31,7 +31,7 @@ class ActivityCompleted(NamedTuple):
 
 
 class ActivityFailed(NamedTuple):
-    """A task has failed, and has no attempts left."""
+    """A task has failed in its last attempt."""
 
     token: int
     reason: str

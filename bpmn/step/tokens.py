@@ -70,7 +70,7 @@ class StepContext:
         return self.node_of(token).loop is not None and not self.is_inner(token)
 
     def is_inside(self, token: Token, others: Sequence[Token | None]) -> bool:
-        """Return whether a token is one of the given tokens, or is inside one of the given tokens."""
+        """Return whether a token is one of the given tokens or inside one of them."""
         at: Token | None = token
         while at is not None and at not in others:
             at = self.alive(at.scope)
@@ -84,7 +84,7 @@ class StepContext:
         return evaluate_value(text, self.instance, token, self.budget, levels=levels)
 
     def emit(self, effect: Effect) -> None:
-        """Add an effect, and count the characters that the effect sends."""
+        """Add an effect, and add the characters that it sends to the budget."""
         match effect:
             case ServiceTaskOpened():
                 self.budget.send(effect.variables, effect.headers, effect.headers)  # as variables, and by themselves

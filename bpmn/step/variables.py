@@ -69,7 +69,7 @@ def evaluate_text(text: Text, instance: Instance, token: Token, budget: Evaluati
 
 
 def describe_lookups(instance: Instance, token: Token, *texts: Text | None) -> str:
-    """Describe the scope and the type of each variable that some expressions read, for an incident's message.
+    """Describe for an incident's message the scope and the type of each variable that the expressions read.
 
     shape:   a text in parentheses after a space: missing variables first, then null variables; '' if the expressions
              read no variables
@@ -202,7 +202,7 @@ def evaluate_outputs(
 
 
 def _write_path(variables: dict[str, Json], path: tuple[str, ...], value: Json, budget: EvaluationBudget) -> None:
-    """Write a value at a path; a part of the path that is missing or not a context becomes a context."""
+    """Write a value at a path. Each part of the path that is missing or has another type becomes a context."""
     *outer, name = path
     for part in outer:
         inside = variables.get(part)

@@ -23,7 +23,7 @@ from shardclock_server.sql.session import Session
 KIND, DATA = "testing", "data"  # the kind of the directories, and the data directory in each of them
 TEMPLATE = "template_of_tests"
 DAYS_MAX = 20  # the limit of templates, of 8 MiB each; a test on a further day creates the log's partitions itself
-TIMEOUT_S = 60.0  # a copy waits for two checkpoints, on a machine that may be busy with other tests
+TIMEOUT_S = 60.0  # a copy waits for two checkpoints, and the machine may be busy with other tests
 
 
 class Databases:

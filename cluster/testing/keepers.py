@@ -46,7 +46,7 @@ class Keepers:
     book: WebhookBook
 
     async def step(self, due: NextDue) -> None:
-        """Fire timers if a timer is due first and has not fired, and let the keeper of the target make a step."""
+        """If a timer is due first, fire it; then let the keeper that serves its target make a step."""
         if not due.claims and not due.fired:
             await self.shard.step(due.slot)
         if due.target == SIGNAL:
@@ -57,7 +57,7 @@ class Keepers:
             await self.worker.step()
 
     async def finish(self) -> None:
-        """Wait for the unfinished calls of a cancelled step."""
+        """Wait for the calls that a cancelled step has not finished."""
         await self.worker.finish()
 
 

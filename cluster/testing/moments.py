@@ -11,7 +11,7 @@ ROUNDS_MAX = (
     1_000  # the limit of rounds of firings at one moment; a round takes thousands of timers, and some milliseconds
 )
 STUCK_ROUNDS_MAX = 50  # the same work may stay due for this many rounds
-PAUSE_S = 0.01  # the time before a round for timers that the last round could not take
+PAUSE_S = 0.01  # the pause before a round that repeats work which the last round could not do
 
 
 class EndlessMoment(Exception):

@@ -114,7 +114,7 @@ class SteppedCluster:
             await self.client.aclose()
 
     async def _next_due(self, until: datetime) -> NextDue | None:
-        """Go to the next due work until a moment; plain timers fire immediately, if their records have a partition."""
+        """Go to the next due work before a moment. Plain timers fire at once if the log has a partition for them."""
         last_day = self._log_made_on + timedelta(days=LOG_DAYS_AHEAD)
         fire_until = until if until.date() <= last_day else datetime.combine(last_day, time.max, UTC)
         try:

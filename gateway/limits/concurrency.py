@@ -1,4 +1,4 @@
-"""Limit concurrent callers, with a share for each tenant; a caller without a free slot is refused immediately."""
+"""Limit concurrent callers in total and for each tenant. If no slot is free, a caller is refused immediately."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -86,7 +86,7 @@ class Quotas:
         return (await self._usage_of(tenant_id)).limits
 
     async def take_write(self, tenant_id: str) -> None:
-        """Take one of a tenant's writes per second.
+        """Subtract one write from a tenant's rate budget.
 
         errors:  Problem  the tenant has used up its rate; the problem says when to retry
                  StoreUnavailable  the limits can't be read now
@@ -94,7 +94,7 @@ class Quotas:
         await self._take(self._rates, tenant_id, 1)
 
     async def take_lines(self, tenant_id: str, count: int) -> None:
-        """Take one of a tenant's writes for each line of a body.
+        """Subtract one write from a tenant's rate budget for each line of a body.
 
         The tenant's next body with lines must wait until the rate covers these lines; other writes wait a minute at
         most.
@@ -109,12 +109,12 @@ class Quotas:
             raise
 
     def give_lines_back(self, tenant_id: str, count: int, *, of: int) -> None:
-        """Undo a part of `take_lines`, for lines that were not written."""
+        """Undo `take_lines` for the lines that were not written."""
         for rates in (self._lines, self._rates):
             self._give_back(rates, tenant_id, count, of=of)
 
     def take_audited(self, tenant_id: str) -> None:
-        """Take one of a tenant's requests that write an audit record.
+        """Subtract one request with an audit record from a tenant's rate budget.
 
         errors:  Problem  the tenant has sent too many requests; the problem says when to retry
         """

@@ -43,7 +43,7 @@ class RateLimits:
         self._buckets: dict[str, Bucket] = {}
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
-        """Take writes for a tenant; a full bucket grants any number of writes.
+        """Subtract writes from a tenant's bucket. A full bucket grants any number of writes.
 
         units:   `per_s` writes a second; None: without a limit
         errors:  Problem  the tenant has used up its rate; the problem says when to retry
@@ -63,7 +63,7 @@ class RateLimits:
         bucket.take(now_s, count)
 
     def give_back(self, tenant_id: str, per_s: float | None, count: int, *, of: int) -> None:
-        """Return taken writes that were not made."""
+        """Add writes back to the bucket, because they were not made."""
         if per_s is not None and tenant_id in self._buckets:
             self._bucket_of(tenant_id, per_s, self._clock()).refund(count, of=of)
 

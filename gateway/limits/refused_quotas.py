@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.sql.notify.events import ObservedEvent
 
-QUOTAS_MAX = 1_000  # further quotas are left out, so that tenants can't fill the memory
+QUOTAS_MAX = 1_000  # refusals of further quotas are not collected, so that tenants can't fill the memory
 
 
 class RefusedQuotas:
@@ -27,7 +27,7 @@ class RefusedQuotas:
             )
 
     def take(self) -> list[ObservedEvent]:
-        """Take all events of the refusals."""
+        """Remove and return the events of all collected refusals."""
         taken = list(self._refused.values())
         self._refused.clear()
         return taken

@@ -13,7 +13,7 @@ HELD_SHARE = 2  # waiting callers use at most half of the connections
 
 @dataclass(frozen=True, slots=True)
 class WaitLimits:
-    """The limits of one gateway, by the thing for which its callers wait."""
+    """The limits of one gateway: one for each kind of event for which callers wait."""
 
     streams: ConcurrencyLimit
     ends: ConcurrencyLimit  # of timers and instances

@@ -29,7 +29,7 @@ class NewAuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """The record of an operator's act; `parameters` is a JSON text."""
+    """The stored record of an operator's act. `parameters` is a JSON text."""
 
     act_id: int
     recorded_at: datetime
@@ -73,7 +73,7 @@ async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int
 
 
 class AuditCursor(NamedTuple):
-    """The position of a record among all others."""
+    """The position of a record in the list of all audit records."""
 
     recorded_at: datetime
     act_id: int

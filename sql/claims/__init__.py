@@ -1,4 +1,4 @@
-"""A shard's statements on `timers`: claim due rows, plan or fire them, and read which the shard still leases.
+"""A shard's statements on `timers`: claim due rows, plan or fire them, and read which rows the shard still leases.
 
 claim        fire overdue timers and lease those due soon, in one scan; ask which timers are leased
 fire         fire leased timers, plan schedules that have no date yet, pause timers that can't be fired

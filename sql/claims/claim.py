@@ -20,7 +20,7 @@ RAMP_AFTER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Which timers to look for.
+    """The properties of the timers that a scan looks for.
 
     `own`: the holder's slots. `ahead`: the holder's slots, past a backlog. `newest`: the holder's slots, beginning with
     the timers that became due last. `sweep`: all slots, also other shards'. `outage`: the holder's slots, for the
@@ -42,7 +42,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """The timers that one scan fired and leased, the number of its `deliveries`, and the deliveries it `handed` over.
+    """The timers that one scan fired and leased, the number of new `deliveries`, and those that it `handed` over.
 
     `skipped` counts the occurrences that will not fire, of the schedules that the scan fired. `saturated` says that
     there may be more due timers. `ramp_per_s` is the number of timers left by an outage that this shard may take in a
@@ -127,7 +127,7 @@ async def claim_due(
 
 
 def _statement_of(scan: Scan) -> tuple[str, dict[str, object]]:
-    """Return the statement of a scan's scope, and the values that only this statement takes."""
+    """Return the statement for a scan's scope, and the values of the parameters that only this statement has."""
     if scan.scope == "newest":
         return "claim_newest", {}
     window = values_of(scan.window)
@@ -148,7 +148,7 @@ async def still_leased(session: Session, holder: int, timer_keys: Sequence[int])
 
 
 async def leased_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
-    """Read which timers of its own slots the holder leases, after the answer to a claim was lost on its way.
+    """Read which timers of its own slots the holder leases. A shard does so after the answer to a claim was lost.
 
     shape: timers that have been due for longer than a lease are left out: they are late, and their leases end soon
     errors:  StoreUnavailable  no answer in time: ask again

@@ -29,13 +29,13 @@ class Firing:
 
     @property
     def suits_claims(self) -> bool:
-        """Return whether a claim could fire such timers, without leasing them."""
+        """Return whether a claim could fire these timers directly, instead of leasing them."""
         return self.timer.schedule is None or self.period is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """One leased schedule that has no date yet, with its parsed rule and its first occurrence."""
+    """One leased schedule that has no due date yet, with its parsed rule and its first occurrence."""
 
     timer: ClaimedTimer
     rule: ScheduleRule
@@ -45,7 +45,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """The timers that a fire statement deleted, with the time; its number of deliveries; the deliveries handed over."""
+    """The timers that a fire statement deleted, the time, the number of deliveries, and the deliveries handed over."""
 
     server_time: datetime
     server_now: datetime

@@ -6,12 +6,12 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 Row: TypeAlias = tuple[Any, ...]  # the fields from which a worker makes a ClaimedDelivery
-Handed: TypeAlias = dict[int, list[Row]]  # the rows of each worker, in the order of their due dates
+Handed: TypeAlias = dict[int, list[Row]]  # for each worker (its holder), the rows in the order of their due dates
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The numbers of deliveries of each target that a statement may write as claims of each worker.
+    """For each worker and target, the number of deliveries that a statement may write as claimed by this worker.
 
     units:   lease_s is the time that a claim lasts
     """
@@ -20,7 +20,7 @@ class Grants:
     lease_s: float = 0.0
 
     def values(self) -> dict[str, object]:
-        """Give the values for a statement that fires."""
+        """Return the values with which a firing statement gets these numbers."""
         each = [(worker, *it) for worker, places in self.places.items() for it in places.items()]
         return {
             "granted_by": [worker for worker, _, _ in each],

@@ -1,4 +1,4 @@
-"""End the pauses whose end has come: their timers are pending again."""
+"""End the pauses that are over, so that their timers are pending again."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,8 +6,8 @@ from typing import NamedTuple
 from shardclock_server.sql.bisection import values_at_fault
 from shardclock_server.sql.session import Session, StatementRefused
 
-ENDED_MAX = 1_000  # pauses that one turn ends: about 80 ms of work
-REFUSED_MAX = 1_000  # timers that are left out; a longer list would slow down each search
+ENDED_MAX = 1_000  # one turn ends at most this many pauses, in about 80 ms
+REFUSED_MAX = 1_000  # the searches skip at most this many refused timers; a longer list would slow them down
 
 
 class EndedPauses(NamedTuple):
@@ -36,7 +36,7 @@ class PauseEnds:
         self._left_out.clear()
 
     async def turn(self, most: int = ENDED_MAX) -> EndedPauses:
-        """Resume the timers whose pause has ended, at most `most`; timers with a locked row wait for the next turn.
+        """Resume at most `most` timers with a pause that is over. A timer with a locked row waits for the next turn.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         source:  sql/functions/timers/end_pauses.sql

@@ -12,7 +12,7 @@ from shardclock_server.timers.model import ClaimedTimer
 
 # The constraints that refuse a key that another timer, or another timer's delivery, has.
 KEYS = ("timers_pkey", "deliveries_pkey")
-TRIES = 3  # a row that was locked in the few critical milliseconds of all these tries indicates a bug: report it
+TRIES = 3  # a row that was locked in the critical milliseconds of each try indicates a bug, so an error reports it
 # Numbers the requests that a process sends on several connections. Postgres's clock can't order the requests, because
 # it may be set back.
 request_numbers = itertools.count(1)
@@ -43,7 +43,7 @@ def claimed_timer(row: Record, request_number: int) -> ClaimedTimer:
 
 
 def lags_of(text: str | None) -> list[Lags]:
-    """Read a lag histogram; without a text, no lag was measured."""
+    """Parse a lag histogram. None instead of a text means that no lag was measured."""
     return [Lags(*bucket) for bucket in json.loads(text)] if text else []
 
 

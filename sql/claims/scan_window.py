@@ -17,7 +17,7 @@ SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 
 @dataclass(frozen=True, slots=True)
 class ScanWindow:
-    """A window: `full_count` slots, beginning at slot `full_from`, are scanned from their oldest row.
+    """A window of `full_count` slots from slot `full_from` on, which a scan reads from their oldest row.
 
     The other slots are scanned only for timers that became due within the last `recent_s`.
     """
@@ -28,7 +28,7 @@ class ScanWindow:
 
 
 def values_of(window: ScanWindow | None) -> dict[str, timedelta | int | None]:
-    """Give a window's values for a statement; three nulls mean: scan every slot from its oldest row."""
+    """Return a window's values for a statement. Three nulls make the statement scan every slot from its oldest row."""
     if window is None:
         return {"recent": None, "full_from": None, "full_count": None}
     return {
@@ -76,7 +76,7 @@ class RotatingScan:
         return ScanWindow(now_s - since + self.margin_s, self._full_from, self._full_count)
 
     def learn(self, *, now_s: float, left_s: float = 0.0) -> None:
-        """Record that the scan has an answer, and for how long the oldest timer that it left has been overdue."""
+        """Record the scan's answer: for how long the oldest timer that the scan left has been overdue."""
         self._since_s = self._began_at_s - left_s
         self._full_from = (self._full_from + self._full_count) % SLOTS
         took_s = now_s - self._began_at_s

@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class TimerState:
-    """One timer, pending or ended; `holder` leases the timer or has fired it.
+    """One timer, pending or ended. `holder` is the holder that leases the timer or that has fired it.
 
     shape:   `changed_at`: when a client last changed the due date, or when the timer was paused; None: never, or ended;
              `resume_at`: when the pause ends; None: it has no end, or the timer is not paused;
@@ -50,7 +50,7 @@ class TimerState:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingTimer:
-    """The next occurrence of a pending or paused timer; from `late_since` on this occurrence is late.
+    """The next occurrence of a pending or paused timer. It is late from the moment `late_since` on.
 
     `missed_before`: the moment of the resume that chose `missed` for the occurrences due before it, or None.
     """

@@ -37,14 +37,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Untried(Refused):
-    """One timer that was not written, for a transient reason: send the timer again."""
+    """One timer that was not written, for a transient reason. The caller sends the timer again."""
 
     code: RefusalCode = UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTaken(Refused):
-    """One timer that was not written, because its key now belongs to another timer: try again with another key."""
+    """One timer that was not written, because another timer has its key. The caller tries again with another key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Timers before they are written: each with its key, and its schedule's first occurrence."""
+"""Timers that are not written yet. Each has its key and, if it has a schedule, the schedule's first occurrence."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -32,7 +32,7 @@ def plan_timer(key: int, timer: NewTimer, drawn_at: datetime, request: Idempoten
 
 
 def columns_of(planned: Sequence[PlannedTimer], drawn_at: datetime) -> dict[str, object]:
-    """Return the values for schedule_timers and write_named: an array for each column, and the moment of the draw."""
+    """Return the values for schedule_timers and write_named: an array for each column, and when the keys were drawn."""
     timers = [plan.timer for plan in planned]
     firsts = [plan.first for plan in planned]
     columns: dict[str, list[Any]] = {

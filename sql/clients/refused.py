@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-LOOKED_MAX = 10_000  # a timer is not found if this number of other timers have later changes
+LOOKED_MAX = 10_000  # the search reads only this many timers, those that were changed last
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Timers of idempotent requests: find stored answers, and give the answers to store."""
+"""Handle timers of idempotent requests: find stored answers, and make the answers that are stored."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -24,7 +24,7 @@ from shardclock_server.timers.refusal import InvalidTimer
 # The limit of draws for one timer. After a draw of a taken key the sequence moves forward: a second draw is rare, and a
 # third very rare.
 DRAWS = 5
-NOT_TRIED = KeyTaken("")  # the mark of a timer that needs a key
+NOT_TRIED = KeyTaken("")  # marks a timer that has no key yet
 
 
 @dataclass(slots=True)

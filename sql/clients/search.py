@@ -21,8 +21,8 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
 POSITION = re.compile(r"[0-9]{1,18}")
-STEP_S = 0.1  # the aim for one statement of a search in sections
-STEP_LEAST, STEP_MOST = 10_000, 1_000_000  # positions of the log, or names, that one statement reads
+STEP_S = 0.1  # the target duration of one statement of a search in sections
+STEP_LEAST, STEP_MOST = 10_000, 1_000_000  # bounds of the log positions, or names, that one statement reads
 
 T = TypeVar("T")
 
@@ -139,11 +139,11 @@ class _Sections(Protocol):
     """Rows that are read section after section."""
 
     async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
-        """Read one section from a cursor on; return its rows, and the cursor of the next section, if any."""
+        """Read the section that begins at a cursor; return its rows, and the cursor of the next section or None."""
 
 
 class _Log(NamedTuple):
-    """Ended timers, back from a position of the log."""
+    """Ended timers, read backwards from a position of the log."""
 
     session: Session
     values: Mapping[str, object]
@@ -190,13 +190,13 @@ async def _find_in_sections(sections: _Sections, bounds: _Bounds, *, place: str)
 
 
 class SectionSteps:
-    """The length of the section of one statement, adapted so that a statement takes about a tenth of a second."""
+    """The length of the section that one statement reads; it is adapted so that a statement takes about 0.1 s."""
 
     def __init__(self) -> None:
         self.length = STEP_LEAST
 
     async def timed(self, look: Awaitable[T]) -> T:
-        """Run one statement, and adapt the number for the next statement."""
+        """Run one statement, and adapt the length of the section for the next statement."""
         began_s = time.monotonic()
         found = await look
         is_quick = time.monotonic() - began_s < STEP_S
@@ -236,7 +236,7 @@ async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: 
 
 
 class TimerCount(NamedTuple):
-    """Counted timers that clients can change, and timers of jobs and processes; `is_whole` False: or more."""
+    """How many timers clients can change, and how many others match; lower bounds if `is_whole` is False."""
 
     matched: int
     left_out: int

@@ -20,7 +20,7 @@ from shardclock_server.timers.model import NewTimer, OnConflict
 
 
 class LockPatience(NamedTuple):
-    """The limits of waiting for other transactions' locks, for a whole batch and for each part of it.
+    """How long a write may wait for locks of other transactions: a whole batch, and each part of the batch.
 
     When `locked_max` timers of the batch were locked, no other timer with a name is tried.
     """
@@ -31,7 +31,7 @@ class LockPatience(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Keys for timers that are not written yet, and the moment from which their schedules are planned.
+    """The keys for timers that are not written yet, and the moment after which their schedules begin.
 
     A sequence that was set back draws a key a second time, but at another moment. So only key and moment together
     identify a timer.

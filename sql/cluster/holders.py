@@ -38,7 +38,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """A slot keeper's registration at its start; `identity` is its configured installation, or ''.
+    """The data with which a keeper registers at its start. `identity` is its configured installation, or ''.
 
     `targets` has the targets of a worker's handlers, `functions` the functions of its jobs.
     """
@@ -74,7 +74,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class EndedHolder:
-    """A holder that was ended, the number of its claims, and its silence until other holders could take them."""
+    """A holder that was ended, the number of its claims, and how long it was silent before others could take them."""
 
     holder: int
     held: int
@@ -129,7 +129,7 @@ async def end_holders(
 
 
 async def list_holders(session: Session, role: str | None = None) -> list[Holder]:
-    """List the holders that have not ended, of one role or of all roles, by part; holders without slots come last.
+    """List the holders of one role or of all roles that have not ended. Holders without slots come last.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/list_holders.sql

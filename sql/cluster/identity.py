@@ -8,7 +8,7 @@ from shardclock_server.sql.statements import statement
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity row, as seen by a cluster that is configured for some installation.
+    """The identity row of the database, compared with the installation for which a cluster is configured.
 
     Without a `name` no named installation owns the database. Without an `origin` no cluster has run on the database.
     `hold_reason` is the reason if the cluster may not fire, `foreign_reason` the reason if the database is not the
@@ -44,7 +44,7 @@ async def read_identity(session: Session, identity: str) -> Identity:
 
 
 async def hold(session: Session, why: str) -> str | None:
-    """Put the database on hold; return the reason of an operator's earlier hold, None without an earlier hold.
+    """Put the database on hold. Return the reason of an operator's earlier hold, or None if there was none.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  `why` is not 1 to 200 characters of one line

@@ -9,7 +9,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class RampRate:
-    """The rate limit for timers left by an outage (None: no limit), and the start of firing (None: no shard)."""
+    """The rate limit for timers left by an outage (None: no limit), and when firing began (None: no shard fires)."""
 
     per_s: int | None
     served_since: datetime | None
@@ -17,7 +17,7 @@ class RampRate:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The present leader, as seen by a coordinator that asked to lead; `wanted` counts the keepers of each role.
+    """The present leader, for a coordinator that asked to lead. `wanted` has the wanted number of keepers by role.
 
     `node_id` is the node for which the leader was made, or for which the lead was handed over; None: unknown.
     """
@@ -151,7 +151,7 @@ async def set_policy(
 
 
 async def follow_forecast(session: Session, leader: int, role: str, *, term: int, wanted: int) -> bool:
-    """Set, as the leader, the wanted number of keepers of a role; False without the lead, or after a change of policy.
+    """Set a role's wanted number of keepers; return False if the caller does not lead, or if the policy has changed.
 
     errors:  StoreUnavailable  the outcome is unknown: read and decide again
     source:  sql/cluster/follow_forecast.sql

@@ -4,7 +4,7 @@ from shardclock_server.sql.session import Session
 
 
 class LacksRights(Exception):
-    """Carries the sentence that names the grants a role lacks."""
+    """A role lacks grants. The message is a sentence that names the missing grants."""
 
 
 async def require_rights(session: Session) -> None:

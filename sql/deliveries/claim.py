@@ -65,7 +65,7 @@ class ClaimedDelivery(NamedTuple):
         return self.timer_key, self.claims
 
 
-OF_DELIVERY = len(ClaimedDelivery._fields)  # columns of a claim's row; the columns of the scan follow
+OF_DELIVERY = len(ClaimedDelivery._fields)  # the columns that describe a delivery; columns of the scan follow
 
 
 class HasClaim(Protocol):
@@ -82,7 +82,7 @@ class HasClaim(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryScan:
-    """Which deliveries to look for.
+    """The properties of the deliveries that a scan looks for.
 
     `places` limits the deliveries that are taken of a target, for all its tenants together; for a target without an
     entry the limit is the batch. The entry of an endpoint's lane has the lane's `place` as its key. Of an endpoint's
@@ -169,7 +169,7 @@ class DueLanes:
 async def find_due_lanes(
     session: Session, behind: Position | None, *, deliveries: int, each: int, now: datetime | None = None
 ) -> DueLanes:
-    """Find the endpoints of deliveries that have become due since `behind`; without it, within the last five seconds.
+    """Find the endpoints of deliveries that became due since `behind` or, if it is None, within the last five seconds.
 
     shape: at most `deliveries` deliveries are read, and at most `each` endpoints of one tenant are returned
     errors:  StoreUnavailable  no answer in time: ask again
@@ -210,7 +210,7 @@ def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] |
 
 
 class Renewal(NamedTuple):
-    """The claims that the holder still has; all other claims of the call are lost.
+    """The renewed claims, which the holder still has. The other claims of the call are lost.
 
     A claim in `locked` was not renewed, because a transaction has locked the delivery: the lease's end did not move.
     While that lock lasts, no worker can claim the delivery. After the lock, the first call claims the delivery or

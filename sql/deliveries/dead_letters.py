@@ -60,7 +60,7 @@ class DeadLetterKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which dead letters to find; a field that is None filters nothing. `reason_line` is the reason's first line."""
+    """A filter of dead letters; a field that is None filters nothing. `reason_line` is the first line of the reason."""
 
     timer_key: int | None = None
     target: str | None = None
@@ -90,7 +90,7 @@ async def find_dead_letters(
 
 
 class DeadLetterGroup(NamedTuple):
-    """Dead letters of one tenant with one target and one first line of their reasons."""
+    """A tenant's dead letters that have the same target and the same first line of the reason."""
 
     target: str
     tenant_id: str
@@ -162,7 +162,7 @@ async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> 
 async def find_dead_letter_keys(
     session: Session, wanted: DeadLetterFilter, *, limit: int, after: DeadLetterCursor | None = None
 ) -> list[DeadLetterKey]:
-    """Find dead letters that the caller will change, oldest first by the time when they were given up.
+    """Find dead letters for a caller that will change them; the delivery that was given up first comes first.
 
     shape:   at most `limit`, after the cursor `after`
     errors:  StoreUnavailable  no answer in time

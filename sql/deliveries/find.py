@@ -1,4 +1,4 @@
-"""Find deliveries: the state of one timer's delivery, and the deliveries on their way."""
+"""Find deliveries: the state of one timer's delivery, and all deliveries that are open."""
 
 import json
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class FoundDelivery:
 
 
 class DeliveryCursor(NamedTuple):
-    """The position of a delivery among all others."""
+    """The position of a delivery in the list of all open deliveries."""
 
     target: str
     tenant_id: str
@@ -71,7 +71,7 @@ class DeliveryCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFilter:
-    """Which deliveries to find; a field that is None or False filters nothing.
+    """A filter of deliveries; a field that is None or False filters nothing.
 
     `failing` selects deliveries with a failed attempt, `delayed` deliveries with a next attempt that is not due yet.
     """

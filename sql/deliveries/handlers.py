@@ -8,7 +8,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class DeclaredHandler:
-    """One handler: its target, the place of its function (`module:function`), and its policy as JSON."""
+    """One handler: its target, the location of its function (`module:function`), and its policy as JSON."""
 
     target: str
     reference: str
@@ -18,7 +18,7 @@ class DeclaredHandler:
 async def declare_handlers(
     session: Session, handlers: Sequence[DeclaredHandler], *, withdraw: bool = True
 ) -> dict[str, str]:
-    """Declare these handlers, and withdraw all others if asked to; return the changes.
+    """Declare these handlers, and withdraw all others if the caller requests it; return the changes.
 
     shape:   by target; each change is `added`, `changed`, `withdrawn` or `back`
     errors:  StoreUnavailable  the outcome is unknown: call again

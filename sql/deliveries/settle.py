@@ -16,7 +16,7 @@ ValueT = TypeVar("ValueT")
 
 
 class DeliveryEnding(StrEnum):
-    """The end of a delivery, as in its record."""
+    """The end of a delivery, with the values that its record gets."""
 
     DELIVERED = "DELIVERED"
     DISCARDED = "DISCARDED"
@@ -24,7 +24,7 @@ class DeliveryEnding(StrEnum):
 
 
 class Settlement(NamedTuple):
-    """How one attempt ended. Without an ending, the next attempt is due in `delay_s`.
+    """The outcome of one attempt. If the delivery does not end with it, the next attempt is due in `delay_s`.
 
     `fails` says whether the attempt counts as failed; None: its outcome is unknown. An attempt that its worker gave
     back does not count. Without `delay_s` the due date stays. `result` is JSON.
@@ -92,5 +92,5 @@ def _delay_of(settlement: Settlement) -> timedelta | None:
 
 
 def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:
-    """Return the values, or nothing if all are the usual value: encoding an array costs more than this check."""
+    """Return the values, or [] if all equal the usual value, because encoding an array costs more than this check."""
     return [] if values.count(usual) == len(values) else values

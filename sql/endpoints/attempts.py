@@ -9,7 +9,7 @@ from typing import NamedTuple
 from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session
 
-KEPT_MAX = 20  # attempts of each endpoint
+KEPT_MAX = 20  # the number of attempts that are kept for each endpoint
 
 
 class EndedAttempt(NamedTuple):

@@ -186,7 +186,7 @@ async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int 
 
 
 async def count_endpoints(session: Session, tenant_id: str) -> int:
-    """Count the endpoints of a tenant, also the disabled.
+    """Count the endpoints of a tenant, including the disabled ones.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/count_endpoints.sql

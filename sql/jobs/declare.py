@@ -9,8 +9,8 @@ from shardclock_server.sql.session import Session
 
 TARGET_OF_JOB = "job:"  # this prefix and the job's name are the target of a start's timer
 KEPT_RUNS = 100  # the number of runs that are kept for each job
-FORGOTTEN_MAX = 10_000  # the limit of deleted rows in one call
-REPAIRED_MAX = 200  # the limit of repaired jobs in one call
+FORGOTTEN_MAX = 10_000  # one call deletes at most this many rows
+REPAIRED_MAX = 200  # one call repairs at most this many jobs
 
 
 async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, list[str]]:

@@ -106,7 +106,7 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
 
 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
-    """Tell the present run of a job to end; return the job's state.
+    """Request the end of a job's present run; return the job's state.
 
     errors:  StatementRefused  22023: the job is unknown
              StoreUnavailable  the outcome is unknown: call again

@@ -11,7 +11,7 @@ from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.session import Session
 
 OF_SCAN = 9  # the number of columns that describe the scan; the columns of a run follow
-DUE_MAX = 1_000  # the limit of due starts that one call reads
+DUE_MAX = 1_000  # one call reads at most this many due starts
 
 Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifies its run
 

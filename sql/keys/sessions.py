@@ -1,4 +1,4 @@
-"""Stored sessions of the console: each one stands for an API key, and ends with the key, or for a person."""
+"""Stored sessions of the console. A session belongs to a person, or to an API key, with which it ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from shardclock_server.sql.keys.keys import ApiKey, key_of
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
 
-SESSIONS_MAX = 100  # the limit of sessions of one key or one person; beyond it, a new session ends the oldest session
+SESSIONS_MAX = 100  # one key or person has at most this many sessions; a further session ends the oldest one
 
 
 @dataclass(frozen=True, slots=True)

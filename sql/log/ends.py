@@ -1,4 +1,4 @@
-"""The records of timers' ends: searched without payloads; whole records are read only for clients that wait for them.
+"""Find the records of timers' ends without their payloads, and read whole records for clients that wait for an end.
 
 A payload may have 64 KiB. A client that waits for one timer must not wait while the payloads of thousands of timers are
 read.

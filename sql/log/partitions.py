@@ -8,7 +8,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class OldestDay:
-    """The log's oldest partition, older than the days to keep: dropped, or kept for a group that has not read it."""
+    """The log's oldest partition, which was due to be dropped. It is kept if a group has not read it."""
 
     day: date
     dropped: bool

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-COUNTED_MAX = 10_000  # the limit for counting one target's rows, so that a measurement stays fast
+COUNTED_MAX = 10_000  # at most this many rows of one target are counted, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class ClusterMeasures:
 
 @dataclass(frozen=True, slots=True)
 class ServerMeasures:
-    """The server's distance from its limits, in numbers.
+    """The figures that show how far the server is from its limits.
 
     `wal_kept_bytes` is None if the role lacks the right to read it.
     """
@@ -78,7 +78,7 @@ class ServerMeasures:
 
 @dataclass(frozen=True, slots=True)
 class TableMeasures:
-    """One table in numbers: rows from Postgres's statistics, bytes with its indexes."""
+    """The size of one table: its rows by Postgres's statistics, and its bytes including its indexes."""
 
     table_name: str
     live_rows: int

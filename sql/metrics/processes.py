@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-COUNTED_MAX = 10_000  # the limit of each count, so that a measurement stays fast
+COUNTED_MAX = 10_000  # each count ends at this number, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)

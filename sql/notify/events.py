@@ -1,4 +1,4 @@
-"""Note events for operators, and make deliveries of them."""
+"""Record events for operators, and make deliveries of them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from shardclock_server.sql.session import Session
 
-THROTTLE = timedelta(minutes=5)  # an endpoint gets one delivery of each kind and subject in this time
+THROTTLE = timedelta(minutes=5)  # within this time, an endpoint gets one delivery for each kind and subject
 EVENTS_MAX = 4_000  # the limit of events that one call takes: it must end within `coordinator_timeout_s`
 OPERATORS_TENANT = "default"  # the events of jobs and of the cluster belong to this tenant
 # Orders the kinds as users read them. sql/schema/0010_notify.sql has the same list.

@@ -34,7 +34,7 @@ class NewOperation:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts at the begin of an operation: rows found, rows left out, rows changed already."""
+    """The counts when an operation begins: rows found, rows left out, and rows changed already."""
 
     matched: int
     left_out: int = 0
@@ -101,7 +101,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class OperationFilter:
-    """Which operations to find; a field that is None filters nothing.
+    """A filter of operations; a field that is None filters nothing.
 
     shape:   `of_all` adds the operations for all tenants to those of the tenant; `of_operators`: `actor` also finds
              operators and database roles
@@ -176,7 +176,7 @@ async def claim_operation(session: Session, operation_id: int, *, now: datetime 
 
 
 async def take_page(session: Session, operation_id: int) -> Sequence[int]:
-    """Take the next page of a locked operation; the caller changes these rows in the same transaction.
+    """Remove the next page of keys from a locked operation; the caller changes these rows in the same transaction.
 
     shape:   the keys; empty after the last page
     errors:  StoreUnavailable  no answer in time

@@ -50,7 +50,7 @@ class FoundDefinition:
 
 @dataclass(frozen=True, slots=True)
 class StoredDefinition:
-    """The model of a definition; it may contain other processes too."""
+    """The model of a definition. The model may contain further processes."""
 
     process_id: str
     tenant_id: str

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.statements import call_of, statement
 
-START_LOCK_WAIT = "100ms"  # short, because the engine processes no other signals during it
-RECEIVERS_MAX = 500  # the limit of receivers of one statement that sends a thrown signal
+START_LOCK_WAIT = "100ms"  # short, because the engine processes no other signals during this wait
+RECEIVERS_MAX = 500  # one statement sends a thrown signal to at most this many receivers
 RECEIVERS_BYTES_MAX = 4 * 2**20  # the limit of variables, for all receivers of that statement together
 TAKEN_BYTES_MAX = 32 * 2**20  # the limit of signals and states that one statement reads; the last may exceed it
 
@@ -63,7 +63,7 @@ class LaneCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneOrder:
-    """The order in which tenants' lanes are read.
+    """The order in which a turn reads the lanes of the tenants.
 
     shape:   `ahead_s` by tenant, for tenants that have used more time than others; the search begins after
              `after_tenant`; each lane in `behind` is read from the position after its cursor
@@ -137,7 +137,7 @@ async def read_due_signals(
 
 
 async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
-    """Send a thrown signal to the next part of its subscriptions; return their number.
+    """Send a thrown signal to the next batch of its subscriptions; return the number of these subscriptions.
 
     shape:   0: all subscriptions have the signal, or another session has locked it
     errors:  StoreUnavailable  the outcome is unknown: call again

@@ -14,7 +14,7 @@ from shardclock_server.sql.statements import statement
 from shardclock_server.timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000
-STEP_ROWS = 10_000  # the rows that one statement searches for tasks, in about ten milliseconds
+STEP_ROWS = 10_000  # one statement searches this many rows for tasks, in about ten milliseconds
 
 
 @dataclass(frozen=True, slots=True)

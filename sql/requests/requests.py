@@ -41,7 +41,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Another caller is doing the same request: send it again later."""
+    """Another caller is making the same request now. Send the request again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ Begun: TypeAlias = Stored | InFlight | OtherParameters | None
 async def begin_requests(
     connection: Connection, requests: Sequence[IdempotentRequest], *, now: datetime | None = None
 ) -> list[Begun]:
-    """Begin requests in the caller's transaction; no other caller can begin them until it ends.
+    """Begin requests in the caller's transaction. Other callers can't begin them before this transaction ends.
 
     None means that the caller must do the request, and store the answer by `store_requests` in the same transaction.
     After a rollback no part of the request remains, and the next caller begins it anew. A transaction must begin a

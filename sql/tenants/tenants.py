@@ -9,14 +9,14 @@ from shardclock_server.sql.session import Record, Session
 
 # The tenant that no index on tenants contains: docs/decisions/0046-quotas.md.
 UNINDEXED = "default"
-USED_MAX = 1_000_000  # the limit for counting each resource of processes for an operator
-EXACT_MAX = 100_000  # the limit for counting timers one by one
-SAMPLE_TIMERS = 200_000  # the timers of all tenants that an estimate reads
+USED_MAX = 1_000_000  # for an operator, each resource of processes is counted up to this number
+EXACT_MAX = 100_000  # timers are counted one by one up to this number; a larger number is estimated
+SAMPLE_TIMERS = 200_000  # an estimate reads this many timers, from all tenants
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A tenant's limits; None is no limit, or the default of a limit that `DEFAULTS` names.
+    """A tenant's limits. None means the default if `DEFAULTS` names the limit, otherwise no limit.
 
     units:   `waiters_max` and `rate_per_s` are for each gateway, the others for the whole installation
     """
@@ -73,7 +73,7 @@ class Pending:
 
 
 class RemainingQuota(NamedTuple):
-    """The free part of a tenant's quota of one resource; None: there is no limit.
+    """How much of a tenant's quota of one resource is free; None: there is no limit.
 
     shape:   `counted_at` is the moment of an engine's count; None: this call counted it
     """
@@ -84,7 +84,7 @@ class RemainingQuota(NamedTuple):
 
 
 async def remaining_quotas(session: Session, tenants: Sequence[str]) -> dict[str, dict[str, RemainingQuota]]:
-    """Return the free part of tenants' quotas of the rows that engines write: instances, tasks and timers.
+    """Return how much is free of the tenants' quotas for instances, tasks and timers, the rows that engines write.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/remaining_quotas.sql
