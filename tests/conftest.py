@@ -48,13 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collections: one scan of them takes half a second."""
+    """Exclude the collected tests from garbage collection, because one scan of them takes half a second."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Don't load a file without selected marks: loading all files takes longer than a test."""
+    """Skip files that contain no selected mark, because loading all files takes longer than a test."""
     wanted = config.option.markexpr
     first = wanted.partition(" ")[0]
     if "not long" in wanted and is_long(collection_path, HERE):
@@ -91,14 +91,14 @@ def _takes_s(item: pytest.Item) -> float:
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[None]:
-    """Undo the log settings of a command in this process: its stderr was the test's."""
+    """Undo the log settings that a command made in this process, because the command logged to the test's stderr."""
     yield
     structlog.reset_defaults()
 
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """Restore the garbage collector's threshold: a server changes it for its whole process."""
+    """Restore the garbage collector's threshold, because a server changes it for the whole process."""
     before = gc.get_threshold()
     yield
     gc.set_threshold(*before)

@@ -78,7 +78,7 @@ async def test_a_lock_of_a_table_begins_when_it_is_asked_for(dsn: str) -> None:
         await eventually(lambda: _waits_for_a_lock(dsn))
         waited_s = time.time()
 
-    # Then the fault began with the request, because later transactions wait behind it
+    # Then the fault began with its request for the lock, because later transactions wait behind the request
     hit = await locking
     assert hit.began_at is not None
     assert asked_s <= hit.began_at <= waited_s

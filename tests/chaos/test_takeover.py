@@ -102,14 +102,14 @@ def test_a_lost_head_is_replaced_with_the_commit_that_gives_the_last_slots(
         run.holder(at_s, holder, part)
     detail = {"whole": True, "served": 2, "lost": [A, B]}
     run.fault("head", 10.0, 12.25, 5.0, detail=detail, whole_within_s=2.0)
-    # When one successor has slots after a second, and the other later
+    # When one successor gets slots after a second, and the other successor gets slots later
     for holder in (A, B)[: 1 if still else 2]:
         run.holder(11.0, holder, None, ended=True)
     run.holder(11.0, 0xC, 0)
     run.holder(last_s, 0xD, 1)
     history = run.end()
 
-    # Then the time ends with that commit, or with the rig's look if a lost shard still has slots
+    # Then the measured time ends with this commit, or with the rig's check if a lost shard still has slots
     assert served_again_at(index_run(history), history.faults[0]) == pytest.approx(rig_s(10.0 + took_s))
     finding = next(it for it in judge(history).findings if it.promise == "T2")
     assert bool(finding.violations) == (took_s > 2.0)

@@ -209,7 +209,7 @@ def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes
     asked = shell("endpoints", verb, "billing", "--tenant", "acme")
     asked_json = shell("endpoints", verb, "billing", "--tenant", "acme", "--json")
 
-    # Then the answer has their number, and nothing changes
+    # Then the answer shows the number of the timers, and the command changes nothing
     assert asked.code == NOT_DONE
     assert asked.err == (
         "2 pending timers have the target webhook:billing, and each would become a dead letter when it fires; "

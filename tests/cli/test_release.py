@@ -325,7 +325,7 @@ def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
     monkeypatch.setattr("shardclock_server.cli.run.find_app", lambda *_, **__: App("orders", ".", (spec_of(),)))
     monkeypatch.setattr("shardclock_server.cluster.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
 
-    # When that `up` runs
+    # When the `up` of the other installation runs
     done = shell("up", "--app", "orders", "--shards", 5)
 
     # Then `up` writes nothing during the hold, everything at the release, and nothing after the release

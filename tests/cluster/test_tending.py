@@ -212,12 +212,12 @@ def test_a_report_of_a_host_ends_the_wait_between_two_turns(parts: Parts, clock:
         waited.start()
         assert waited.is_alive()
 
-        # When it reports its end, then the wait is over
+        # When the process reports its end, then the wait is over
         os.write(says, b"event")
         waited.join(BOUND_S / 2)
         assert not waited.is_alive()
 
-        # When its output has ended, although its process has not, then the wait is not a busy loop
+        # When the output has ended but the process has not, then the wait is not a busy loop
         ray.output_ended = True
         assert parts.cluster._ray.outputs == []
     finally:
@@ -237,13 +237,13 @@ def test_the_local_host_learns_that_ray_has_ended_before_rays_files_are_removed(
     cluster._tell_local()
     assert local.lines == [found("n1")]
 
-    # When its output ends with its process, as after kill -9
+    # When the output of Ray's host ends together with its process, as after kill -9
     ray.output_ended = ray.has_ended = True
     cluster._ray._hosts.clear = lambda: sent.extend(local.lines)  # type: ignore[method-assign]
     cluster.wait(0.0)
     assert local.lines == [found("n1"), LOST]
 
-    # Then its files are removed in the turn that follows
+    # Then the next turn removes the files of the ended process
     KeptHost.tend(cluster._ray)
     assert sent == [found("n1"), LOST]
 

@@ -343,7 +343,7 @@ async def test_the_death_of_a_new_cluster_at_the_switch_delays_no_timer(machine:
         await asyncio.to_thread(machine.kill, GREEN)
         assert await is_named(machine, GREEN)
 
-        # Then blue leads again when green's time is over; blue's shards have fired meanwhile.
+        # Then blue leads again when the time that green had is over. Meanwhile blue's shards have fired.
         done = await switch
         assert (done.code, done.json["switched"], done.json["serving"]) == (NOT_DONE, True, 0), done
         await eventually(lambda: leads(machine, BLUE), within_s=12)

@@ -72,7 +72,7 @@ async def test_late_timers_and_late_jobs_are_observed_if_an_endpoint_asks_for_th
     finally:
         await keeper.close()
 
-    # Then it gets one event of each.
+    # Then the endpoint gets one event about the lag and one about the late job.
     assert await send(dsn) == 2
     texts = sorted(body["text"] for body in await bodies(dsn))
     assert texts[0].startswith("job refresh is late: a success is overdue by ")

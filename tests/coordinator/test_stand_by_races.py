@@ -233,7 +233,7 @@ async def test_after_repeated_lapses_the_lead_stays_with_local_keepers_and_the_u
     assert told == [stand_by.LOCAL_LEADS]
     assert list(two.local_fleet.there) == ["local-1", "local-2"]
 
-    # When the pause is over, Ray is offered the lead once more
+    # When the pause is over, the local coordinator offers the lead to Ray again
     with monkeypatch.context() as patched:
         patched.setattr(Lapses, "may_give", lambda *_: True)
         await two.local.turn()

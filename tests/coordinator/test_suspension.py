@@ -121,7 +121,7 @@ async def test_the_slots_of_a_silent_shard_move_before_the_fleet_is_asked_and_th
     # When the coordinator makes a turn
     await reconciler.turn()
 
-    # Then it moves the slots, ends the silent shard's sessions, and notifies the other shard before any other step
+    # Then the coordinator first moves the slots, ends the silent shard's sessions, and notifies the other shard
     assert await kept(session) == {11: None, 12: 0}
     moved = ["assign", "cut_off", "notify_of_due_timers"]
     assert steps[: steps.index("the fleet") + 1] == ["lead", "list_holders", *moved, "list_holders", "the fleet"]

@@ -31,7 +31,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 
 def changed(before: dict[int, int], after: dict[int, int]) -> int:
-    """Count the slots that have another owner."""
+    """Count the slots that have changed their owner."""
     return sum(before[slot] != after[slot] for slot in range(SLOTS))
 
 

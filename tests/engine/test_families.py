@@ -126,13 +126,13 @@ async def test_a_cancelled_instance_calls_no_process_at_any_speed_of_growth(turn
             await runner.turn()
         assert (await it.query("select 1 from shardclock.deliveries")) != [], "it still grows"
 
-        # When it is cancelled, and its definition is deleted
+        # When a client cancels the instance and deletes its definition
         assert await instances.cancel_instance(it.session, key) == "SENT"
         await runner.turn()
         assert await it.state(key) == "CANCELED"
         before = (await it.query("select count(*) from shardclock.instances"))[0]["count"]
 
-        # Then no instance begins any more, and all end within one turn for each level and for each batch
+        # Then no further instance begins, and all instances end within one turn for each level and for each batch
         for _ in range(2 * turns + 10):
             await runner.turn()
         assert (await it.query("select count(*) from shardclock.instances"))[0]["count"] == before

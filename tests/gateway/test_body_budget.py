@@ -105,7 +105,7 @@ async def test_lines_wait_while_other_bodies_fill_the_gateway(api: Api) -> None:
         assert (await api.post("/v1/timers", {"delay": "PT1H"})).status == 201
         assert not lines.done()
 
-    # Then the lines are written as soon as the limit permits
+    # Then the gateway writes the lines as soon as the limit permits
     assert [line["outcome"] for line in (await lines).lines] == ["created"]
 
 

@@ -111,7 +111,7 @@ async def test_a_request_over_a_quota_is_an_event_of_its_tenant(dsn: str, api: A
         refused = await api.post("/v1/endpoints", {"name": name, "url": URL}, Shardclock_Tenant="acme")
         refused.assert_problem("quota_endpoints", 429)
 
-    # Then one event reports this.
+    # Then one event reports both refusals.
     async def is_noted() -> bool:
         return await events(dsn) != []
 

@@ -48,7 +48,7 @@ def test_without_redis_shards_fire_until_those_of_the_next_head_take_over(dsn: s
         worker.kill()
         pods.workers = [pods.add_worker(worker.address, **CHECK)]
 
-        # Then new shards serve. No timer was later than the end and the start of shards took together
+        # Then new shards serve. No timer was later than the time that shards took to end and to start.
         until(lambda: (now := holders(pods)) and not now & before, "new shards to serve", within_s=GONE_S)
         started_s = time.monotonic() - ended_at
         pods.assert_fires("anew")

@@ -156,7 +156,7 @@ def test_a_postgres_outside_the_cluster_replaces_ours(tmp_path: Path) -> None:
     text = f"resources: [{k8s}/base]\ncomponents: [{k8s}/components/external-postgres]\n"
     (tmp_path / "kustomization.yaml").write_text(text)
 
-    # Then it builds without a Postgres, allows our pods to connect to a server, and makes them verify the server
+    # Then the overlay contains no Postgres, and lets our pods connect to an outside server, which they verify
     objects = build(str(tmp_path.resolve()))
     assert not of_kind(objects, "Cluster") + of_kind(objects, "StatefulSet")
     (policy,) = of_kind(objects, "NetworkPolicy", "postgres-clients")

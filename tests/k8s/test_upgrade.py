@@ -308,7 +308,7 @@ def test_a_failed_query_does_not_count_as_a_missing_object(place: Place, kind: s
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", namespace={}, broken=kind)
     done = place.upgrade("prod", "green")
 
-    # Then no object is made instead of one that only seemed to be missing, and no success is reported
+    # Then the script creates no object because of the failed query, and reports no success
     assert done.returncode == NOT_THERE
     assert "Unable to connect to the server" in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"upgrade: whether there is a {kind} ")

@@ -121,7 +121,7 @@ async def test_two_parts_are_written_at_once_unless_a_name_may_be_in_both(dsn: s
         async with asyncio.timeout(BOUND_S):
             await work
 
-    # Then exactly the permitted number of parts had begun
+    # Then the import had begun exactly as many parts as it may write at once
     assert waiting == at_once
     assert (report.scheduled, report.refused, report.next_line) == (5_000, [], 5_001)
 

@@ -33,7 +33,7 @@ async def test_a_hold_is_explained_after_its_release(shard: HolderClient, missed
     assert "prices are wrong" in (await why(shard, TimerRef(key))).why, "while it continues"
     await release(shard.session, "")
 
-    # When they fire
+    # When the timers fire
     await shard.fire((await shard.take(fire_overdue=True)).claimed)
 
     # Then each explanation names the hold's reason, its beginning and end, and the delay after the release.

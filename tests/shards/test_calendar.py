@@ -133,7 +133,7 @@ async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluste
         outcomes = await schedule_timers(shard.session, Drawn(drawn.keys, at=begin), timers)
         assert all(isinstance(outcome, Scheduled) for outcome in outcomes)
 
-        # When five weeks pass, with a change of the clocks inside a day's outage
+        # When five weeks pass, and the clocks change during an outage of a day
         cluster, end = Cluster(shard, begin), begin + 35 * DAY
         await cluster.pass_until(outage)
         cluster.now = outage + DAY

@@ -53,7 +53,7 @@ async def test_a_password_that_was_changed_is_picked_up_by_a_shard_that_runs(
         keys = await add_timers(login.dsn, 10)
         await pool.until_fired(10)
 
-        # When its password is changed, and Postgres refuses the shard for a while
+        # When the password of the shard's role is changed, and Postgres refuses the shard for a while
         await login.change(SECOND)
         await eventually(lambda: min(shard.stats.failures[loop] for loop in ("beats", "claims")) > 1)
         keys += await add_timers(login.dsn, 10)

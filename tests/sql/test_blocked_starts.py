@@ -36,7 +36,7 @@ async def test_blocked_starts_hide_no_later_start(dsn: str, shard: HolderClient,
     await query(dsn, STARTS, SLOW, QUEUED)
     await fire_all(shard)
 
-    # When another job's start comes after all these starts, and one job has more starts than may wait
+    # When another job's start is due after all these starts, and one job has more starts than may wait
     await query(dsn, STARTS, ["nightly"], 1)
     await query(dsn, STARTS, SLOW[:1], 15)
     await fire_all(shard)

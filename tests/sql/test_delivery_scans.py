@@ -130,7 +130,7 @@ async def test_with_fewer_places_than_tenants_a_scan_never_reports_that_it_read_
     in_hand = "claimed_by = 5, claimed_until = now() + interval '10 s'"
     await query(dsn, f"update shardclock.deliveries set {in_hand} where tenant_id = 'acme'")
 
-    # When a random choice gives the only place to either tenant
+    # When a random choice gives the only free slot to one of the tenants
     found = [await worker.scan(places={HANDLER: 1}) for _ in range(12)]
 
     assert [it for it in found if not it.claimed and not it.saturated] == []

@@ -84,7 +84,7 @@ async def end(hand: HolderClient) -> int:
 
 
 async def pass_end(dsn: str, ago: str = "1 second") -> None:
-    """Move the ends of all pauses into the past, instead of a wait."""
+    """Move the ends of all pauses into the past, so that the test need not wait."""
     await query(dsn, f"update shardclock.timers set resume_at = now() - interval '{ago}' where resume_at is not null")
 
 

@@ -99,7 +99,7 @@ async def test_a_claim_and_a_shard_write_the_same_rows_for_any_schedule_of_a_fix
     assert await rows_of(shard, BROKEN) == []
     shard.now = now
 
-    # When a claim fires them all, and, after a rollback, a shard does
+    # When a claim fires all schedules and is rolled back, and then a shard fires them
     await shard.begin()
     fused = await take(shard)
     by_claim = await rows_of(shard, ROWS), await rows_of(shard, RECORDS)

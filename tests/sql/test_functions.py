@@ -280,7 +280,7 @@ async def test_a_timer_is_checked_when_any_column_but_its_lease_changes(dsn: str
 
 
 async def test_a_write_of_a_row_plans_no_long_rule_first(dsn: str) -> None:
-    """As check constraints, the table's rules would cost each statement 50 µs of planning: 0021."""
+    """If the table's rules were check constraints, Postgres would need 50 µs to plan each statement: 0021."""
     assert await value(dsn, RULES) < 1_000
 
 

@@ -90,7 +90,7 @@ async def test_a_signal_that_is_sent_in_parts_is_not_a_start(each_dsn: str) -> N
     key = await value(each_dsn, "select shardclock.send_signal(null, 'default', $1)", thrown)
     for state in ("waiting", "given up"):
         async with Session(each_dsn, application="test") as session:
-            # Then no client finds an instance, and the signal does not count as an instance
+            # Then no client finds an instance, and the usage does not include the signal
             assert await cancel_instance(session, key) == "NOT_FOUND", state
             assert not await set_variables(session, key, {"a": 1}), state
             assert await value(each_dsn, "select shardclock.usage_of('default', 'starts', 10)") == 0, state

@@ -54,7 +54,7 @@ async def start(hand: HolderClient, identity: str, *, holder: int = ME) -> None:
 
 
 async def fires(hand: HolderClient) -> int:
-    """Claim timers for a holder in every way; return the number of fired or leased timers."""
+    """Claim timers for a holder with each kind of claim; return the number of fired or leased timers."""
     taken = [
         await hand.take(scope=scope, fire_overdue=fire_overdue)
         for scope in ("own", "newest", "outage", "sweep")

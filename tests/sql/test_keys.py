@@ -88,7 +88,7 @@ async def test_drawn_keys_are_not_drawn_again_after_a_crash(frail: EmbeddedPostg
 
         await crash(frail)
 
-        # Then another session draws later keys.
+        # Then another session draws only later keys.
         async with session(frail.dsn) as other:
             assert min((await draw_keys(other, 2)).keys) > max(drawn.keys)
     stranger.terminate()

@@ -141,7 +141,7 @@ async def test_a_timer_left_by_an_outage_is_late_from_its_due_date(shard: Holder
 
 
 async def test_each_occurrence_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:
-    """The firing of the first occurrence makes the second, hours after the second's due date: this delay counts."""
+    """The late first firing creates the second occurrence hours after its due date; its lag includes this delay."""
     await add_schedule(shard.dsn, "R3/PT1H", "now() - interval '3 hours'", anchor="now() - interval '4 hours'",
         missed="'fire_all'", repetitions="3", created_at="now() - interval '4 hours'")  # fmt: skip
 

@@ -91,7 +91,7 @@ async def test_a_record_is_in_the_partition_of_its_day(each_dsn: str) -> None:
 
 
 async def test_while_a_transaction_holds_the_log_open_no_day_is_made_and_no_writer_waits(dsn: str) -> None:
-    """During a dump of hours, clients and shards schedule, fire and cancel without a wait."""
+    """While a dump runs for hours, clients and shards schedule, fire and cancel timers without a wait."""
     await lose(dsn, *days_ahead(7, 7))
     await add_holder(dsn, 1)
     key, _ = await add_timers(dsn, 2)

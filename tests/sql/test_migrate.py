@@ -210,7 +210,7 @@ async def test_a_function_of_a_later_release_is_accepted_and_stays(dsn: str) -> 
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Give the program functions with another text than the database has."""
+    """Change the program's functions, so that their text differs from the functions in the database."""
     edited = {name: replace(functions()[name], text=f"-- edited\n{functions()[name].text}") for name in names}
     made = {**functions(), **edited}
     monkeypatch.setattr(module, "functions", lambda: made)

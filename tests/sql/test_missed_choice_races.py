@@ -63,7 +63,7 @@ async def test_a_plan_that_began_before_a_pause_and_a_resume_does_not_change_the
     await query(shard.dsn, "update shardclock.timers set anchor = anchor - interval '210 s'")
     await resume_timer(client.session, BEAT, missed="skip")
 
-    # Then that plan is fenced, and the next plan leaves the choice in place
+    # Then the fence refuses the old plan, and the next plan leaves the choice unchanged
     assert await plan_schedules(shard.session, shard.holder, plannings) == frozenset()
     assert (await row(shard.dsn))["missed_once"] == "skip"
     again = (await shard.take()).claimed
@@ -159,7 +159,7 @@ async def test_a_shard_that_takes_over_continues_the_catch_up_and_fires_each_occ
     await query(shard.dsn, "update shardclock.holders set ended_at = now(), ended_why = 'dead' where holder = $1", ONE)
     await add_holder(shard.dsn, TWO)
 
-    # When another shard takes its timers over, and the late firing of the first shard arrives
+    # When another shard takes over these timers, and then the late firing of the first shard arrives
     async with HolderClient(shard.dsn, holder=TWO, plans={}) as successor:
         taken = (await successor.take(horizon_s=0.0)).claimed
         assert (await shard.fire(held)).timer_keys == frozenset()

@@ -119,7 +119,7 @@ async def test_two_dead_letters_at_once_are_one_event_that_counts_one_more(dsn: 
         await one.close()
         await two.close()
 
-    # Then one webhook reports both.
+    # Then one webhook reports both events.
     assert await send(dsn) == 1
     (body,) = await bodies(dsn)
     assert body["data"]["others"] == 1
@@ -164,14 +164,14 @@ async def test_further_events_of_a_subject_wait_five_minutes_and_are_counted(dsn
     await query(dsn, BURY, 1, HANDLER)
     assert await send(dsn, now=began) == 1
 
-    # When three more come, and another target has its first
+    # When three more dead letters of this target come, and another target has its first
     for key in (2, 3, 4):
         await query(dsn, BURY, key, HANDLER)
         await send(dsn, now=began + timedelta(minutes=key))
     await query(dsn, BURY, 5, "cart.left")
     assert await send(dsn, now=began + timedelta(minutes=4, seconds=59)) == 1
 
-    # Then the three are sent together when five minutes have passed, without a fourth one,
+    # Then the coordinator sends the three events together when five minutes have passed, without a fourth event,
     assert await send(dsn, now=began + timedelta(minutes=5)) == 1
     assert [body["data"]["others"] for body in await bodies(dsn)] == [0, 0, 2]
     assert [body["data"]["subject"] for body in await bodies(dsn)] == [HANDLER, "cart.left", HANDLER]
@@ -231,11 +231,11 @@ async def test_an_event_that_is_given_up_is_a_dead_letter_and_no_event(
     await query(dsn, BURY, 1, HANDLER)
     await send(dsn)
 
-    # When the endpoint never accepts it
+    # When the endpoint never accepts the event
     (claimed,) = (await worker.scan(webhooks=5)).claimed
     await worker.settle(dead(claimed))
 
-    # Then it becomes an ordinary dead letter, and no event follows.
+    # Then the event's delivery becomes an ordinary dead letter, and causes no further event.
     assert await value(dsn, "select target from shardclock.dead_letters where timer_key <> 1") == "webhook:notify/ops"
     assert await events(dsn) == []
     assert await send(dsn) == 0

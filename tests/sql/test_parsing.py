@@ -370,7 +370,7 @@ def python_reads(text: str) -> bool:
 
 
 def sentence_of(text: str, zone: str = "UTC") -> str:
-    """Return Python's refusal of a schedule; "": none."""
+    """Return the sentence with which Python refuses a schedule, or "" if Python accepts it."""
     try:
         first_of(parse_schedule(text, zone), datetime.now(UTC))
     except InvalidTimer as refused:

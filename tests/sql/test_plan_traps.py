@@ -33,7 +33,7 @@ def outage(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) ->
 
 
 async def break_down(dsn: str, *, analyze: bool) -> None:
-    """Make timers that are overdue for an hour, timers that are due now, and the same number of future timers."""
+    """Make equally many timers that have been overdue for an hour, that are due now, and that are due later."""
     await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_timers(dsn, 50_000, "now() - interval '1 hour'", tenant_id="'big'")
     await add_timers(dsn, 10 * TENANTS, "now() - interval '1 hour'", tenant_id=f"'t' || i % {TENANTS}")

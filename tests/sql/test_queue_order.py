@@ -212,14 +212,14 @@ async def test_a_start_that_fires_late_keeps_its_place_beside_many_others(
         await client.close(timeout=BOUND_S)
         await fire(shard)
 
-        # When a worker without a place reads all starts
+        # When a worker without a free process reads all starts
         begun = await worker.begin(places=0, look=look)
         dropped = begun.dropped
         while begun.saturated and begun.last_at and begun.last_key:
             begun = await worker.begin(places=0, look=look, after=StartCursor(begun.last_at, begun.last_key))
             dropped += begun.dropped
 
-        # Then it drops the last start, and the first start runs first.
+        # Then the worker drops the last start, and the first start runs first.
         assert dropped == 1
         assert (await worker.one()).timer_key == first
         left = await query(dsn, "select timer_key from shardclock.deliveries order by due_date, timer_key")

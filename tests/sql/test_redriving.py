@@ -70,7 +70,7 @@ async def test_an_answer_to_an_earlier_claim_changes_nothing_even_from_the_same_
 
 
 async def test_at_a_rate_each_redriven_delivery_begins_when_it_is_due(dsn: str, worker: WorkerClient) -> None:
-    """Otherwise the last deliveries of a slow redrive would exceed their policy's give_up_after before an attempt."""
+    """Otherwise give_up_after would end the last deliveries of a slow redrive before their first attempt."""
     await query(dsn, "delete from shardclock.deliveries")
     await bury(dsn, 3)
 

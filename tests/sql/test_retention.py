@@ -61,7 +61,7 @@ async def test_a_day_that_a_group_has_yet_to_read_stays_with_all_later_days(each
         await consume_once(client, "billing", nothing, limit=2)
         await open_group(client, "new")
 
-        # When a drop of the day is tried, then the day stays each time, for the first such group by name.
+        # When the coordinator tries to drop the day, then the day stays each time, for the first such group by name.
         kept = [await drop_log_partition(client, keep_days=1) for _ in range(2)]
         assert kept == [OldestDay(day_ahead(-5), dropped=False, kept_for="billing")] * 2
         await consume_once(client, "billing", nothing)
@@ -148,7 +148,7 @@ async def test_a_reader_that_keeps_the_log_open_keeps_the_day_and_blocks_writers
 
 @pytest.mark.parametrize("jump", [2, 9, 40, 400])
 async def test_a_clock_that_jumps_forward_drops_no_day_that_would_have_stayed(dsn: str, jump: int) -> None:
-    """Instead of moving the clock, the test moves all records and counted days into the past."""
+    """Move all records and counted days into the past, in place of moving the clock forward."""
     for ago in (30, 29, 1, 0):
         await add_records(dsn, -ago - jump, 1)
     async with session(dsn) as client:

@@ -118,7 +118,7 @@ async def test_a_run_leaves_a_moved_date_and_the_grid_after_it(
     assert await run_timer(client.session, BEAT) == "RESCHEDULED"
     await serve(shard)
 
-    # Then its next date is unchanged, and the next date of the rule follows.
+    # Then the schedule's next date is unchanged, and the next date of the rule follows.
     after = await row(shard.dsn)
     assert after["due_date"] == moved["due_date"]
     assert (after["occurrence"], after["anchor"], after["kept_due_date"]) == (2, moved["anchor"], None)

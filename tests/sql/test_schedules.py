@@ -183,7 +183,7 @@ async def test_a_new_rule_gives_the_dates_and_the_numbers_continue(shard: Holder
     # Given a schedule that has fired four times
     key = await add_schedule(shard.dsn, "R/PT1H", "now() + interval '1 hour'", occurrence="5")
 
-    # When it gets another rule, and a shard plans it
+    # When a client changes the rule, and a shard plans the schedule
     assert await reschedule_timer(shard.session, BEAT, rule) == "RESCHEDULED"
     waiting = await row(shard)
     assert (waiting["anchor_occurrence"], waiting["occurrence"]) == (None, 5)
@@ -262,7 +262,7 @@ async def test_a_schedule_of_three_fires_three_times_after_a_gap(shard: HolderCl
         at = max(at, rows[0]["due_date"])
         await fire(shard, at)
 
-    # Then it has fired three times; only with fire_all these are the first three of the grid.
+    # Then the schedule has fired three times. Only under fire_all did it fire the first three dates of its grid.
     triggered = {"fire_once": [1, 2, 12], "skip": [1, 12, 13], "fire_all": [1, 2, 3]}[missed]
     skipped = {"fire_once": [3], "skip": [2], "fire_all": []}[missed]
     assert sorted(await log(shard)) == sorted(

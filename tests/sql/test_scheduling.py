@@ -203,7 +203,7 @@ async def test_a_second_attempt_also_waits_for_a_part_of_the_first(dsn: str) -> 
         await first.commit()
         outcomes = await ends(again)
 
-    # Then that part's timer exists only once.
+    # Then the timer of the second part exists only once.
     assert keys_of(outcomes) == drawn.keys
     assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.timers")] == drawn.keys[:1]
 

@@ -120,7 +120,7 @@ HISTORY = """
 
 
 def is_within(moment: datetime | None, start: datetime | None, end: datetime | None) -> bool:
-    """Return whether a moment is within a window; without a moment, return whether there is no window."""
+    """Return whether a moment is within a window. If the moment is None, return whether the window is None."""
     if moment is None:
         return start is None and end is None
     return (start is None or moment >= start) and (end is None or moment < end)

@@ -194,7 +194,7 @@ async def test_no_answer_in_time_is_a_timeout(sender: WebhookSender, behave: Beh
 async def test_the_status_alone_decides_if_the_body_is_endless_slow_or_broken(
     sender: WebhookSender, behave: Behave
 ) -> None:
-    # When the body has no end, drips or is broken
+    # When the body never ends, comes byte by byte or is incomplete
     began_s = time.monotonic()
     async with receiving(behave) as receiver:
         first = await sender.send(receiver.endpoint(), DELIVERY)

@@ -216,10 +216,10 @@ def test_the_breaker_recovers_with_the_endpoint_after_any_history(
     for term in terms:
         breaker.end(term, SILENT, now_s)
     assert breaker.in_flight == 0
-    # When the endpoint answers well
+    # When the endpoint accepts all webhooks
     for _ in range(2 + 8):
         now_s = breaker.next_at_s(now_s)
         assert breaker.places(now_s) >= 1
         _each(breaker, OK, now_s=now_s)
-    # Then the endpoint has all its places again
+    # Then the endpoint may again have as many webhooks in flight as before
     assert breaker.places(now_s) == 8

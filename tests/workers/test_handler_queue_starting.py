@@ -132,7 +132,7 @@ async def test_a_released_suspect_has_an_unknown_outcome(monkeypatch: pytest.Mon
         it.queue.add([delivery(1), delivery(2)])
         await eventually(lambda: len(it.settled) == 3)
 
-    # Then the claims of both count, because one of the deliveries may be the cause
+    # Then both deliveries keep their counted claims, because either may be the cause
     assert [(one.ending, one.fails) for one in it.settled[1:]] == [(None, None)] * 2
 
 

@@ -51,7 +51,7 @@ async def person(gateway: Api) -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[LoggedQuery]:
-    """Collect the statements of this process's sessions that are opened later: name it before a gateway."""
+    """Collect the statements of all sessions that this process opens later; request it before a gateway's fixture."""
     sent: list[LoggedQuery] = []
 
     async def listen(dsn: str, settings: Mapping[str, str], *, timeout_s: float) -> asyncpg.Connection:
