@@ -29,7 +29,7 @@ SHARDS = [Keeper(1, 101, 0), Keeper(2, 102, 1)]
 
 @contextmanager
 def running(*command: str) -> Iterator[psutil.Process]:
-    """Run a program for the length of a block, and end the program with its children."""
+    """Run a program during a block, then end the program and its children."""
     with subprocess.Popen(command) as started:
         process = psutil.Process(started.pid)
         try:

@@ -102,7 +102,7 @@ def plan(seed: int, length_s: float, *, cluster: str = "ray", calls_per_s: float
 
 @cache
 def drawn_faults(length_s: float, *, cluster: str = "ray") -> Sequence[Sequence[PlannedFault]]:
-    """Draw the faults of a run for each seed, with very few calls of clients."""
+    """Draw the faults of a run for each seed, with very few client calls."""
     return [plan(seed, length_s, cluster=cluster, calls_per_s=0.01).faults for seed in SEEDS]
 
 

@@ -23,7 +23,7 @@ PENDING = "select count(*) from shardclock.timers"
 
 @asynccontextmanager
 async def trapped(proxy: Proxy, select: Select, name: str, moment: Moment) -> AsyncIterator[Trap]:
-    """Set a trap, and remove the trap at the end of the block at the latest."""
+    """Set a trap, and remove it when the block ends, if it still exists."""
     trap = proxy.trap(select, name, moment, spring=lambda _: None)
     try:
         yield trap
@@ -33,7 +33,7 @@ async def trapped(proxy: Proxy, select: Select, name: str, moment: Moment) -> As
 
 
 def hands_of(proxy: Proxy) -> Select:
-    """Select the present links of holders, but no link that is opened later."""
+    """Select the links that holders have now; links that are opened later are not selected."""
     links = proxy.links(named("test"))
     return lambda link: link in links
 

@@ -53,7 +53,7 @@ def states(shell: Shell) -> dict[str, int]:
 
 
 def due_dates(shell: Shell) -> list[timedelta]:
-    """Read the time from the day's beginning to each timer's due date, in the order of the keys."""
+    """Read how long after the start of the day each timer is due, in the order of the keys."""
     rows = asyncio.run(query(shell.dsn, "select due_date from shardclock.timer_history order by timer_key"))
     return [row["due_date"] - DAY for row in rows]
 
@@ -64,7 +64,7 @@ def told(matched: int, changed: int, **more: object) -> dict[str, object]:
 
 
 def failing(name: str, fails: Callable[[int], BaseException | None], *, answered: bool = False) -> Any:
-    """Make the calls with these numbers, from 1, fail: before the statement runs, or after it (`answered`)."""
+    """Let the calls with these numbers (from 1) fail before the statement runs, or with `answered` afterwards."""
     rows, calls = Session.call, 0
 
     async def call(self: Session, statement: str, /, **values: Any) -> Any:

@@ -32,7 +32,7 @@ WAY_ON = (
 
 @pytest.fixture
 def letters(shell: Shell) -> list[int]:
-    """Let three deliveries die, the last delivery of another target and tenant; return the keys."""
+    """Turn three deliveries into dead letters, the last with another target and tenant; return the keys."""
 
     async def let_die() -> list[int]:
         dsn = shell.dsn

@@ -29,7 +29,7 @@ def findings(done: Done) -> dict[str, dict[str, Any]]:
 
 
 async def serve(dsn: str, *, shards: int = 1, of: int = 1) -> None:
-    """Make a leader, and the first shards of a number of shards."""
+    """Make a leader, set the wanted number of shards to `of`, and register the first `shards` of them."""
     await query(dsn, "update shardclock.scale set wanted = $1 where role = 'shard'", of)
     for part in range(shards):
         await add_holder(dsn, part + 1, part, of)

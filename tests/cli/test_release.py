@@ -42,7 +42,7 @@ def sql(shell: Shell, text: str, *args: object) -> Any:
 
 
 def belongs(shell: Shell, name: str = PROD, *, copied: bool = False) -> None:
-    """Assign the database to an installation by its name and, if it is a copy, another origin."""
+    """Assign the database to an installation by its name; for a copy, also write another origin."""
     origin = "'1/1'" if copied else "shardclock.origin()"
     sql(shell, f"update shardclock.identity set name = $1, origin = {origin}", name)
 
@@ -318,7 +318,7 @@ def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
                 stop.set()
 
         def wait(self, wait_s: float) -> None:
-            """Wait for nothing: no process runs."""
+            """Return immediately, because no process runs."""
 
     monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_POLL_S", 0.0)
     monkeypatch.setattr("shardclock_server.cli.run._stop_event", lambda: stop)

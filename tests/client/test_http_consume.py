@@ -20,7 +20,7 @@ NAMES = [f"n{number}" for number in range(7)]
 
 
 def consuming(client: AsyncClient, **how: Any) -> AbstractAsyncContextManager[AsyncIterator[Record]]:
-    """Work as a member during a block; the result is a generator, although its type does not show it."""
+    """Work as a member during a block. The result is a generator, although its declared type is more general."""
     return aclosing(client.consume("billing", **how))  # type: ignore[type-var]
 
 

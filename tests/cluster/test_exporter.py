@@ -254,7 +254,7 @@ def test_an_exporter_without_tables_sends_no_query_to_the_database(told: list[st
 
 
 class _Stops:
-    """Close by stopping."""
+    """Close the object by stopping it."""
 
     def __init__(self, exporting: Exporting) -> None:
         self.close = exporting.stop

@@ -123,7 +123,7 @@ class SilentHost:
 
 
 class SilentHosts:
-    """A kind of hosts that records each start; its hosts never become ready."""
+    """A kind of host that records each start; none of its hosts becomes ready."""
 
     name = "Ray"
 

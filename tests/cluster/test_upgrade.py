@@ -180,7 +180,7 @@ def batch(first: int) -> list[NewTimer]:
 
 
 def batch_ahead(_: int) -> list[NewTimer]:
-    """Make plain timers, 300 a second, early enough that a shard leases each timer before its due date."""
+    """Make 300 plain timers for each second, so early that a shard leases each timer before its due date."""
     delays = (0.5 + (i + random.random()) * 3 / PER_TURN_AHEAD for i in range(PER_TURN_AHEAD))
     return [NewTimer.from_fields({"delay": f"PT{delay:.6f}S"}) for delay in delays]
 
@@ -294,7 +294,7 @@ async def test_the_lead_changes_repeatedly_between_two_clusters_and_at_last_leav
 
 
 async def lag_of_switch(machine: Machine, name: str, *, is_local: bool) -> timedelta:
-    """Hand the lead to a cluster; return by how much the longest lag exceeds the longest lag just before.
+    """Hand the lead to a cluster; return by how much the longest lag has grown compared with the time just before.
 
     A busy machine delays timers also without a switch.
     """

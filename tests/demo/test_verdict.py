@@ -114,7 +114,7 @@ def test_a_run_without_firings_fails() -> None:
 
 
 def gap(count: int) -> list[LogRecord]:
-    """Make a run in which the second of three firings has `count` missed occurrences after it."""
+    """Make a run in which `count` occurrences were missed after the second of three firings."""
     records = run()[1]
     third = records.pop()
     skipped = fired(1002, 2, name="beat", schedule="R3/PT1S", occurrence=3, intent="SKIPPED")
@@ -197,7 +197,7 @@ def test_a_repeat_without_end_can_not_be_judged() -> None:
 
 
 def with_deliveries(**more: int) -> Verdict:
-    """Return the verdict on a run that has no faults except the given faults of deliveries."""
+    """Return the verdict on a run that has only the given faults of deliveries."""
     went_well: dict[str, Any] = {
         "promised": 2, "delivered": 2, "discarded": 0, "dead": 0, "retried": 0, "called_again": 0, "repeated": 0,
         "lost": 0, "double": 0, "unfired": 0, "wrong_end": 0, "wrong_attempt": 0, "uncalled": 0,

@@ -21,7 +21,7 @@ async def found(it: Processes, business_key: str) -> list[int]:
 
 
 async def given_up(it: Processes, definition: int) -> int:
-    """Make a dead letter of a start by a missing definition; restore the definition, and return the start's key."""
+    """Remove the definition so that a start becomes a dead letter; restore the definition; return the start's key."""
     key = await processes.start(it.session, "p", business_key="order-42")
     await it.query("update shardclock.deliveries set payload = payload || '{\"definition\": 0}'")
     for _ in range(6):

@@ -49,7 +49,7 @@ async def test_an_instance_that_is_cancelled_before_its_start_is_given_up_never_
 
 @asynccontextmanager
 async def start_due_later(dsn: str) -> AsyncIterator[tuple[Session, SignalRunner, int]]:
-    """Yield an engine, and an instance with a start that is due in a minute, as after a redrive of many."""
+    """Yield an engine, and an instance with a start that is due in a minute, as if many starts had been redriven."""
     await add_holder(dsn, 1, 0, 1)
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, USER, resource="p.bpmn")

@@ -26,7 +26,7 @@ CALL = START + (
 
 
 async def given_up(it: Processes, key: int) -> int:
-    """Make a dead letter of a task's completion by an unreadable state; then correct the state."""
+    """Make the state unreadable so that a task's completion becomes a dead letter; then correct the state."""
     (task,) = await tasks.find_tasks(it.session)
     (stored,) = await it.query("select state from shardclock.instances where instance_key = $1", key)
     await it.query("update shardclock.instances set state = 'x' where instance_key = $1", key)

@@ -21,7 +21,7 @@ CALL = (
 
 
 async def let_an_hour_pass(it: Processes) -> None:
-    """Fire a boundary timer of an hour, and take its signal."""
+    """Let a boundary timer with a delay of an hour fire, and take its signal."""
     await move(it.session, NOW + timedelta(hours=1))
     await it.shard.step()
     await it.engine.step()

@@ -164,7 +164,7 @@ async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_signal_after_a_completion_comes_after_all_parts_of_the_divided_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two signals have the same effect whether the first step is divided or not."""
+    """Two signals have the same effect, even if the engine divides the first step."""
     count = (
         '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
         '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-l"/>'

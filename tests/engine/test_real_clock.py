@@ -76,7 +76,7 @@ async def one_engine(dsn: str, holder: int = 1) -> AsyncIterator[One]:
 
 @asynccontextmanager
 async def transaction(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Open a client's transaction now, so that its time is this moment."""
+    """Open a client's transaction now, so that `now()` in this transaction returns the present time."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:
         async with connection.transaction():

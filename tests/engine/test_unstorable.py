@@ -22,7 +22,7 @@ def script(expression: str) -> str:
 
 
 async def sentence_of(it: Processes, key: int) -> tuple[str, str]:
-    """Take all tries of the engine; return the state and the sentence of the only incident."""
+    """Let the engine try the signal until it gives up; return the state and the sentence of the only incident."""
     for _ in range(6):
         await it.advance("PT1S")
     found = await it.see(key)

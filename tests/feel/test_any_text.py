@@ -46,7 +46,7 @@ def expressions() -> st.SearchStrategy[str]:
 
 
 def refusal_of(text: str) -> NotFeel | None:
-    """Compile and evaluate a text, and check the time; return the refusal, or None without a refusal."""
+    """Compile and evaluate a text within a time limit; return the refusal, or None if the text is evaluated."""
     began_s = time.process_time()
     try:
         expression = compile_expression(text)

@@ -21,7 +21,7 @@ EVE = {"Shardclock_Tenant": "eve"}
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
-    """Run a cluster whose clock the test moves, and a process with a service task for an external worker."""
+    """Run a cluster with a clock that the test moves, and a process with a service task for an external worker."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", PACK, XML)

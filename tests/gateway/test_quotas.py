@@ -43,7 +43,7 @@ async def pending(dsn: str, tenant: str = "acme") -> int:
 
 @contextmanager
 def moved_clock(api: Api) -> Iterator[list[float]]:
-    """Let a test move the clock of a gateway's quotas: the first item is the number of seconds by which it is ahead."""
+    """Let a test move the clock of a gateway's quotas; the first item is the number of seconds that it is ahead."""
     ahead_s, clock = [0.0], api.gateway.quotas._clock
 
     def moved() -> float:

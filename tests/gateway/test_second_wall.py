@@ -24,7 +24,7 @@ ENDLESS = "/v1/log/stream"
 
 
 class Mistaken(Caller):
-    """A caller with one tenant's key; each route serves the caller as another tenant, like a faulty route."""
+    """A caller with one tenant's key. Each route serves the caller as another tenant, as a faulty route would."""
 
     @property
     def tenants(self) -> Tenants:

@@ -106,7 +106,7 @@ STEPS = ("take", "commit", "refuse", "settle", "begin", "count", "end", "fire")
 @pytest.mark.parametrize("limit", range(4))
 @pytest.mark.parametrize("seed", range(5))
 def test_one_gateway_never_exceeds_a_quota_in_any_order_of_counts_and_writes(seed: int, limit: int) -> None:
-    """Simulate a table with one writing gateway; a create is committed before the gateway gets the answer."""
+    """Simulate a table with one writing gateway. Postgres commits a create before the gateway gets the answer."""
     usage = usage_of(Limits(timers_max=limit))
     stored, writing, committed = 0, 0, 0
     looking, counted = False, 0

@@ -16,12 +16,12 @@ from tests.support.jobs import job_policy
 
 
 def longest(_: float, most: float) -> float:
-    """Choose the longest pause instead of a random one."""
+    """Choose the longest pause in place of a random pause."""
     return most
 
 
 def ending(outcome: Any, attempt: int = 1, stop_reason: StopReason | None = None, **numbers: Any) -> RunEnding:
-    """Decide with these numbers in the policy, and the longest pauses."""
+    """Decide under a policy with these numbers, with the longest pauses."""
     return ending_of(outcome, job_policy(**numbers), attempt=attempt, stop_reason=stop_reason, jitter=longest)
 
 

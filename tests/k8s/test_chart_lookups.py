@@ -47,7 +47,7 @@ def test_a_colour_is_refused_while_pods_of_a_deleted_cluster_end(tmp_path: Path)
 
 
 def living(image: str) -> Object:
-    """Return the answer with a living green cluster, as its release made it and the autoscaler changed it."""
+    """Return the API server's answer: a living green cluster, as its release made it and the autoscaler changed it."""
     (cluster,) = of_kind(render(CLUSTER, VALUES | {"image": {"tag": image}}), "RayCluster")
     cluster["metadata"] |= {"labels": MANAGED, "annotations": RELEASE}
     (shards,) = cluster["spec"]["workerGroupSpecs"]

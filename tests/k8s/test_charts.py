@@ -96,7 +96,7 @@ def schema_of(chart: Path) -> Any:
 
 
 def described(schema: Any, of: Any, path: str = "") -> Iterator[tuple[str, bool, bool]]:
-    """List the values of a schema: their paths, whether they have descriptions, and whether they are closed."""
+    """List the values of a schema, each with its path, whether it has a description, and whether it is closed."""
     for name, each in of.get("properties", {}).items():
         reference = each.get("$ref", "").rpartition("/")[2]
         full = schema["definitions"].get(reference, {}) | each

@@ -37,7 +37,7 @@ from tests.support.manifests import (
 PROGRAM = "shardclock"
 WORKER_PORTS = range(10_002, 20_000)  # Ray assigns these ports
 VOLUMES = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
-# KubeRay gives these no probes, and reports their end.
+# KubeRay gives these containers no probes, and reports when they end.
 UNPROBED = {"autoscaler", "migrate"}
 
 each_overlay = pytest.mark.parametrize("overlay", VARIANTS)

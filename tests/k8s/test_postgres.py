@@ -45,7 +45,7 @@ def test_every_client_of_postgres_has_the_certificates_and_verifies_them() -> No
         ]
         (volume,) = certificates
         assert volume["secret"]["items"] == [{"key": "ca.crt", "path": Path(CA).name}]
-        # Shards and the coordinator run in Ray's containers, and have their environment.
+        # Shards and the coordinator run in Ray's containers, and have the environment of these containers.
         for name in {"boot", "ray-head", "ray-worker", "migrate", "exporter"} & {c["name"] for c in pod.containers}:
             container = pod.container(name)
             if name == "exporter" and pod.labels["app.kubernetes.io/component"] == "ray-worker":

@@ -91,7 +91,7 @@ def _secrets_in(found: object) -> Iterator[tuple[str, str]]:
     elif isinstance(found, dict):
         if "secretKeyRef" in found:
             reference = found["secretKeyRef"]
-            # Without its secret a container must not start: an unset DSN would mean an embedded Postgres.
+            # If its secret is missing, a container must not start: without a DSN it would start an embedded Postgres.
             assert not reference.get("optional"), reference
             yield reference["name"], reference["key"]
         if "secretName" in found and "items" in found:

@@ -132,7 +132,7 @@ def test_a_repeated_apply_keeps_the_number_of_pods_of_the_autoscaler(place: Plac
         {"groupName": "shards", "replicas": 7, "maxReplicas": 12, "minReplicas": 3}
     ]
 
-    # Without an autoscaler the number of the manifests counts
+    # Without an autoscaler, the number in the manifests is used
     place.becomes(manifests=f"spec:\n{groups}", applied="")
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["applied"] == ""

@@ -58,7 +58,7 @@ async def test_an_ended_holder_learns_its_end_and_does_not_register_again(
 
 
 async def is_next_after(keeper: Shard, interval_s: float) -> bool:
-    """Send a heartbeat; return whether the next comes an interval after the sending, not after the answer."""
+    """Send a heartbeat; return whether the next comes an interval after this one was sent, not after its answer."""
     wait_s = await keeper.beat_turn()
     return wait_s == max(interval_s / 2, interval_s - keeper._heartbeat.round_trip_s)
 

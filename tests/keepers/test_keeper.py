@@ -21,7 +21,7 @@ HOLDER = 7
 
 
 class Faulty(KeeperPart):
-    """A component that fails at its end, or waits forever."""
+    """A component that fails when it is ended, or never ends."""
 
     def __init__(self, *, broken_off: Exception | None = None, handed_back: Exception | None = None) -> None:
         self._broken_off, self._handed_back = broken_off, handed_back

@@ -142,7 +142,7 @@ async def overdue(reader: TableReader) -> tuple[int, float]:
 
 
 async def test_each_reading_finds_a_backlog_and_new_timers_that_are_long_overdue(dsn: str, reader: TableReader) -> None:
-    """Test the scan window: it skips the index entries of fired timers, and no overdue timer."""
+    """Test that the scan window skips the index entries of fired timers, but skips no overdue timer."""
     await add_timers(dsn, 50, "now() - interval '1 hour'")
     found = [await overdue(reader) for _ in range(3)]
     await query(dsn, "delete from shardclock.timers")

@@ -35,7 +35,7 @@ ASKED = re.compile(r"(?<![\w:])shardclock_\w+(?![\w:])")
 
 
 class Page(Collector):
-    """Serve one series of each family, as an exporter does if all sources report all metrics."""
+    """Serve one series of each family, as an exporter does when all sources report all metrics."""
 
     def collect(self) -> Any:
         yield from map(metric_of, FAMILIES.values())

@@ -56,7 +56,7 @@ def test_each_computed_number_in_the_text_is_one_that_the_arithmetic_prints() ->
 
 
 def test_shards_of_databases_that_share_the_slots_have_work_only_if_their_numbers_have_no_common_divisor() -> None:
-    """Give a database the slots of one remainder, while its shards share all 840."""
+    """Give a database only the slots with one remainder, while its shards share all 840 slots."""
 
     def with_work(databases: int, shards: int) -> int:
         return len({slot % shards for slot in range(SLOTS) if slot % databases == 0})

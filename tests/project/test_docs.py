@@ -61,7 +61,7 @@ def commands(text: str) -> list[str]:
 
 
 def checked(command: str) -> str:
-    """Replace a command by a check that the command exists, if the command never ends or sets up a machine."""
+    """If a command never ends or sets up a machine, replace it by a check that the command exists."""
     words = shlex.split(command, comments=True)
     if words[:1] == ["make"]:
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -78,7 +78,7 @@ def checked(command: str) -> str:
 
 
 def in_words(command: str) -> list[str] | None:
-    """Split a command of shardclock into words; None if it needs a shell or another program."""
+    """Split a shardclock command into words; return None if the command needs a shell or another program."""
     words = shlex.split(command, comments=True)
     is_ours = words[:1] == ["shardclock"] and words[1] in OURS
     return words[1:] if is_ours and not set(QUOTED.sub("", command)) & FOR_A_SHELL else None

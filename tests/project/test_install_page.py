@@ -78,7 +78,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def reader(wheels: dict[str, Path]) -> Iterator[Reader]:
-    """Make a machine with uv and Python alone, whose pip and uv find the wheels as on a package index."""
+    """Make a machine that has only uv and Python; its pip and uv find the wheels as on a package index."""
     # Not below pytest's folder, which only its owner may read: the embedded Postgres of root runs as another user.
     with tempfile.TemporaryDirectory(prefix="shardclock-test-") as folder:
         Path(folder).chmod(0o755)

@@ -208,6 +208,6 @@ async def test_a_cancelled_import_leaves_no_write_in_progress(dsn: str) -> None:
 
 
 async def _is_empty(dsn: str) -> bool:
-    """Return whether the cancelled statements have ended without a row."""
+    """Return whether the cancelled statements have ended and have written no row."""
     ended = "select not exists (select from pg_stat_activity where application_name = $1 and state = 'active')"
     return bool(await value(dsn, ended, NAME)) and await value(dsn, "select count(*) from shardclock.timers") == 0

@@ -30,7 +30,7 @@ class Weighed(Session):
 
 @pytest.fixture
 async def letters(dsn: str) -> list[int]:
-    """Let three deliveries die one after the other; return their keys."""
+    """Turn three deliveries into dead letters, one after the other; return their keys."""
     return await let_die(dsn, 3)
 
 

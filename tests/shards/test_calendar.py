@@ -33,7 +33,7 @@ Dates: TypeAlias = Callable[[ZoneInfo, datetime], Iterator[datetime]]
 
 
 def on_the_clock(minutes: set[int], hours: set[int], *, weekdays: int = 7, twice: bool = False) -> Dates:
-    """Check every minute of a local clock; if a local time occurs twice, only the first counts without `twice`."""
+    """Check every minute of a local clock. If a local time occurs twice, use both only with `twice`, else the first."""
 
     def dates(zone: ZoneInfo, begin: datetime) -> Iterator[datetime]:
         for number in count(1):

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """Run a server that writes log only for statements: full pages and autovacuum are off."""
+    """Run a server that writes WAL only for statements, because full-page writes and autovacuum are off."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         postgres = EmbeddedPostgres.start(Path(place) / "data")
         try:

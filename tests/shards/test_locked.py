@@ -89,7 +89,7 @@ def test_each_locking_transaction_is_checked_and_many_are_checked_more_rarely(lo
 
 
 def test_a_timer_that_is_locked_for_longer_than_a_lease_is_forgotten(locked: LockedTimers) -> None:
-    """The timer's lease is over: the next claim finds the timer when its row is free."""
+    """The timer's lease has ended, so the next claim finds the timer when its row is free."""
     locked.learn([1, 2], by("700", [1, 2]), now_s=NOW_S)
     locked.learn([3], by("700", [3]), now_s=NOW_S + 5)
 

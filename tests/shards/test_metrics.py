@@ -38,7 +38,7 @@ def receiver() -> Iterator[ReportReceiver]:
 
 
 async def page_once(node: Exporting, holds: Any) -> Page:
-    """Ask for the page until a condition holds for it."""
+    """Fetch the page until a condition is true of the page."""
     pages: list[Page] = []
 
     async def held() -> bool:

@@ -76,7 +76,7 @@ class Run:
         await self._replace(place, shard)
 
     async def kill(self) -> None:
-        """Lose a shard in the middle of its work, without the end of its holder."""
+        """Lose a shard in the middle of its work, but do not end its holder."""
         place, shard = self._any()
 
         async def nothing() -> dict[str, int]:

@@ -142,7 +142,7 @@ def test_with_a_backlog_and_a_full_queue_a_scan_ahead_takes_half_a_batch(planner
 
 @pytest.mark.parametrize("held", [1_050, 1_099])
 def test_with_a_backlog_and_a_full_queue_the_newest_timers_are_taken(planner: ScanPlanner, held: int) -> None:
-    """The newest timers need no room in the queue; otherwise they would wait until all queued timers have fired."""
+    """The newest timers don't enter the queue; otherwise they would wait until all queued timers have fired."""
     planner.has_backlog = True
 
     assert scans(planner, held=held) == [NEWEST, OVERDUE_ONLY]

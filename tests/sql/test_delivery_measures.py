@@ -249,7 +249,7 @@ async def test_many_deliveries_of_one_target_are_not_read(stuck: str, plans: dic
 
     reading = await measure.explain("false", "50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
 
-    # For each target: the counted rows, the oldest row, and a probe or two.
+    # For each target the statement reads the counted rows, the oldest row, and one or two probes.
     assert COUNTED_MAX + 200 <= reading.rows <= COUNTED_MAX + 200 + 10
     assert reading.indexes == {"deliveries_by_lane"}
     assert reading.scans <= {"Index Scan", "Index Only Scan"}

@@ -23,7 +23,7 @@ TABLES = (
     "incidents",
     "dead_letters",
 )
-# Columns that are not null and have no default.
+# The columns that can't be null and have no default.
 ROWS = """
     insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
     select 1000000 + i, 1, 1, 'default', 'p', '{}' from generate_series(1, $1::integer) i;

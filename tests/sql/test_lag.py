@@ -49,7 +49,7 @@ async def only(shard: HolderClient) -> tuple[str, int, float]:
     return lags[0].asked, timers, sum(lag.sum_s for lag in lags) / timers
 
 
-# Requested after the due date: the delay before the request does not count
+# The timer was requested after its due date, so its lag does not include the delay before the request
 
 
 async def test_a_backfill_is_late_from_the_moment_of_its_request(shard: HolderClient) -> None:
@@ -124,7 +124,7 @@ async def test_occurrences_missed_in_a_pause_are_late_from_the_resumption(shard:
     assert status.lag_max_ms < QUICK_S * 1_000
 
 
-# Known before the due date: the full delay counts
+# The timer was known before its due date, so its lag is the full delay
 
 
 async def test_a_timer_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:

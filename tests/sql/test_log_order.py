@@ -15,7 +15,7 @@ from tests.support.sql_client import session
 HOLDER = 7
 
 
-# The transactions that hold a reader back
+# The transactions for which a reader has to wait
 
 
 async def test_a_record_that_commits_late_is_not_skipped(each_dsn: str) -> None:

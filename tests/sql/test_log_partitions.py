@@ -208,7 +208,7 @@ async def test_a_reader_sees_each_record_once_while_records_move_to_their_own_da
 ) -> None:
     await add_records(each_dsn, -1, partition=False)
     async with HolderClient(each_dsn, role=OPERATOR) as maker, HolderClient(each_dsn, role=OPERATOR) as reader:
-        # Often enough that Postgres keeps its plan.
+        # Execute the statement so often that Postgres keeps its plan.
         for _ in range(7 if known else 0):
             await read_keys(reader.session)
         await maker.begin()

@@ -123,7 +123,7 @@ async def test_few_timers_are_counted_and_many_estimated(
 
 @pytest.mark.slow
 async def test_very_many_timers_are_estimated_well_from_fewer_slots(session: Session, dsn: str) -> None:
-    # As if the table held twenty times as many: the test lowers the limits in the statement.
+    # The test lowers the limits in the statement, as if the table held twenty times as many rows.
     await insert(dsn, 200_000)
     text = statement("count_due").text.replace("20000", "2001")
     async with session.connection() as connection:

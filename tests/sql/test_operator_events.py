@@ -273,7 +273,7 @@ async def test_without_a_subscription_a_firing_a_claim_and_a_settlement_touch_no
         await worker.settle(failed(second), *map(done, rest))
         assert await touched(connection) == 0
 
-    # A dead letter alone looks for a subscription, once.
+    # Only a dead letter causes a search for a subscription, and only one search.
     async with worker.settles.transaction() as connection:
         await worker.settle(dead(first))
         assert await touched(connection) == 1

@@ -69,7 +69,7 @@ async def test_a_day_that_a_group_has_yet_to_read_stays_with_all_later_days(each
         assert kept == [OldestDay(day_ahead(-5), dropped=False, kept_for="new")]
         assert len(await homes(each_dsn)) == 2
 
-        # And when the last group has read the day, the day is dropped, and the next day stays.
+        # When the last group has read the day, the coordinator drops the day, and keeps the next day.
         await consume_once(client, "new", nothing, limit=3)
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-5), dropped=True, kept_for=None)
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-4), dropped=False, kept_for="new")
@@ -157,7 +157,7 @@ async def test_a_clock_that_jumps_forward_drops_no_day_that_would_have_stayed(ds
 
         assert [await drop_log_partition(client, keep_days=30) for _ in range(2)] == [None, None]
 
-        # Days are counted exactly: after one more day, the first day is dropped.
+        # The retention counts days exactly, so the first day is dropped after one more day.
         assert await drop_log_partition(client, keep_days=29) == OldestDay(
             day_ahead(-30 - jump), dropped=True, kept_for=None
         )

@@ -41,7 +41,7 @@ async def fired(dsn: str, intent: str = "TRIGGERED") -> list[datetime]:
     return [found["due_date"] for found in await query(dsn, text, intent)]
 
 
-# In a transaction that began before other occurrences have fired
+# A run in a transaction that began before other occurrences fired
 
 
 async def fire_until(shard: HolderClient, count: int) -> None:

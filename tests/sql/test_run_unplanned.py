@@ -97,7 +97,7 @@ async def test_a_run_of_many_timers_returns_unplanned_schedules_too(shard: Holde
     assert await numbers(shard.dsn) == [("TRIGGERED", 1)] * 3
 
 
-# Changes between the run and the plan
+# Changes that a client makes after it has requested the run and before a shard plans the schedule
 
 
 async def pause_and_resume(client: HolderClient) -> None:

@@ -142,7 +142,7 @@ def garbled(random: Random) -> str:
 
 
 def answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]:
-    """Return the first due dates, the number of occurrences missed after the first by now, and the next due date."""
+    """Return the first due dates, the number of occurrences that were missed after the first, and the next due date."""
     rule = parse_schedule(question.text, question.zone)
     first = occurrence = rule.first(question.created)
     due_dates: list[datetime] = []

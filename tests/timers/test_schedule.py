@@ -116,7 +116,7 @@ def test_no_occurrence_follows_the_last_one(missed: Missed) -> None:
 def test_fire_once_fires_one_occurrence_for_a_gap(rule: ScheduleRule, named: Named) -> None:
     now = ANCHOR + 10 * HOUR
 
-    # The tenth occurrence is due exactly now, so it counts as missed.
+    # The tenth occurrence is due exactly now, so the schedule treats it as missed.
     assert following(rule, named(3), repetitions=-1, now=now) == Following(True, 7, named(11))
     assert following(rule, named(3), repetitions=-1, now=now - MICROSECOND) == Following(True, 6, named(10))
 

@@ -63,7 +63,7 @@ def settled() -> list[Settlement]:
 
 
 class Calling:
-    """Record outcomes, and permit all calls or none."""
+    """Record outcomes, and either permit all calls or refuse all calls."""
 
     def __init__(self, settled: list[Settlement], *, holds: bool) -> None:
         self._settled = settled
@@ -230,7 +230,7 @@ class Claims:
         return sum(taken.values())
 
     async def are_done(self) -> bool:
-        """Read stale endpoints; return whether all deliveries have left."""
+        """Read stale endpoints; return whether the worker has no delivery left."""
         await self._endpoints.refresh(cast("Session", self._rows))
         return not deliveries_of(self._endpoints)
 

@@ -63,12 +63,12 @@ class Near:
         return found[0]
 
     async def has_places(self) -> bool:
-        """Connect if needed; return whether a statement may use places."""
+        """Connect if needed; return whether a statement may hand over deliveries."""
         await self.hand_over.turn()
         return await self.places() > 0
 
     async def has_none(self) -> bool:
-        """Return whether a statement may use no place."""
+        """Return whether a statement may hand over no delivery."""
         return await self.places() == 0
 
 

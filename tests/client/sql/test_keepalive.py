@@ -46,7 +46,7 @@ async def over_tcp(dsn: str) -> AsyncIterator[str]:
 
 
 def ways_of(opened: list[Any]) -> dict[str, tuple[bool, Callable[[str], Callable[[], Any]]]]:
-    """List the ways to open a connection with psycopg, each with a flag to await it; collect the connections."""
+    """List the ways to open a psycopg connection, each with whether it is awaited; collect the opened connections."""
 
     def plain(dsn: str) -> Any:
         opened.append(psycopg.connect(dsn))

@@ -34,7 +34,7 @@ async def test_a_state_counts_once(dsn: str, person: Browser, provider: Identity
 
 
 async def test_the_answer_to_another_browser_is_refused(dsn: str, person: Browser, provider: IdentityProvider) -> None:
-    """An attacker sends the link of an own sign-in, so that the person would work under the attacker's name."""
+    """An attacker sends the link of the attacker's own sign-in, so that the person would work under this name."""
     theirs = await begin(person, provider)
     await begin(person, provider)
 

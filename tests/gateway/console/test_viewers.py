@@ -60,7 +60,7 @@ async def test_the_statements_for_open_pages_do_not_grow_with_their_number(
 
 
 async def own_viewers(owner: Session, locked: Api, number: int) -> list[Api]:
-    """Sign viewers in, each with a session of its own, by a key of one of two tenants."""
+    """Sign viewers in with the keys of two tenants; each viewer gets a separate session."""
     made = [await keys.make(owner, WantedKey(tenant, "viewer", ("read",))) for tenant in ("shop", "toys")]
     begun = [await sign_ins.begin(owner, made[n % 2].key) for n in range(number)]
     return [locked.with_headers(Cookie=f"{SESSION_COOKIE}={it.token}") for it in begun]

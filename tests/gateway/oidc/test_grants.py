@@ -22,7 +22,7 @@ OPS = Access(None, ("read",))
         ("a=read@shop; b=write@shop", ["a", "b"], None, Access("shop", ("read", "write"))),
         ("a=read@shop; b=write@ada", ["a", "b"], None, Access("shop", ("read",))),
         ("a=read@shop; b=write@ada", ["a", "b"], "ada", Access("ada", ("write",))),
-        # A grant for all tenants counts, unless the tenant's own grant has more rights.
+        # A grant for all tenants applies, unless the tenant's own grant has more rights.
         ("a=read@*; b=write@shop", ["a", "b"], "shop", Access("shop", ("write",))),
         ("a=operate@*; b=write@shop", ["a", "b"], "shop", Access(None, ("operate",))),
         ("a=read@*; b=read@shop", ["a", "b"], "shop", OPS),

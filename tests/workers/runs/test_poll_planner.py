@@ -31,14 +31,14 @@ def begun(runs: int = 0, **facts: Any) -> Begun:
 
 
 def planner(seen: Begun, *, free: int = 4) -> PollPlanner:
-    """Return a planner after a full poll at 0."""
+    """Return a planner that has completed a full poll at time 0."""
     it = PollPlanner(POLL_S, 4)
     it.record(0.0, seen, poll=it.begin(0.0, free=ALL_FREE), free=free)
     return it
 
 
 def poll(it: PollPlanner, now_s: float) -> StartPage:
-    """Begin a poll with all places free."""
+    """Begin a poll while all processes are free."""
     return it.begin(now_s, free=ALL_FREE)
 
 
@@ -184,7 +184,7 @@ def test_notifications_lead_to_no_extra_polls_behind_a_large_backlog() -> None:
 
 
 class World:
-    """Due starts in their order, and a worker with runs of a second that polls by a planner."""
+    """Due starts in their order, and a worker that polls by a planner and has runs that take a second."""
 
     def __init__(
         self, starts: int, *, possible: Callable[[int], bool], reserving: frozenset[int] = frozenset()

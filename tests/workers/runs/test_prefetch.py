@@ -7,7 +7,7 @@ from shardclock_server.workers.runs.prefetch import COUNTED_S, PAUSE_S, SHORT_RU
 
 
 def prefetch_after(*took_s: float) -> Prefetch:
-    """Return the limit after runs that ended at 0."""
+    """Return the limit after these runs, all of which ended at time 0."""
     prefetch = Prefetch(PREFETCH_MAX)
     for it in took_s:
         prefetch.record(it, now_s=0.0)
