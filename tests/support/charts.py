@@ -68,12 +68,12 @@ def _has_choices(overlay: str) -> bool:
 
 
 def render(chart: Path, values: Mapping[str, Any], namespace: str = "shardclock") -> list[Object]:
-    """Render a chart without its tests; skip the test without Helm."""
+    """Render a chart without its tests; skip the test if Helm is missing."""
     return _objects(template(chart, values, namespace))
 
 
 def render_test() -> Object:
-    """Render the pod of `helm test`; skip the test without Helm."""
+    """Render the pod of `helm test`; skip the test if Helm is missing."""
     (found,) = _objects(_template(CLUSTER, "{}", "shardclock", "--show-only=templates/tests/timer.yaml"))
     return found
 
@@ -84,7 +84,7 @@ def _objects(done: subprocess.CompletedProcess[str]) -> list[Object]:
 
 
 def template(chart: Path, values: Mapping[str, Any], namespace: str = "shardclock") -> subprocess.CompletedProcess[str]:
-    """Run `helm template` to its end; skip the test without Helm."""
+    """Run `helm template` until it ends; skip the test if Helm is missing."""
     return _template(chart, json.dumps(values), namespace, "--skip-tests")
 
 
@@ -95,7 +95,7 @@ def _template(chart: Path, values: str, namespace: str, option: str) -> subproce
 
 
 def helm() -> str:
-    """Find Helm 4; skip the test without it."""
+    """Find Helm 4, or skip the test if it is missing."""
     found = shutil.which("helm", path=PLACES)
     if found is None:
         pytest.skip("no helm on PATH nor in ~/.cache/shardclock/kube, which renders the charts")

@@ -50,7 +50,7 @@ class Watched:
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Chromium]:
-    """Start the browser; skip the test without a browser."""
+    """Start the browser; skip the test if the browser is missing."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium here: `make chromium` installs it")

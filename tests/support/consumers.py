@@ -26,7 +26,7 @@ APPEND = (
 
 
 def connecting(dsn: str) -> Callable[[], Any]:
-    """Make the function that opens a connection, as a consumer's author writes it."""
+    """Return a function that opens a connection, as the author of a consumer would write it."""
     return lambda: asyncpg.connect(dsn, timeout=BOUND_S)
 
 
@@ -54,7 +54,7 @@ def member_session(dsn: str) -> Session:
 
 @contextmanager
 def capture_logs() -> Iterator[list[dict[str, Any]]]:
-    """Collect the lines of consumers in the program's log: event, log_level, and the fields."""
+    """Collect the lines that consumers write into the program's log: event, log_level, and the fields."""
     lines: list[dict[str, Any]] = []
 
     class Collector(logging.Handler):
@@ -79,7 +79,7 @@ async def append(dsn: str, *keys: int) -> list[int]:
 
 @asynccontextmanager
 async def consuming(*consumers: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Run consumers during a block; the end of the block raises a consumer's exception."""
+    """Run consumers during a block; if a consumer has failed, raise its exception when the block ends."""
     tasks = [asyncio.create_task(consumer) for consumer in consumers]
     try:
         yield tasks
@@ -92,7 +92,7 @@ async def consuming(*consumers: Coroutine[Any, Any, None]) -> AsyncIterator[list
 
 
 async def until(condition: Any, *tasks: asyncio.Task[None]) -> None:
-    """Wait until a condition holds, for a bounded time; fail if a consumer ends."""
+    """Wait for a limited time until a condition is true; fail if a consumer ends."""
     async with asyncio.timeout(BOUND_S):
         while not condition():
             for task in tasks:

@@ -13,7 +13,7 @@ CLIENT = "client"  # the package is a folder below this one
 
 
 def main() -> None:
-    """Print the share of the statements for each package, and for all of them."""
+    """Print how large a part of the statements the tests have run, for each package and for all packages."""
     run: defaultdict[str, int] = defaultdict(int)
     there: defaultdict[str, int] = defaultdict(int)
     for path, file in json.loads(REPORT.read_text())["files"].items():

@@ -116,7 +116,7 @@ class Exporting:
 
 @contextmanager
 def exporting(dsn: str | None = None, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[Exporting]:
-    """Run an exporter for the length of a block."""
+    """Run an exporter during a block."""
     with short_dir() as place:
         path = place / "exporter.sock"
         exporter = Exporter(
@@ -146,7 +146,7 @@ class ReportReceiver:
 
 @contextmanager
 def listening() -> Iterator[ReportReceiver]:
-    """Listen for reports for the length of a block."""
+    """Receive reports during a block."""
     with short_dir() as place, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(place / "receiver.sock"))
         receiver.setblocking(False)

@@ -48,7 +48,7 @@ def _operations() -> list[tuple[str, re.Pattern[str], frozenset[str]]]:
 
 
 def problems_told(method: str, path: str) -> frozenset[str] | None:
-    """Return the problems in the reference of an operation; None if the reference lacks the operation."""
+    """Return the problems that the reference lists for an operation, or None if it does not have the operation."""
     found = (told for its, pattern, told in _operations() if its == method and pattern.fullmatch(path))
     return next(found, None)
 

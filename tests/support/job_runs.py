@@ -70,7 +70,7 @@ async def last_detail(dsn: str, intent: str) -> dict[str, Any]:
 
 
 async def fire(shard: HolderClient) -> int:
-    """Fire all due timers without a rule; lease no timer that is due later."""
+    """Fire all due timers that have no rule, and lease no later timers."""
     return (await shard.take(fire_overdue=True, horizon_s=0.0)).fired
 
 
@@ -168,7 +168,7 @@ class JobWorker:
         return ended[run.claim]
 
     async def wait(self, seconds: float) -> None:
-        """Move this worker's clock forward from Postgres's."""
+        """Set this worker's clock ahead of Postgres's clock."""
         if self.now is None:
             async with self.session.connection() as connection:
                 self.now = await connection.fetchval("select now()")

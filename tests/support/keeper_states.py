@@ -8,7 +8,7 @@ from shardclock_server.coordinator.plan import KeeperState
 
 
 def keeper(name: str, node: str, part: int | None = None, part_count: int | None = None) -> KeeperState:
-    """Make a shard actor that is ready; its holder follows from its name."""
+    """Make a shard actor that is ready; the number of its holder is computed from its name."""
     return KeeperState(name, node, holder=sum(name.encode()), part=part, part_count=part_count)
 
 

@@ -50,7 +50,7 @@ async def homes(dsn: str) -> dict[str, int]:
 
 
 async def add_records(dsn: str, ahead: int, count: int = 3, *, partition: bool = True) -> None:
-    """Write records of a past day, into a separate partition or into the default."""
+    """Write records of a past day, either into a partition of this day or into the default partition."""
     if partition:
         text = f"create table shardclock.command_log_{days_ahead(ahead, ahead)[0]} partition of shardclock.command_log"
         await query(

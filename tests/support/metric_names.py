@@ -8,7 +8,7 @@ from shardclock_server.metrics.report import Histogram, Sample
 
 
 def metric_of(family: Family) -> Metric:
-    """Return the metric that a page shows after a report of one of its series."""
+    """Return the metric that a page shows after a source has reported one of its series."""
     labels = tuple(min(label.values) for label in family.labels)
     samples, histograms = [Sample(family.name, labels, 1.0)], list[Histogram]()
     if family.kind == "histogram":

@@ -53,7 +53,7 @@ DEAD_KEEPER = """
 
 
 async def break_down(dsn: str, api: Api) -> None:
-    """Write the state of an outage: each part of an installation has a fault."""
+    """Write the state of an outage in which each part of an installation has a fault."""
     await add_instance(dsn, api)
     await query(dsn, INCIDENT)
 

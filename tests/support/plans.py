@@ -160,7 +160,7 @@ REWRITE = "update shardclock.timers set payload = null where due_date < now()"
 
 
 async def version_of(connection: asyncpg.Connection, keys: Sequence[int]) -> int:
-    """Read the row version of all timers that one statement has written."""
+    """Read the row version that all these timers have, because one statement has written them."""
     (row,) = await connection.fetch("select distinct xmin from shardclock.timers where timer_key = any ($1)", keys)
     return int(row["xmin"])
 

@@ -7,7 +7,7 @@ import psutil
 
 
 def processes_with(variable: str, value: str) -> list[psutil.Process]:
-    """Find the living processes with a variable in their environment: a program and its children."""
+    """Find the living processes of a program and its children by a variable in their environment."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -56,7 +56,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def kill_all(find: Callable[[], list[psutil.Process]]) -> None:
-    """Kill the found processes until no process is left: a process may have started another before its death."""
+    """Find and kill processes until none is left, because a process may start another before it dies."""
     while found := find():
         kill(found)
         psutil.wait_procs(found, timeout=1)

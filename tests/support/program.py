@@ -51,7 +51,7 @@ class Shell:
     capsys: pytest.CaptureFixture[str]
 
     def __call__(self, *arguments: object, stdin: bytes = b"", tty: bool = False, **environment: str) -> Done:
-        """Run `shardclock` with these arguments, to its end; with `tty` the standard input is a terminal."""
+        """Run `shardclock` with these arguments until it ends; with `tty` the standard input is a terminal."""
         words = ["shardclock", *map(str, arguments)]
         dsn = for_command(self.dsn, words[1]) if words[1:] else self.dsn
         self.capsys.readouterr()
@@ -75,7 +75,7 @@ def run(
     timeout_s: float = 4 * BOUND_S,
     cwd: Path | None = None,
 ) -> Done:
-    """Run `shardclock` in a separate process, to its end."""
+    """Run `shardclock` in a separate process until it ends."""
     done = subprocess.run(
         [*PROGRAM, *map(str, arguments)],
         input=stdin,

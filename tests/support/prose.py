@@ -1,6 +1,6 @@
 """Count the words that replace a noun in the project's prose.
 
-Prose is docstrings, comments and pages. A word such as "whoever" makes the reader search the meant thing.
+Prose is docstrings, comments and pages. A word such as "whoever" forces the reader to search for the meant noun.
 """
 
 from __future__ import annotations

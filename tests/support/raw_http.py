@@ -15,7 +15,7 @@ LOCAL: Pairs = ((b"Host", b"localhost"),)
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """The answer of a server, up to the end of the connection."""
+    """All bytes that a server sent before it closed the connection."""
 
     status: int
     headers: dict[str, str]

@@ -44,7 +44,7 @@ class ShardPool:
         await eventually(lambda: shard._is_prepared)
 
     async def lease(self, shard: Shard, count: int, due: str) -> list[int]:
-        """Add timers that are due soon when a shard is ready, and wait until the shard has the timers in memory."""
+        """When a shard is ready, add timers that are due soon; wait until the shard has the timers in memory."""
         await self.until_ready(shard)
         keys = await add_timers(self.dsn, count, due)
         await self.until_held(shard, count)
@@ -128,7 +128,7 @@ async def pool_of(dsn: str) -> AsyncIterator[ShardPool]:
 
 
 async def connect(dsn: str) -> asyncpg.Connection:
-    """Open a connection of the test's own."""
+    """Open the test's own connection."""
     return await asyncpg.connect(
         dsn, timeout=BOUND_S, command_timeout=BOUND_S, server_settings={"timezone": "UTC", "application_name": "test"}
     )

@@ -19,7 +19,7 @@ PACE_S = 0.1
 
 
 class SteadyLoad:
-    """Schedule a batch of timers each tenth of a second; `batch` gets the number of timers scheduled before."""
+    """Schedule a batch of timers each tenth of a second; `batch` gets the number of timers that exist already."""
 
     def __init__(self, dsn: str, batch: Callable[[int], list[NewTimer]]) -> None:
         self.kill: Kill | None = None

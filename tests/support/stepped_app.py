@@ -38,7 +38,7 @@ def clear() -> None:
 
 @shardclock.on_timer("stepped.noted", max_attempts=3, retry_min="PT10S", retry_max="PT10M")
 async def note(timer: shardclock.Timer[Any]) -> Any:
-    """Record a call, and end it with the outcome that the test has set."""
+    """Record a call, and return or raise the outcome that the test has set."""
     book.called.append((timer.payload, timer.attempt, timer.fired_at))
     return await book.does(timer)
 

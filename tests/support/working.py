@@ -23,7 +23,7 @@ QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
 
 
 def no_runs(needs: RunResources) -> RunProcess:
-    """Refuse to start the process of a run: this worker has no jobs."""
+    """Refuse to start a run's process, because this worker has no jobs."""
     raise AssertionError(f"a worker without jobs starts no run ({needs})")
 
 
@@ -36,7 +36,7 @@ async def working(
     *,
     is_up: bool = True,
 ) -> AsyncIterator[Worker]:
-    """Run a worker that holds all slots, and drain it; with `is_up` its handler's process has started."""
+    """Run a worker with all slots during a block, then drain it; with `is_up` first wait for its handler's process."""
     spec = spec or spec_of()
     worker = worker_of(dsn, processes, spec, settings)
     run = asyncio.create_task(worker.run())
@@ -67,7 +67,7 @@ async def assigned(dsn: str, holder: int) -> bool:
 
 
 async def ended(dsn: str) -> dict[str, int]:
-    """Count the records of each intent but TRIGGERED."""
+    """Count the records of each intent except TRIGGERED."""
     rows = await query(
         dsn, "select intent, count(*) from shardclock.command_log where intent <> 'TRIGGERED' group by 1"
     )
