@@ -1,4 +1,4 @@
-"""Map an error to its code, with the exit code, and to one line."""
+"""Map an error to its code, its exit code, and one line of text."""
 
 import os
 from collections.abc import Mapping

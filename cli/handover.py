@@ -113,7 +113,7 @@ def _kinds(keepers: Counter[str]) -> str:
 
 
 def _confirms(last: Counter[str], host: str) -> bool:
-    """Ask the user for a confirmation; without a terminal, refuse."""
+    """Ask the user for a confirmation; refuse if there is no terminal."""
     found = f"{_kinds(last)} on {host}, and none elsewhere: nothing fires afterwards unless shards start elsewhere"
     if not sys.stdin.isatty():
         print_note(f"shardclock: {found}; add --yes to do it anyway")

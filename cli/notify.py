@@ -109,7 +109,7 @@ def add(
 
 
 def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointName, StoredEndpoint | None]:
-    """Return an endpoint's name; for a URL also the new endpoint, with the name `name` or the URL's host."""
+    """Return an endpoint's name. For a URL, also return the new endpoint; its name is `name` or the URL's host."""
     if where.lower().startswith(SCHEMES):
         key = EndpointName(tenant, name or urlsplit(where).hostname or "")
         secret = of_endpoints.generate_secret(asymmetric=False)

@@ -78,7 +78,7 @@ def plain(value: Any) -> Any:
 
 
 def print_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows as a table; without a terminal, print one full line for each row."""
+    """Print rows as a table; if stdout is no terminal, print one full line for each row."""
     if is_terminal():
         out.print(table_of(title, columns, rows))
     else:

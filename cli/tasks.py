@@ -151,7 +151,7 @@ def _print_done(task_key: int, outcome: str, message: str, *, as_json: bool) -> 
 
 
 async def _refusal_of(session: Session, task_key: int, outcome: str) -> Refusal:
-    """Return the refusal of a change of a task, with the task's assignee if another person has it."""
+    """Return the refusal of a change of a task; it names the task's assignee if another person has the task."""
     if outcome == TAKEN:
         return service.taken(task_key, await service.read_assignee(session, task_key))
     return service.refusal_of(task_key, outcome, UNCHANGED)

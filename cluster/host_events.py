@@ -12,7 +12,7 @@ TOLD = "told"  # the `why` of this event is a message for the user
 # STOP: hand back all claims.
 LOST, FOUND, STOP = b"lost", b"found", b"stop"
 
-Say = Callable[[str, str], None]  # an event, and its reason
+Say = Callable[[str, str], None]  # the arguments are an event and its reason
 
 
 def found(node_id: str) -> bytes:

@@ -24,7 +24,7 @@ class LocalOrder:
     beside: str = ""
 
     def to_json(self) -> bytes:
-        """Serialize the order as one line, without a line break at the end."""
+        """Serialize the order as one line that does not end with a line break."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod

@@ -232,7 +232,7 @@ def load_settings(**given: Any) -> Settings:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each variable that looks like a setting but is not one, with the most similar setting.
+    """Return a sentence for each variable that looks like a setting but is none; it names the most similar setting.
 
     Unknown variables cause a warning, not a refusal: docs/decisions/0029-unknown-settings-are-told.md.
     """

@@ -66,7 +66,7 @@ class FailureDetector:
         return max(0.0, min((end_s for end_s in ends_s if end_s >= looked_s), default=math.inf) - now_s)
 
     def unheard(self, names: Iterable[str]) -> set[str]:
-        """Name the keepers among `names` without a heartbeat since the watch over them began."""
+        """Name the keepers among `names` that have sent no heartbeat since this coordinator began to watch them."""
         return {name for name in names if name not in self._seen or not self._seen[name].heard}
 
     def forget(self) -> None:

@@ -16,7 +16,7 @@ from shardclock_server.sql.notify.events import ObservedEvent, note_events, read
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 EVERY_S = 1.0  # an event is sent at most a second after its commit
-OBSERVE_S = 15.0  # as often as Prometheus scrapes
+OBSERVE_S = 15.0  # the time between two observations, the same as between Prometheus's scrapes
 RETRY_S, RETRY_S_MAX = 5.0, 300.0  # for example while the roles lack the rights of a new release
 LAG, LATE = "cluster.lag", "job.late"  # observed here, because no row records when these become true
 

@@ -64,7 +64,7 @@ class StepBudget:
 
 @dataclass(slots=True)
 class Advanced:
-    """An instance after its signals, with the effects.
+    """An instance after it has processed its signals, and the effects of these signals.
 
     shape:   `signals` are the processed signals, in order; empty if the continuation of an earlier step took all the
              time. `was` is the version that was read, 0 for a new instance; `stale` counts signals without an effect,

@@ -30,9 +30,9 @@ from shardclock_server.timers.model import NewTimer
 
 WRITERS = 2
 BATCH_TIMERS = 200
-BATCH_CHARACTERS = 2**20  # a limit for payloads: a batch of large payloads would delay the timers of other tenants
+BATCH_CHARACTERS = 2**20  # the limit of payloads in a batch, because large payloads would delay other tenants' timers
 WAITING_MAX = 5_000
-WAIT_S = 10.0  # the limit for one create, in the queue and in Postgres together
+WAIT_S = 10.0  # one create may take this long, in the queue and in Postgres together
 # The wait for a locked name. Most locks end within this time, because a commit takes milliseconds; the limit bounds the
 # delay of the batch's other timers.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
@@ -100,7 +100,7 @@ class Combiner:
         self._limit = ConcurrencyLimit(
             WAITING_MAX, doing="timers wait to be written", way_out="send this one again in a moment"
         )
-        self._apart_until_s: dict[str, float] = {}  # by tenant
+        self._apart_until_s: dict[str, float] = {}  # by tenant: until when it has a separate writer
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # by name: timers that are written alone
         # 80 % of the statement timeout, so that the wait for a lock ends first and the outcome is certain: not written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)

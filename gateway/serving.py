@@ -28,8 +28,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-STOP_S = 10  # the time for requests in progress to end
-IDLE_S = 75  # longer than the time for which load balancers keep an idle connection
+STOP_S = 10  # requests in progress may take this long after the stop
+IDLE_S = 75  # longer than load balancers keep an idle connection
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
 PORT_FAULTS = (errno.EADDRINUSE, errno.EACCES)

@@ -33,109 +33,115 @@ class GatewaySettings(BaseModel):
     webhook_deny: str = ""
 
     gateway_host: str = Field(
-        "127.0.0.1", min_length=1, description="the address on which the HTTP API listens; 0.0.0.0: all addresses"
+        "127.0.0.1", min_length=1, description="the address on which the HTTP API listens; 0.0.0.0 means all addresses"
     )
     gateway_port: int = Field(
-        9841, ge=0, le=65_535, description="the port on which the HTTP API listens; 0: any free port"
+        9841, ge=0, le=65_535, description="the port on which the HTTP API listens; 0 means any free port"
     )
     gateway_url: str | None = Field(
         None,
         pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$",
-        description="the address for browsers, behind a proxy: https://example.com/timers; none: the gateway's own",
+        description="the URL that browsers use behind a proxy, such as https://example.com/timers; by default the"
+        " gateway's own URL",
     )
     gateway_keys: bool | None = Field(
-        None, description="whether each request needs an API key; default: yes, except on a loopback address"
+        None, description="whether each request needs an API key; by default yes, except on a loopback address"
     )
     gateway_oidc_issuer: str | None = Field(
         None,
         max_length=255,
-        description="the identity provider at which people sign in to the console; none: only keys",
+        description="the identity provider at which people sign in to the console; by default they sign in with keys",
     )
     gateway_oidc_client_id: str | None = Field(
-        None, min_length=1, max_length=255, description="the client that the identity provider has for the gateways"
+        None, min_length=1, max_length=255, description="the id of the gateways at the identity provider"
     )
     gateway_oidc_secret: SecretStr | None = Field(
-        None, min_length=1, description="the secret of this client; none, and no file: a public client"
+        None, min_length=1, description="the secret of this client; a public client has no secret"
     )
-    gateway_oidc_secret_file: Path | None = Field(None, description="the file with this secret, read for each sign-in")
+    gateway_oidc_secret_file: Path | None = Field(
+        None, description="the file with this secret, which is read for each sign-in"
+    )
     gateway_oidc_groups: str = Field(
-        "", description="the scopes and tenants of groups: ops=operate@*; shop=read,write@shop"
+        "", description="the scopes and tenants that groups get, such as ops=operate@*; shop=read,write@shop"
     )
     gateway_oidc_groups_claim: str = Field(
-        "groups", min_length=1, max_length=255, description="the claim with a person's groups"
+        "groups", min_length=1, max_length=255, description="the claim of the ID token that has a person's groups"
     )
     gateway_oidc_scopes: str = Field(
         "openid profile email",
         pattern=r"^openid( [\x21-\x7e]+)*$",
         description="the scopes that the gateway requests; some providers need one for the groups",
     )
-    gateway_tls_cert: Path | None = Field(None, description="the file with the TLS certificate; none: plain HTTP")
+    gateway_tls_cert: Path | None = Field(None, description="the file with the TLS certificate; by default plain HTTP")
     gateway_tls_key: Path | None = Field(None, description="the file with the TLS private key")
     gateway_rate_per_s: float | None = Field(
         None,
         gt=0,
-        description="writes a second of a tenant without its own limits; each line of a bulk request counts; none:"
-        " no limit",
+        description="the limit of writes a second for a tenant without its own limits; each line of a bulk request is a"
+        " write; none: no limit",
     )
     gateway_audited_per_hour: int = Field(
         360,
         ge=1,
         le=1_000_000,
-        description="requests an hour with a tenant's key that leave an audit record, at one gateway, with a burst of"
-        " 2,000",
+        description="the limit of audited requests an hour that a tenant's keys may make at one gateway, with a burst"
+        " of 2,000",
     )
     gateway_timers_max: int | None = Field(
-        None, ge=0, description="pending timers of a tenant without its own limits; none: no limit"
+        None, ge=0, description="the limit of pending timers for a tenant without its own limits; none: no limit"
     )
     gateway_payload_bytes_max: int | None = Field(
         None,
         ge=0,
-        description="bytes of the payloads of pending timers, of a tenant without its own limits; none: no limit",
+        description="the limit of payload bytes in pending timers for a tenant without its own limits; none: no limit",
     )
     gateway_waiters_max: int | None = Field(
         None,
         ge=0,
-        description="callers of a tenant without its own limits that wait or follow the log, at one gateway; none:"
-        " no limit",
+        description="the limit of callers that wait or follow the log at one gateway, for a tenant without its own"
+        " limits; none: no limit",
     )
     gateway_endpoints_max: int = Field(
         10_000,
         ge=0,
-        description="endpoints of a tenant without its own limits: each one with a delivery costs each worker's"
-        " search a probe",
+        description="the limit of endpoints for a tenant without its own limits, because each endpoint with a delivery"
+        " costs each worker's search a probe",
     )
     gateway_schedules_max: int = Field(
         20_000,
         ge=0,
-        description="pending schedules of a tenant without its own limits: each schedule costs shards repeated firings",
+        description="the limit of pending schedules for a tenant without its own limits, because each schedule fires"
+        " repeatedly",
     )
     gateway_streams_max: int = Field(
         200,
         ge=0,
-        description="callers that follow the log, wait for its records or lease them, or wait for a run, at one"
-        " gateway: each reads ten times a second",
+        description="the limit of callers that follow the log, wait for its records, lease them or wait for a run at"
+        " one gateway; each caller reads ten times a second",
     )
     gateway_waits_max: int = Field(
         20_000,
         ge=0,
-        description="callers that wait for the end of a timer or an instance, at one gateway: each costs a connection",
+        description="the limit of callers that wait at one gateway for the end of a timer or an instance",
     )
     gateway_task_waits_max: int = Field(
         500,
         ge=0,
-        description="programs that wait for a service task, at one gateway",
+        description="the limit of programs that wait for a service task at one gateway",
     )
     gateway_connections_max: int | None = Field(
-        None, ge=16, description="open connections of clients; none: the process's limit of files, less about 100"
+        None,
+        ge=16,
+        description="the limit of client connections; by default the process's limit of files, less about 100",
     )
-    gateway_sessions: int = Field(16, ge=2, le=200, description="connections of one gateway to Postgres")
+    gateway_sessions: int = Field(16, ge=2, le=200, description="how many connections to Postgres one gateway opens")
     gateway_wait_s: float = Field(
-        0.8, gt=0, le=60, description="the wait for a free connection to Postgres, before the gateway answers 503"
+        0.8, gt=0, le=60, description="how long a request waits for a connection to Postgres before a 503"
     )
     gateway_timeout_s: float = Field(
-        5.0, gt=0, le=60, description="the wait for an answer of Postgres, before the gateway answers 503"
+        5.0, gt=0, le=60, description="how long a request waits for Postgres's answer before a 503"
     )
-    gateway_body_s: float = Field(10.0, gt=0, description="the time in which a request's body must arrive")
+    gateway_body_s: float = Field(10.0, gt=0, description="a request's body must arrive within this time")
 
     @field_validator("gateway_oidc_issuer")
     @classmethod

@@ -102,7 +102,7 @@ class HandOverSocket(Messages):
 
 
 async def listen(holder: int, make: Callable[[], HandOverSocket]) -> asyncio.Server | None:
-    """Listen for the shards of this machine; None if the system has no sockets without a file."""
+    """Listen for the shards of this machine; return None if the system does not support sockets that need no file."""
     if (listening := socket_that(lambda it: it.bind(_address_of(holder)))) is None:
         return None
     return await asyncio.get_running_loop().create_unix_server(make, sock=listening)

@@ -177,7 +177,7 @@ class Keeper(KeeperPart, ABC):
             await asyncio.wait(calls, timeout=CALLS_END_S)
 
     async def _hand_back(self) -> Mapping[str, int]:
-        """End this holder, which frees all its leases immediately; without Postgres the leases end by themselves.
+        """End this holder, which frees all its leases immediately. If Postgres does not answer, the leases expire.
 
         shape:   the counts for the last line of the log
         """

@@ -21,8 +21,8 @@ from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
-FOUND_TIMERS = 10_000  # found by one search statement
-PAGE_TIMERS = 1_000  # changed in one transaction
+FOUND_TIMERS = 10_000  # one search statement finds at most this many timers
+PAGE_TIMERS = 1_000  # one transaction changes at most this many timers
 PAGE_RETRY = StoreRetry(attempts=5)
 USUAL_STATES = {PAUSE: ("PENDING",), RESUME: ("PAUSED",)}  # the states that the verb changes by default
 

@@ -57,7 +57,7 @@ def _under_way(timeline: Timeline, fired: LogRecord) -> str:
 
 
 def _next_attempt(timeline: Timeline, delivery: DeliveryState) -> str:
-    """Describe when the next attempt is due; if it is late, with the cause."""
+    """Describe when the next attempt is due and, if it is late, why."""
     if delivery.next_attempt_at is None:
         return ""
     due = show_moment(delivery.next_attempt_at)

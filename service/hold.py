@@ -108,7 +108,7 @@ async def read_hold(session: Session, identity: str, *, silent_s: float) -> Hold
 
 
 def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | None:
-    """Return the hold of the live clusters; without a live cluster, the hold that a new cluster would have."""
+    """Return the hold of the live clusters. If no cluster is live, return the hold that a new cluster would have."""
     held = [holder for holder in living if holder.hold_reason]
     if held:
         clusters = sorted({holder.cluster_id for holder in held})

@@ -176,7 +176,7 @@ class _PendingParts:
                 yield part
 
     def raise_broken(self) -> None:
-        """Raise an error if the outcome of a taken part is unknown.
+        """Raise an error if the outcome of a part that the caller has read is unknown.
 
         errors:  ImportBroken  the outcome of one part or more is unknown
         """

@@ -19,7 +19,7 @@ def undeclared_among(task_types: Iterable[str], declared: Collection[str]) -> tu
 
 
 async def notes_on(session: Session, undeclared: Iterable[str], *, tenant_id: str) -> list[str]:
-    """Write a warning for each type, with the nearest declared name.
+    """Write a warning for each type; it suggests the nearest declared name.
 
     errors:  StoreUnavailable  no answer in time
     """

@@ -15,7 +15,7 @@ from shardclock_server.timers.schedule import Missed, first_of, following, parse
 
 
 def is_unplanned(timer: ClaimedTimer) -> bool:
-    """Return whether a timer is a schedule without a first date.
+    """Return whether a timer is a schedule that has no first due date yet.
 
     A client in SQL writes only the schedule's text, and a shard computes the first date.
     """

@@ -31,7 +31,7 @@ class Ramp:
         return self.catching_up or self.room(batch, now_s=now_s) < batch
 
     def room(self, batch: int, *, now_s: float) -> int:
-        """Return how many timers of an outage may be taken now, at most a batch."""
+        """Return how many timers of an outage a scan may take now; the number is at most a batch."""
         if self._bucket is None:
             return batch if self.per_s is None else 0
         return max(0, int(min(self._bucket.available(now_s), batch)))

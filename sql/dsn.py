@@ -5,7 +5,7 @@ from typing import NoReturn, Self
 from urllib.parse import parse_qs, urlsplit
 
 RULE = "must be a URL such as postgresql://user:password@host:5432/database"
-SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")  # libpq's
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")  # the values that libpq accepts
 BYTES_MAX = 16_384  # the limit for reading the file; no DSN is longer
 
 

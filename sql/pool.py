@@ -90,7 +90,7 @@ class Pool:
 
     @asynccontextmanager
     async def spare(self, tenants: Tenants) -> AsyncIterator[Session | None]:
-        """Lend a second session to a task without a wait; None unless more than half of the sessions are free."""
+        """Lend a second session to a task immediately, or None unless more than half of the sessions are free."""
         if 2 * self._free.qsize() <= self.size:
             yield None
             return

@@ -27,8 +27,8 @@ class Served:
     """
 
     def __init__(self) -> None:
-        self.tenants: Tenants | None = None  # None: not a gateway's session
-        self._key_prefix = ""  # "": no API key
+        self.tenants: Tenants | None = None  # None means that the session is not a gateway's
+        self._key_prefix = ""  # the empty text means no API key
         self._sent_tenants: Tenants | None = None
         self._sent_key_prefix = ""
         self._has_policies = True  # without policies the server needs no values

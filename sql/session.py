@@ -72,7 +72,7 @@ _STATEMENT_ONLY = (
 
 
 class StoreUnavailable(Exception):
-    """Postgres gave no answer in time: the statement may or may not have taken effect; read before you decide."""
+    """Postgres gave no answer in time. The statement may have taken effect, so the caller reads before it decides."""
 
 
 class StoreLocked(StoreUnavailable):

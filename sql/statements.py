@@ -67,7 +67,7 @@ def statement(name: str) -> Statement:
 
 
 def _with_included(text: str) -> str:
-    """Replace each include line by the shared text, without its header, with the line's indentation."""
+    """Replace each include line by the shared text; omit the text's header, and indent the text as the line."""
     return INCLUDE.sub(lambda line: _with_included(indent(_included(line[2]), line[1])), text)
 
 

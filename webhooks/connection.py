@@ -160,7 +160,7 @@ class BoundedConnection(ResponseHandler):
         return self._tolerant is not None and self._tolerant.has_failed
 
     def _lacks_end(self, piece: bytes) -> bool:
-        """Return whether the last piece contains no end of a head, without a search from the head's beginning."""
+        """Return whether the head still does not end in the last piece; the pieces before it are not searched again."""
         return END.search(self._head, max(0, len(self._head) - len(piece) - END_BYTES)) is None
 
     def _read_malformed(self) -> None:

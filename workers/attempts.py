@@ -47,7 +47,7 @@ def settlement_of(
 def settlements_without_call(
     deliveries: Sequence[ClaimedDelivery], policy: Policy, *, now: datetime
 ) -> dict[Claim, Settlement]:
-    """Return the settlements of deliveries that end without a call."""
+    """Return the settlements of the deliveries that end although no call is made."""
     if policy.expires_after_s is None and policy.give_up_after_s is None:
         deliveries = [it for it in deliveries if it.claims > CLAIMS_WITHOUT_ANSWER_MAX]  # the other rules are off
     return {it.claim: settlement for it in deliveries if (settlement := settlement_without_call(it, policy, now=now))}

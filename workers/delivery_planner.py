@@ -90,11 +90,11 @@ class DeliveryPlanner:
         return replace(scan, lanes=known) if known else None
 
     def poll_s(self, busy_s: float) -> float:
-        """Return the longest pause without a notification; while there are deliveries it is `busy_s`."""
+        """Return the longest pause if no notification comes. While there are deliveries, it is `busy_s`."""
         return IDLE_POLLS * busy_s if self.is_idle else busy_s
 
     def pause_s(self, busy_s: float) -> float:
-        """Return the pause until the known lanes are read again without a notification."""
+        """Return the pause after which the known lanes are read again even if no notification comes."""
         return min(self._pause_s, self.poll_s(busy_s))
 
     def search(self, scan: DeliveryScan) -> DeliveryScan:

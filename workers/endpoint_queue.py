@@ -69,7 +69,7 @@ class EndpointQueue:
         attempts: AttemptLog,
     ) -> None:
         self.key = key
-        self.gone: GoneAnswer | None = None  # an unstored 410 answer
+        self.gone: GoneAnswer | None = None  # a 410 answer that is not stored yet
         self._rules = rules
         self._transmit = send
         self._context = context

@@ -78,7 +78,7 @@ class HandlerQueue:
 
     @property
     def free(self) -> int:
-        """Return how many more deliveries fit; without a process one delivery, for which `add` starts a process."""
+        """Return how many more deliveries fit. If no process is up, this is one, for which `add` starts a process."""
         if not self.is_up:
             return 1 if not len(self) and self._next_start_s() == 0.0 else 0
         return max(0, self._most - len(self) - self.granted)

@@ -1,4 +1,4 @@
-"""The environment variables of a child in Python, without a shell's settings for another Python."""
+"""The environment variables of a Python child; a shell's settings for another Python are removed."""
 
 import os
 import sysconfig

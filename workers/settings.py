@@ -15,7 +15,7 @@ class WorkerSettings(KeeperSettings):
 
     worker_resource: Annotated[str, written_as(*RESOURCE)] | None = Field(
         None,
-        description="the Ray resource of nodes that are only for workers; none: workers run on every node",
+        description="the Ray resource that marks nodes only for workers; by default workers run on every node",
     )
 
     delivery_poll_s: float = Field(
@@ -30,13 +30,13 @@ class WorkerSettings(KeeperSettings):
         4,
         gt=0,
         le=1_000,
-        description="concurrent runs of jobs in one worker, each in a process, and as many runs that reserve resources",
+        description="the limit of concurrent runs in one worker, each in a process; as many more may reserve resources",
     )
-    run_lease_s: float = Field(20.0, ge=5, description="the lease of a run, kept so long by a silent worker")
+    run_lease_s: float = Field(20.0, ge=5, description="the duration of a run's lease, which a silent worker keeps")
     delivery_batch: int = Field(1_000, gt=0, description="one statement claims, or settles, this many deliveries")
     webhook_http: bool = Field(False, description="whether webhooks may also go to http:// URLs, unencrypted")
     webhook_allow: str = Field(
-        "", description="networks that webhooks may reach beside the public networks, such as 10.1.0.0/16, with commas"
+        "", description="networks that webhooks may also reach, such as 10.1.0.0/16, separated by commas"
     )
     webhook_deny: str = Field("", description="public networks that webhooks must not reach, separated by commas")
 

@@ -17,7 +17,7 @@ from shardclock_server.feel import Json
 
 
 def finish(step: StepContext, token: Token, results: Mapping[str, Json] | None = None) -> None:
-    """Let a token leave, with the results of its node's work."""
+    """Let a token leave its node, and use the results of the node's work."""
     if results:
         if step.is_body(token):
             propagate(results, step.instance, step.instance.tokens[token.scope])

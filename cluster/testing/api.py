@@ -27,7 +27,7 @@ class QuickServer(Server):
         self.serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer the running requests as uvicorn does, in at least 0.1 s; without running requests, end immediately."""
+        """Answer the running requests as uvicorn does, in at least 0.1 s. If no request is running, end immediately."""
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):

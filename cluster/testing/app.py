@@ -24,7 +24,7 @@ class AppHere:
 
     @classmethod
     def found(cls, modules: str) -> Self:
-        """Import an app, named as for `shardclock up --app`; without a name the app is empty.
+        """Import an app that is named as for `shardclock up --app`. If no name is given, the app is empty.
 
         errors:  InvalidHandler  the app can't be imported, declares nothing, or has an invalid declaration
                  InvalidJob      a job has a rule that is refused

@@ -47,7 +47,7 @@ def asset_url(request: Request, name: str) -> str:
 
 @router.get("/{digest}/{name}")
 async def get_asset(digest: str, name: str, request: Request) -> Response:
-    """Serve a static file, without a sign-in, because the sign-in page needs the style."""
+    """Serve a static file. No sign-in is needed, because the sign-in page needs the style."""
     asset = ASSETS.get(name)
     if asset is None:
         raise Problem(NOT_FOUND, f"there is no file {name[:100]} here")

@@ -105,7 +105,7 @@ class PageRoute(APIRoute):
     """The route of a page: it checks the sign-in, then looks in the cache, then reads Postgres."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of the route, with the cache before it."""
+        """Return a handler that looks in the cache before it calls the handler of the route."""
         render = super().get_route_handler()
 
         async def handle(request: Request) -> Response:

@@ -57,7 +57,7 @@ class TenantForm(BaseModel):
 
 
 class ThemeForm(BaseModel):
-    """The theme; without one the browser's own applies."""
+    """The chosen theme; if it is missing, the browser's own applies."""
 
     model_config = ConfigDict(extra="forbid")
 

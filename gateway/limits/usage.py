@@ -81,7 +81,7 @@ class TenantUsage:
     def end_count(
         self, limits: Limits, counted: Pending | None, now_s: float, *, next_s: float, counts_schedules: bool = False
     ) -> None:
-        """Store the result of a count; without a result, the last count and the writes since then stay in use."""
+        """Store the result of a count. If there is none, the last count and the writes since then stay in use."""
         if counted is not None:
             self._counted, self._since = counted, self._meanwhile
         self.knows_schedules = counts_schedules

@@ -23,7 +23,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A person's scopes for one tenant; without a tenant the person is an operator of all tenants."""
+    """A person's scopes for one tenant. If `tenant_id` is None, the person is an operator of all tenants."""
 
     tenant_id: str | None
     scopes: tuple[str, ...]
@@ -45,7 +45,7 @@ class GroupGrants:
         return None if None in given else tuple(dict.fromkeys(it for it in given if it is not None))
 
     def access_of(self, groups: Collection[str], tenant_id: str | None) -> Access | None:
-        """Return a person's access to a tenant; without `tenant_id`, to the first tenant of the person's grants.
+        """Return a person's access to a tenant, or to the first tenant of the person's grants if `tenant_id` is None.
 
         A grant for all tenants counts, unless the person has a grant with more rights for this tenant.
 

@@ -19,7 +19,7 @@ def answer_of(piece: bytes, reason: str) -> bytes:
 
 
 def sentence_of(piece: bytes, reason: str) -> str:
-    """Describe the fault, with the header or the line that has the fault if the piece contains it."""
+    """Describe the fault; quote the header or the line that has the fault if the piece contains it."""
     if TARGET.match(piece):
         return "the path and the query have letters beyond ASCII; write them in UTF-8, as %XX"
     if found := BAD_VALUE.search(piece):

@@ -120,7 +120,7 @@ def drop_record(request: Request) -> None:
 
 
 def note_body(request: Request, fields: dict[str, object]) -> None:
-    """Add the fields of a request's body to the request's record; without a record, do nothing.
+    """Add the fields of a request's body to the request's record, if the request has a record.
 
     A field does not replace a path parameter of the same name, which names the changed row.
     """

@@ -93,7 +93,7 @@ class CancelInstancesRequest(BaseModel):
 class SetVariablesRequest(VariablesRequest):
     """The variables to set."""
 
-    token: int = Field(1, ge=1, le=BIGINT_MAX, description="the token that has the variables; 1: the process itself")
+    token: int = Field(1, ge=1, le=BIGINT_MAX, description="the token that has the variables; 1 is the process itself")
 
 
 class ResolveIncidentRequest(BaseModel):

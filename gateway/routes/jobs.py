@@ -81,7 +81,7 @@ class JobRequest(BaseModel):
     num_cpus: float | None = None
     num_gpus: float | None = None
     memory_mib: int | None = None
-    disabled: bool | None = Field(None, description="null: the state stays")
+    disabled: bool | None = Field(None, description="whether the job is disabled; null leaves the state unchanged")
 
 
 @router.get("")

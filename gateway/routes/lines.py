@@ -34,7 +34,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 LINES_MAX = 10_000
 LINES_BYTES_MAX = 16 * 1024 * 1024
-PART_LINES = 500  # lines of one transaction; twice as many would block the event loop for 20 ms
+PART_LINES = 500  # one transaction writes this many lines; twice as many would block the event loop for 20 ms
 RETRY = StoreRetry(attempts=3)
 # The wait for a locked name, which delays the other lines of the body. A longer lock belongs to an open transaction and
 # may never end.
@@ -53,7 +53,7 @@ router = APIRouter(prefix=f"{TIMERS}/bulk", tags=["bulk"])
 
 @dataclass(slots=True)
 class _LineCount:
-    """The number of lines that count against the tenant's rate; refused and repeated lines do not count."""
+    """The number of lines that use the tenant's rate. Refused and repeated lines do not use it."""
 
     written: int = 0
 

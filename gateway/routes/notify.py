@@ -40,7 +40,7 @@ class SubscribeRequest(BaseModel):
 
     kinds: list[str] = Field(examples=[["delivery.dead", "job.failed"]])
     failures_min: int = Field(
-        FAILURES_MIN, description="for job.failed: the failed runs in a row until the first event", examples=[3]
+        FAILURES_MIN, description="for job.failed: after how many failed runs in a row an event is sent", examples=[3]
     )
     text_only: bool = Field(False, description="send only the text, for a receiver that refuses other fields")
 

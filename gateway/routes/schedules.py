@@ -40,7 +40,7 @@ from shardclock_server.timers.zone import zone_of
 STATES = ("pending", "paused")
 FORESEEN_MAX = 1_000
 REFUSED_MAX = 1_000
-PREVIEW_S = 0.5  # processor time; the rarest rules need a fifth of this time for all their occurrences
+PREVIEW_S = 0.5  # the limit of processor time; the rarest rules need a fifth of it for all their occurrences
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 

@@ -23,8 +23,8 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 READ_MAX = 2_000
 CHECK_MAX = 500
-WHOLE_MAX = 50  # records with their payloads in one read: 3 MB at most
-CHECK_S = 2.0  # the time for the first check of a shorter wait
+WHOLE_MAX = 50  # one read returns at most this many records with their payloads, 3 MB
+CHECK_S = 2.0  # a wait that is shorter still has this much time for its first check
 POLL_S = 0.05  # the time between two reads of the log, if no notification comes
 AWAY_S = 0.2  # the time between two retries while Postgres is away
 
@@ -78,7 +78,7 @@ class TimerEnds:
         )
         self._waits: Waits[int, _Wait] = Waits(self._read)
         self._new: dict[_Wait, int] = {}  # the waits with unchecked timers, and the timers' keys
-        self._check_size = CHECK_MAX  # the most timers in one check
+        self._check_size = CHECK_MAX  # one check reads at most this many timers
         self._read_at_s = 0.0  # when the log was last read to its end, or the reading began
 
     async def aclose(self) -> None:

@@ -2,7 +2,7 @@
 
 from shardclock_server.sql.session import Session
 
-DUE = "shardclock_due"  # the channel that shards hear
+DUE = "shardclock_due"  # the channel to which shards listen
 
 
 async def notify_of_due_timers(session: Session) -> bool:

@@ -96,7 +96,7 @@ class WriteAttempt:
         return {plan.key: _locked(plan.timer)}
 
     async def _write_unnamed(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
-        """Write the timers without a name; only a lock of the whole table can block them."""
+        """Write the timers that have no name. Only a lock of the whole table can block them."""
         unnamed = [plan for plan in planned if plan.timer.name is None]
         held = {plan.key: _locked(plan.timer) for plan in planned if plan.timer.name is not None}
         return held | await WriteAttempt(self.session, self.drawn, None).write(unnamed)

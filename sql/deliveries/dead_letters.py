@@ -23,7 +23,7 @@ class DeadLetterCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One delivery that was given up, and why; `payload` and `failures` are JSON."""
+    """One delivery that was given up, and the reason. `payload` and `failures` are JSON texts."""
 
     timer_key: int
     target: str

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shardclock_server.sql.session import Session
 
-LAST_ERROR_CHARS = 1_000  # as in find_deliveries.sql
+LAST_ERROR_CHARS = 1_000  # find_deliveries.sql has the same limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from shardclock_server.sql.session import Session
 
-DELIVERIES = "shardclock_deliveries"  # the channel that workers hear
+DELIVERIES = "shardclock_deliveries"  # the channel to which workers listen
 JOBS = "jobs"  # the text of a notification if a start of a job is among the deliveries
-SIGNALS = "shardclock_signals"  # the channel that engines hear
+SIGNALS = "shardclock_signals"  # the channel to which engines listen
 
 
 async def notify_of_deliveries(session: Session) -> bool:

@@ -16,7 +16,7 @@ class UnservedTarget:
 
 
 async def find_unserved_targets(session: Session, target: str | None = None) -> list[UnservedTarget]:
-    """Find the handlers with due deliveries and the jobs with fired starts without a living worker: one target, or all.
+    """Find the handlers with due deliveries, and the jobs with fired starts, that no living worker has in its app.
 
     shape:   at most 100, by target; often empty
     errors:  StoreUnavailable  no answer in time

@@ -1,4 +1,4 @@
-"""Apply the jobs of a file: all of them, or none."""
+"""Apply the jobs of a file. If one job is refused, none is applied."""
 
 import json
 from collections.abc import Sequence

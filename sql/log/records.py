@@ -40,7 +40,7 @@ async def read_own(session: Session, after: int, *, limit: int = READ_MAX, bytes
 
 
 async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]:
-    """Yield the records after a position in batches, as they are written; without new records, yield empty batches.
+    """Yield the records after a position in batches as they are written. While there are none, yield empty batches.
 
     errors:  StoreUnavailable  no answer in time: follow again from the last record
     """

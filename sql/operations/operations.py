@@ -118,7 +118,7 @@ class OperationFilter:
 async def begin_operation(
     session: Session, new: NewOperation, counts: Counts, keys: Sequence[int], *, page_size: int, due_in_s: float
 ) -> int:
-    """Begin an operation with the keys that it changes; without keys, it has ended already. Return its number.
+    """Begin an operation with the keys that it changes, and return its number. If there are no keys, it ends at once.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same `request_id`
     source:  sql/operations/begin_operation.sql

@@ -60,7 +60,7 @@ class StoredDefinition:
 async def deploy_model(
     session: Session, *, tenant_id: str, resource: str, model: bytes, processes: Sequence[DescribedProcess]
 ) -> list[Deployed]:
-    """Deploy a validated model: all of its processes, or none.
+    """Deploy all processes of a validated model in one transaction.
 
     errors:  StoreUnavailable  the outcome is unknown: call again; an identical model changes nothing
              StatementRefused  the times of a start event can't be stored

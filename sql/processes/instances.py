@@ -213,7 +213,7 @@ async def move_tokens(
     begun: Sequence[str] = (),
     tenant_id: str | None = None,
 ) -> bool:
-    """End tokens and begin others, all or none; False: the instance has ended or is unknown.
+    """End tokens and begin others in one change; return False if the instance has ended or is unknown.
 
     errors:  StoreUnavailable  the outcome is unknown
     source:  sql/functions/processes/move_tokens.sql

@@ -164,7 +164,7 @@ async def defer_signals(
     tries_max: int,
     raises_incident: bool = False,
 ) -> dict[int, bool]:
-    """Defer signals that could not be processed; return for each signal whether it is given up, after its last try.
+    """Defer signals that could not be processed; return for each whether it is given up because this was its last try.
 
     With `raises_incident`, the signals' instances have an incident until the signals are processed.
 

@@ -26,7 +26,7 @@ class Lifetime:
 
     @property
     def may_live_s(self) -> float:
-        """Return the time, at least 0, after which the process ends itself even without a kill."""
+        """Return the time, at least 0, after which the process ends itself even if nothing kills it."""
         return max(0.0, self._gone_by_s - self._clock())
 
     def grant(self) -> float:

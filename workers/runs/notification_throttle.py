@@ -17,9 +17,9 @@ class NotificationThrottle:
         self._most_s = most_s
         self._pause_s = 0.0
         self._opens_at_s = float("-inf")
-        self._is_notified = False  # for the next poll
+        self._is_notified = False  # whether a notification has requested the next poll
         self._is_polling = False
-        self._was_notified = False  # for the present poll
+        self._was_notified = False  # whether a notification had requested the present poll
 
     def notify(self, now_s: float) -> float | None:
         """Add a notification; return the delay of its poll.

@@ -77,7 +77,7 @@ class JobRunner(KeeperPart):
         return len(self._table)
 
     def loops(self) -> Sequence[KeeperLoop]:
-        """List the loops of runs; without jobs there is only the loop that maintains the table of jobs."""
+        """List the loops of runs. If the app has no jobs, the only loop maintains the table of jobs."""
         maintenance = KeeperLoop("maintenance", self.maintenance_turn)
         if not self.has_jobs:
             return [maintenance]

@@ -93,7 +93,7 @@ async def new_timer(request: Request, gateway: CurrentGateway, caller: Changer) 
 @router.post("/timers/preview")
 @router.post("/schedules/preview")
 async def preview(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """Show the form again, with the next occurrences of its schedule."""
+    """Show the form again, and list the next occurrences of its schedule."""
     form = await form_of(request, NewTimerForm)
     try:
         if form.schedule is None:

@@ -127,7 +127,7 @@ def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime |
 
 
 async def _firings(session: Session, timer: TimerState) -> Sequence[PastFiring]:
-    """Read the last firings of a schedule, by its name; without a name, by its key."""
+    """Read the last firings of a schedule by its name, or by its key if it has no name."""
     if timer.schedule is None or timer.name is None:
         return ()
     return (await read_firings(session, timer.tenant_id, [timer.name])).get(timer.name, ())

@@ -43,7 +43,7 @@ async def leave_slash(request: Request, _: Viewer) -> Response:
 @router.get("")
 async def show_overview(request: Request, caller: Viewer) -> Response:
     """Show the state of the installation to operators, and to all viewers the tenant's part."""
-    is_shown = caller.is_operator and allows(caller.scopes, "operate")  # the scope of GET /v1/cluster
+    is_shown = caller.is_operator and allows(caller.scopes, "operate")  # GET /v1/cluster needs the same scope
     settings = gateway_of(request).settings
     async with gateway_of(request).pool.session(caller.tenants) as session:
         coming = await read_coming(session, caller.tenant_id, is_operator=caller.is_operator)
