@@ -5,7 +5,7 @@ units:   now_s in seconds of the monotonic clock
 
 from shardclock.backoff import Backoff
 
-# an idle coordinator has a pass each second; a longer gap is an outage of Postgres, or a pause of this process
+# an idle coordinator makes a pass each second; during a longer gap, Postgres was down or this process was paused
 UNSEEN_S = 2.0
 PAUSES = Backoff(
     10.0, 120.0

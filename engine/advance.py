@@ -1,4 +1,4 @@
-"""Advance one instance by its signals, in the order of the signals, and collect the rows to write."""
+"""Apply signals to one instance, in the signals' order, and collect the rows that must be written."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ class Advanced:
         return self.instance.continuation is not None and self.outbox.ended is None
 
     def writes(self) -> Writes:
-        """Return all rows to write.
+        """Return all rows that must be written.
 
         errors:  StateTooLarge
         """
@@ -133,7 +133,7 @@ def advance_by(
     *,
     calls_depth_max: int = CALLS_DEPTH_MAX,
 ) -> Advanced:
-    """Advance an instance, or begin it, by its signals within the limit.
+    """Begin an instance if it has not begun, and apply its signals until the limit is reached.
 
     An unfinished step continues before the next signal, except a cancellation. If a step is unfinished at the end, the
     instance sends itself a signal to continue, unless such a signal is pending.

@@ -38,7 +38,7 @@ class SortedSignals(NamedTuple):
 
 
 def sort_signals(signals: Iterable[DueSignal], one_by_one: Collection[int]) -> SortedSignals:
-    """Group signals by instance, in order; for an instance in `one_by_one` take only the first signal."""
+    """Group signals by instance, and keep their order. For an instance in `one_by_one`, use only the first signal."""
     by_instance: dict[int, list[DueSignal]] = {}
     for signal in signals:
         earlier = by_instance.setdefault(signal.instance_key, [])

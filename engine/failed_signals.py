@@ -50,7 +50,7 @@ class FailedSignals:
                 continue
             try:
                 if is_unbegun and await cancel_start(self._session, first.instance_key, signal_key=first.timer_key):
-                    done = True  # the next turn deletes the signal, as any signal after the end
+                    done = True  # the instance has ended, so the next turn deletes the signal
                     continue
             except (StoreLocked, StoreTooSlow):
                 is_locked = True  # a client's transaction has locked starts: retry in the next turn

@@ -1,4 +1,4 @@
-"""Collect the effects of one instance's steps, and convert the effects to rows.
+"""Collect the effects of the steps that one instance makes, and convert the effects to rows.
 
 A wait that opens and closes within one batch is never written.
 """
@@ -112,7 +112,7 @@ class Outbox:
         return sum(isinstance(effect, ServiceTaskOpened) for effect, _ in self._waits())
 
     def opened(self) -> tuple[int, int]:
-        """Count the user tasks and the timers to write."""
+        """Count the user tasks and the timers that must be written."""
         tasks = timers = 0
         for effect, _ in self._waits():
             tasks += isinstance(effect, TaskOpened)

@@ -14,7 +14,7 @@ TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
 SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so a slow statement is not a reason to give up
 TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # a newer engine may be able to take the signal
-# two days with the pauses of SLOW, enough for an upgrade; after them the instance has an incident
+# these tries last two days with the pauses of SLOW, enough for an upgrade; then the instance gets an incident
 TOO_NEW_TRIES_MAX = 2_885
 
 

@@ -63,7 +63,7 @@ def local_offsets_s(zone: str, day: int, second: int) -> tuple[int, int]:
 
 
 def utc_offset_s(zone: str, day: int, second: int) -> int:
-    """Return a zone's offset at a moment, given as a day and a second of UTC."""
+    """Return a zone's offset at a moment. The moment is given as a day and a second of UTC."""
     return _utc_offset_s(zone, _within_python(day), second)
 
 

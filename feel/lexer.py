@@ -69,7 +69,7 @@ def tokens_of(text: str) -> list[FeelToken]:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Cut a name into its words and signs, as the lexer reads them in an expression."""
+    """Split a name into its words and signs, in the same way as the lexer splits an expression."""
     return tuple(match[0] for match in TOKEN.finditer(name) if match.lastgroup != "space")
 
 

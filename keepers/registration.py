@@ -16,7 +16,7 @@ from shardclock_server.sql.notification_listener import NotificationListener
 from shardclock_server.sql.notification_sender import NotificationSender, Send
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
-# Handing back may take this long: without Postgres the leases end by themselves.
+# The release of all leases may take this long. If Postgres does not answer, the leases expire by themselves.
 HAND_BACK_S = 1.0
 
 

@@ -32,7 +32,7 @@ READING_MAX_S = 5.0  # the limit of the time between the first claim since the l
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 # the pause after a search is ten times its duration; the lane finder reads new lanes during the pause
 SLOW_SEARCH_S = 0.05
-# The factor by which the pause grows without deliveries; a notification or a hand-over announces the next delivery.
+# While there are no deliveries, the pause grows by this factor; a notification or a hand-over announces the next one.
 IDLE_POLLS = 5
 LANES_MAX = 200  # the limit of lanes with a known position; searches read all other lanes
 

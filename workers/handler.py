@@ -8,7 +8,7 @@ from typing import Any, Self
 from shardclock import Policy
 from shardclock_server.sql.deliveries.handlers import DeclaredHandler
 
-# The default of concurrent calls in one worker; two batches, so that one batch is called while the other is settled.
+# The default limit of concurrent calls in one worker is two batches: one is called while the other is settled.
 ASYNC_CONCURRENCY, BATCH_CONCURRENCY, PLAIN_CONCURRENCY = 100, 2, 1
 
 

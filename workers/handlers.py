@@ -11,7 +11,7 @@ from shardclock_server.workers.handler_queue import HandlerQueue
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-# the limit of handlers with grants, by latest delivery; each grant makes the shards' statements slower
+# only this many handlers, those with the latest deliveries, get grants, because grants slow down shards' statements
 GRANTED_MAX = 16
 
 

@@ -17,7 +17,7 @@ def scopes_for(step: StepContext, node_id: str) -> list[Token]:
 
 
 def move(step: StepContext, moved: Moved) -> bool:
-    """Apply all terminations and all new tokens; if one is invalid, apply none. Only a cancellation ends token 1."""
+    """Apply all terminations and new tokens, or none if one is invalid. Only a cancellation ends the root token."""
     if ROOT in moved.terminated or not step.definition.nodes.keys() >= set(moved.begun):
         return False
     ending = [step.alive(key) for key in moved.terminated]

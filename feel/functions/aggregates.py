@@ -92,7 +92,7 @@ def stddev(budget: Budget, items: Items) -> FeelValue:
 @counted("mode", "list: list")
 @counted("mode", "*list: list")
 def mode(budget: Budget, items: Items) -> FeelValue:
-    """List the most frequent numbers, in order."""
+    """List the most frequent numbers in ascending order."""
     numbers = _numbers(budget, items)
     if numbers is None:
         return None

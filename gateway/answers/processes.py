@@ -134,7 +134,7 @@ class StepAnswer(
 
 
 class StepsAnswer(processes.StepsPage, json_schema_extra=examples(next=None)):
-    """The steps of an instance, in order."""
+    """The steps of an instance, the oldest first."""
 
     steps: tuple[StepAnswer, ...]
 
@@ -151,7 +151,7 @@ class CanceledAnswer(
     processes.CanceledInstances,
     json_schema_extra=examples(instance_keys=[31007], message="1 instance is told to end"),
 ):
-    """The result of a cancellation of all instances with a business key, or of its dry run."""
+    """The result of cancelling all instances that have a business key, or of its dry run."""
 
     @classmethod
     def of(cls, canceled: BulkResult[int]) -> Self:
@@ -197,7 +197,7 @@ class WholeTaskAnswer(
 ):
     """One task with its variables and its events. A field of an ended task is null if no event recorded its value."""
 
-    acts: tuple[TaskActAnswer, ...] = Field(description="the last 1,000 events, in order")
+    acts: tuple[TaskActAnswer, ...] = Field(description="the last 1,000 events, the oldest first")
 
     @classmethod
     def of(cls, task: WholeTask) -> Self:

@@ -65,7 +65,7 @@ def _fields_of(timer: TimerState) -> dict[str, Any]:
 class FiringAnswer(
     answers.Firing, json_schema_extra=examples(intent="TRIGGERED", occurrence=7, late_s=0.004, skipped=0)
 ):
-    """One past occurrence of a schedule that fired, or the occurrences that were skipped together."""
+    """One past occurrence of a schedule: it fired, or it stands for the occurrences that were skipped together."""
 
 
 class ScheduleAnswer(
@@ -106,7 +106,7 @@ class RefusedTimerAnswer(Answer):
 
 
 class RefusedTimersAnswer(Answer):
-    """The timers that shards have paused, the last one first."""
+    """The timers that shards have paused; the timer that was paused last comes first."""
 
     timers: list[RefusedTimerAnswer]
 

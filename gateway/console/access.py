@@ -55,7 +55,7 @@ async def require_own_page(request: Request) -> None:
 
 
 async def signed_in(request: Request) -> Caller:
-    """Find the caller by the session cookie; a gateway without keys needs no sign-in.
+    """Find the caller by the session cookie. If the gateway has no keys, no sign-in is needed.
 
     errors:  SignInNeeded      there is no session, or it has ended
              Problem           a gateway without keys refuses the request of another web page

@@ -37,7 +37,7 @@ router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 
 
 class ScaleRequest(BaseModel):
-    """The wanted number of keepers of a role; or, for shards, the bounds of the forecast."""
+    """The wanted number of keepers of a role. For shards, the bounds of the forecast may replace the number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

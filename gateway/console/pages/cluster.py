@@ -36,7 +36,7 @@ router = page_router()
 
 
 class ScaleForm(BaseModel):
-    """The wanted number of keepers of a role; or, for shards, the bounds of the forecast."""
+    """The wanted number of keepers of a role. For shards, the bounds of the forecast may replace the number."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -156,7 +156,7 @@ class ReleaseForm(BaseModel):
 
 
 class _NotAsShown(Exception):
-    """The release would differ from the release on the page; the error has the present one."""
+    """The release would differ from the release that the page has shown. The error has the present release."""
 
     def __init__(self, found: Release) -> None:
         super().__init__("not as shown")

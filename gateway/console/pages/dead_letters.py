@@ -79,7 +79,7 @@ class LettersFilter(BaseModel):
 
 @router.get("/dead-letters")
 async def list_letters(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """List dead letters, the newest first; a first page without other filters also groups them by reason."""
+    """List dead letters, the newest first. If no filter is set, the first page also groups them by reason."""
     asked = filter_of(request, LettersFilter)
     async with gateway.pool.session(caller.tenants) as session:
         targets = await targets_of(session, caller)

@@ -38,7 +38,7 @@ router = page_router()
 
 
 class NewTimerForm(BaseModel):
-    """The fields of a new timer, as typed."""
+    """The fields of a new timer, as the user typed them."""
 
     model_config = ConfigDict(extra="forbid")
 

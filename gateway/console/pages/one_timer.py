@@ -86,7 +86,7 @@ def timer_url(request: Request, which: TimerRef) -> str:
 
 
 async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, which: Which) -> Response:
-    """Show a timer, pending or ended, and the explanation of its state at a moment."""
+    """Show a pending or ended timer, and explain which state it had at a moment."""
     wanted, asked = _asked(filter_of(request, MomentQuery))
     async with gateway.pool.session(caller.tenants) as session:
         timer, timeline, moment = await read_story(gateway, session, which, caller, asked)
