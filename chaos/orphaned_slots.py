@@ -122,7 +122,7 @@ def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
 def _kept_again_s(
     changes: Iterable[SlotChange], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float
 ) -> float:
-    """Return the moment when other holders had all of the slots, or, if earlier, the shard could continue."""
+    """Return the moment when others had all slots, or the moment when the shard could continue if it is earlier."""
     latest = at_the_latest_s if fault.kind == "kill" else fault.ended_at
     kept: dict[int, frozenset[int]] = {}
     for change in changes:

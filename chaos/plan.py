@@ -20,7 +20,7 @@ DUE_MAX_S = 20.0
 DUE_AFTER_S = 4.0  # no timer is due later than this after the end of the load
 ENDLESS_S = 15.0  # the life of a rule without an end, so that the load does not grow
 COSTLY_S = 10.0  # the time between two actions that end a process
-LAST_ACT_S = 8.0  # in this last time of the load, deliveries succeed at the first attempt, so that the run can end
+LAST_ACT_S = 8.0  # at the end of the load, deliveries succeed at once for this long, so that the run can end
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,9 @@ Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="T
 
 def add(
     name: Name,
-    of_job: Annotated[str, typer.Option("--of-job", metavar="JOB", help="The declared job with the function to run.")],
+    of_job: Annotated[
+        str, typer.Option("--of-job", metavar="JOB", help="The declared job that has the function to run.")
+    ],
     every: Annotated[
         str | None,
         typer.Option(

@@ -113,7 +113,7 @@ class LocalHosts:
         self._ahead = ahead
 
     def start(self) -> HostProcess:
-        """Start a host, or use the host that was started ahead, and send its order."""
+        """Start a host, or use the spare host that already runs, and send the order to the host."""
         process, self._ahead = self._ahead or local_host(logs=self._logs), None
         process.send(self.order())
         return process

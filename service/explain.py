@@ -180,7 +180,7 @@ def _planned(timeline: Timeline, moment: datetime) -> Explanation | None:
 
 
 def _decided(timeline: Timeline, moment: datetime) -> Explanation | None:
-    """Explain the last occurrence that was due at the moment: it fired or was skipped."""
+    """Explain why the last occurrence that was due by a moment fired or was skipped."""
     record = deciding_record(timeline.records, None, moment)
     if record is None:
         return None

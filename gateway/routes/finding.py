@@ -31,8 +31,8 @@ class TimersQuery(TimersFilter):
     name: str | None = Field(None, description="only timers of this name")
     order_by: str | None = Field(
         None,
-        description="due; or change: the last changed timers first, without timers that no client has changed; ended"
-        " timers have the order change",
+        description="`due` or `change`. `change` lists the most recently changed timers first, and leaves out timers "
+        "that no client has changed. Ended timers are always listed in the order `change`.",
         examples=["change"],
     )
     limit: int = Field(100, ge=1, le=1_000)

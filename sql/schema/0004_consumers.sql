@@ -29,7 +29,8 @@ create table shardclock.consumers (
     constraint partition_is_one_of_1_to_840
         check (partitions between 1 and 840 and partition between 0 and partitions - 1)
 )
--- A row changes with each batch. The free half of the row's page keeps the new versions on the same page.
+-- A row changes with each batch. Half of each page stays free, so that new versions
+-- of a row fit on the row's own page.
 with (fillfactor = 50);
 
 comment on table shardclock.consumers is

@@ -118,7 +118,7 @@ create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
 create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload ->> 'name'), (timer_key + 0))
     where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
 
--- A worker finds the endpoints with due deliveries without a probe for each existing endpoint.
+-- A worker finds the endpoints that have due deliveries, and need not probe each existing endpoint.
 create index deliveries_of_endpoints on shardclock.deliveries (next_attempt_at, timer_key) where target like 'webhook:%';
 
 -- Queued starts of a job begin in the order of their requests, across the slots of all workers. A worker finds the

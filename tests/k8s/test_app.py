@@ -37,7 +37,7 @@ from tests.support.manifests import (
 
 RESOURCE = "shardclock_workers"
 DOCS = (ROOT / "docs/operate/kubernetes-app.md").read_text()
-RAYS_OWN_END_S = 30  # the longest time in which Ray ends a node
+RAYS_OWN_END_S = 30  # the longest time that Ray takes to end a node
 
 
 def colours_of(overlays: list[str]) -> pytest.MarkDecorator:

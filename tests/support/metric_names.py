@@ -1,4 +1,4 @@
-"""Metrics with one series each, and their names, as Prometheus reads them."""
+"""Metrics that have one series each, and the name under which Prometheus reads each metric."""
 
 from prometheus_client.core import Metric
 

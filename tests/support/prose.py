@@ -24,7 +24,13 @@ SUFFIXES = (".py", ".sql", ".md")
 # Generated copies of texts in other files.
 COPIES = ("docs/sql.md", "docs/chaos/report.md", "docs/benchmarks/README.md")
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # the fields of statements that have statements
+BLOCKS = (
+    "body",
+    "orelse",
+    "finalbody",
+    "handlers",
+    "cases",
+)  # the fields in which a compound statement holds its statements
 # Python's own tokenizer would take several times as long. A string is matched first, so that its "#" begins no comment.
 COMMENT = re.compile(
     r'''""".*?(?<!\\)(?:\\\\)*"""|\'{3}.*?(?<!\\)(?:\\\\)*\'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|(\#[^\n]*)''',

@@ -225,7 +225,7 @@ class EventSubscription(Answer):
     )
     kinds: tuple[str, ...]
     failures_min: int = Field(description="for job.failed: the failed runs in a row until the first event")
-    text_only: bool = Field(description="whether the body has only the text")
+    text_only: bool = Field(description="whether the event's body has only the message's text")
     changed_at: datetime
     disabled_at: datetime | None = Field(description="since when the endpoint is disabled; null: it is enabled")
     disabled_why: str | None

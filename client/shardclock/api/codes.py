@@ -1,4 +1,4 @@
-"""Define refusal codes, and the general codes; each code has an HTTP status and an exit code of the command line.
+"""The general codes of refusals. Each code has an HTTP status and an exit code of the command line.
 
 `shardclock.api.refusals` has the specific codes. A specific code has its own text. The status, the exit code and the
 client's reaction come from its general code.

@@ -24,7 +24,7 @@ class Operation(Answer):
     parameters: dict[str, Any] = Field(description="the parameters of the verb, such as a shift or a rate")
     reason: str | None = Field(description="the reason of its caller; null, too, if an operator began it")
     matched: int = Field(description="the number of found rows")
-    expected: int | None = Field(description="the count of the dry run; null: there was none")
+    expected: int | None = Field(description="the count of the dry run; null if there was no dry run")
     left_out: int = Field(description="the number of matching rows that the verb can't change")
     changed: int = Field(description="the number of changed rows")
     unchanged: int = Field(description="the number of found rows that had ended or changed meanwhile")

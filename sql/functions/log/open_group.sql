@@ -1,4 +1,4 @@
--- Registers a group at the start of the log, if it is new, and returns its number of partitions.
+-- Registers a new group at the start of the log, and returns the group's number of partitions.
 --
 -- Concurrent calls wait for each other, so that only one of them inserts the group's rows.
 --

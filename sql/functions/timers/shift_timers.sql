@@ -34,6 +34,6 @@ timer_keys: the timers' keys, for example from find_timers; timers that have end
 shift: an ISO 8601 duration, with a minus sign to move backwards: PT1H, -P1D
 operation: a name for this shift: a repeated call with the same name moves no timer again
 returns: the keys of the moved timers
-errors: 22023 for a text that is no duration, or that would move a timer out of the years 1 to 9999, and for an operation of more than 200 characters
+errors: 22023 if the text is no duration, if the duration would move a timer out of the years 1 to 9999, or if `operation` has more than 200 characters
 example: select shardclock.shift_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme')), 'P1D', operation => 'acme-moves-on');
 $$;
