@@ -105,7 +105,7 @@ COMMANDS: Mapping[str, Place] = {
     "tail": Place("status:tail", "Follow the command log, each record once."),
     "status": Place(
         "status:status",
-        "Show shards, holders and nodes; pending, paused and overdue timers; the lag; and the timers of an outage.",
+        "Show shards, holders and nodes; pending, paused and overdue timers; the lag; timers that an outage delays.",
     ),
     "doctor": Place(
         "doctor:doctor",

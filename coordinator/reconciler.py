@@ -197,7 +197,9 @@ class Reconciler:
         return time.monotonic() < self._ask_again_s
 
     async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int], seen: HoldersSeen) -> None:
-        """Run a pass of each crew; while the fleet does not answer, run the passes that need no fleet.
+        """Run a pass of each crew; run the passes that need no fleet if the fleet does not answer.
+
+        While the first local shards start, the other crews start no process, because the shards need the processors.
 
         errors:  FleetUnavailable  the fleet did not answer
         """

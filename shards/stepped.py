@@ -24,12 +24,16 @@ class SteppedShard(Shard):
         timers have fired.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
+                 StatementRefused  a pause can't end, because Postgres refuses to resume its timer
         """
         await self._recall()
         if slot is None:  # a pause that ends has no slot in next_due.sql
             pauses = PauseEnds(self._claims)
-            while (await pauses.turn()).ended == ENDED_MAX:
-                pass
+            found = await pauses.turn()
+            while found.ended == ENDED_MAX:
+                found = await pauses.turn()
+            for refused in found.refused.values():
+                raise refused
         everything_due = PlannedScan(Scan("own", 0.0, self._settings.claim_batch, slot=slot), turn_at_s=0.0)
         try:
             await self._scan(everything_due)

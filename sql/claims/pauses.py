@@ -50,7 +50,10 @@ class PauseEnds:
                 if values_at_fault(error) is None or len(self._left_out) >= REFUSED_MAX:
                     raise
                 if batch == 1:
-                    refused.update(await self._leave_out(error))
+                    left_out = await self._leave_out(error)
+                    if not left_out:  # another shard holds the row: its turn finds the same refusal
+                        return EndedPauses(ended, None, refused)
+                    refused.update(left_out)
                 batch = max(1, batch // 2)
                 continue
             ended += row["ended"]

@@ -24,7 +24,7 @@ from shardclock_server.gateway.routes.finding import STATES, TimersQuery, find_p
 from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
 from shardclock_server.sql.clients.search import Page
 from shardclock_server.sql.metrics.status import read_clock
-from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.refusal import Refusal
 from shardclock_server.timers.schedule import MissedChoice
 
 SHOWN_MAX = 50
@@ -109,7 +109,7 @@ async def find_or_refuse(gateway: Gateway, caller: Caller, wanted: Filter[Wanted
             return await find_page(
                 gateway, caller, wanted.model, limits=TIMERS_PAGE._replace(within_s=SEARCH_S)
             ), wanted
-        except InvalidTimer as refusal:
+        except Refusal as refusal:
             wanted = wanted.refused(refusal)
     return NO_TIMERS, wanted
 

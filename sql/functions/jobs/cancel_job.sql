@@ -42,6 +42,6 @@ time of the next start stays.
 name: the job's name
 reason: kept in the record and with the run
 returns: TERMINATING (a run is ending), or SCHEDULED or DISABLED (no run)
-errors: 22023 for a reason of more than 1,000 characters, and 22023 for a reason of more than 1,000 characters; P0002 for an unknown job
+errors: 22023 for a reason of more than 1,000 characters; P0002 for an unknown job
 example: select shardclock.cancel_job('refresh', reason => 'wrong region');
 $$;

@@ -16,8 +16,8 @@ declare
     free integer;
     sent integer;
 begin
-    if not exists (select from shardclock.event_subscriptions)
-        and not exists (select from shardclock.operator_events)
+    if not exists (select from shardclock.operator_events)
+        and not exists (select from shardclock.event_throttles)
         or not pg_try_advisory_xact_lock(1936221558) -- "shev"
     then
         return 0;

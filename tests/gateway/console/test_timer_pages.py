@@ -58,7 +58,12 @@ async def test_a_search_finds_timers_by_the_filter_in_its_url(api: Api, browser:
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
-    [("due_from=soon", "due_from 'soon'"), ("state=odd", "'odd' is unknown"), ("colour=red", "colour")],
+    [
+        ("due_from=soon", "due_from 'soon'"),
+        ("state=odd", "'odd' is unknown"),
+        ("colour=red", "colour"),
+        ("after=1", "'1' is not the `next` of a page"),
+    ],
 )
 async def test_a_wrong_filter_is_a_sentence_and_the_form_keeps_the_input(
     browser: Browser, wrong: str, words: str
