@@ -237,7 +237,7 @@ def _run_as(living: Sequence[Holder]) -> str | None:
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder], stand_bys: Sequence[str]) -> str:
     """Name the clusters that have no slots because another cluster leads, with their numbers of live shards.
 
-    `stand_bys` are clusters of local keepers; such a cluster starts when the Ray cluster beside it is lost.
+    `stand_bys` are clusters of local keepers. A stand-by serves when the Ray cluster beside it is lost.
     """
     serving = {holder.cluster_id for holder in holders if holder.part is not None}
     ready = Counter(h.cluster_id for h in living if serving and h.cluster_id not in serving)

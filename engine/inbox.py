@@ -20,7 +20,7 @@ from shardclock_server.sql.processes.signals import DueSignal
 
 BEGIN = "begin"
 CANCEL = "cancel"
-CLOSED = "closed"  # closes a wait whose row was locked when its token left
+CLOSED = "closed"  # closes a wait later, because the wait's row was locked when its token left
 CONTINUED = "continued"  # an engine sends this signal to an instance with an unfinished step
 THROWN = "thrown"  # a signal of BPMN, for all its subscriptions
 FIRED = "fired"  # the kind of a timer's signal, which has no content

@@ -17,7 +17,7 @@ from shardclock_server.gateway.settings import GatewaySettings
 FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
 OTHER_SESSIONS = 11  # sessions for keys, quotas, notifications, waits and operations
-# the least age of a connection that a new connection of the same client may end, because a request may be on its way
+# a new connection never closes a connection of the same client that is younger: its request may be on the way
 YOUNG_S = 1.0
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 

@@ -1,6 +1,6 @@
 """Check whether a job works, for scripts on an installation without alerts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +16,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 # The time for all attempts of a start, in addition to the time of one run. The alert ShardclockJobNotSucceeding uses
 # the same time.
+STOPPED = ("DISABLED", "WITHDRAWN")
 ATTEMPTS_S = 15 * 60
 
 
@@ -71,9 +72,8 @@ async def find_troubled_jobs(session: Session) -> JobTrouble:
     errors:  StoreUnavailable  no answer in time
     """
     jobs = (await measure_jobs(session)).jobs
-    late_s = {it.name: it.success_overdue_s for it in jobs if _is_late(it)}
-    stopped = ("DISABLED", "WITHDRAWN")
-    failing = [it for it in jobs if it.consecutive_failures >= FAILURES_MIN and it.state not in stopped]
+    late_s = _late(jobs)
+    failing = [it for it in jobs if it.consecutive_failures >= FAILURES_MIN and it.state not in STOPPED]
     return JobTrouble(late_s, {it.name: it.consecutive_failures for it in failing if it.name not in late_s})
 
 
@@ -83,8 +83,11 @@ async def late_jobs(session: Session, names: Collection[str] | None = None) -> d
     shape:   by name, the age in seconds of the oldest start that was due since the last success
     errors:  StoreUnavailable  no answer in time
     """
-    measured = await measure_jobs(session, names=names)
-    return {it.name: it.success_overdue_s for it in measured.jobs if _is_late(it)}
+    return _late((await measure_jobs(session, names=names)).jobs)
+
+
+def _late(jobs: Iterable[JobMeasures]) -> dict[str, float]:
+    return {it.name: it.success_overdue_s for it in jobs if _is_late(it)}
 
 
 def _is_late(measured: JobMeasures) -> bool:

@@ -152,7 +152,8 @@ grant select on
     shardclock.paused_seq, shardclock.resumed_seq
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant execute on function
-    shardclock.find_timers, shardclock.find_keys, shardclock.count_timers, shardclock.has_targets, shardclock.origin, shardclock.hold_reason,
+    shardclock.find_timers, shardclock.find_keys, shardclock.count_timers, shardclock.filtered_timers,
+    shardclock.has_targets, shardclock.origin, shardclock.hold_reason,
     shardclock.foreign_reason, shardclock.is_free,
     shardclock.kind_of_target, shardclock.is_of_system, shardclock.late_since, shardclock.log_horizon, shardclock.read_log,
     shardclock.read_log_page

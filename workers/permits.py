@@ -30,7 +30,7 @@ class CallPermits:
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         """Return the deliveries that may be called; while the database is on hold, release the others.
 
-        During an operator's hold, workers send events for operators, because the hold is such an event. An ended lease
+        During an operator's hold, workers send events to operators, because the hold itself is an event. An ended lease
         is removed from the table; otherwise the worker would renew it for ever.
         """
         if not self.may_call:

@@ -1,6 +1,6 @@
 """Identify the caller of a request: the tenant of its API key, and the rights of the key.
 
-People sign in to the console with a key, or at an identity provider, whose groups determine the tenants and rights. A
+People sign in to the console with a key, or at an identity provider. The provider's groups determine the rights. A
 gateway without keys trusts the tenant that a request names, and listens on loopback only.
 """
 

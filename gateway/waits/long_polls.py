@@ -1,4 +1,4 @@
-"""Wait for a page of the log, a lease, or the end of a run, with separate polls of Postgres for each wait."""
+"""Wait for a page of the log, for a lease, or for the end of a run. Each wait polls Postgres itself."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

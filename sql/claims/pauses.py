@@ -44,16 +44,16 @@ class PauseEnds:
         batch, ended = most, 0
         refused: dict[int, StatementRefused] = {}
         while True:
+            # A batch of one names its timer, so that no other timer can get the blame for a refusal.
+            key = await self._first() if batch == 1 else None
             try:
-                (row,) = await self._session.call("end_pauses", most=batch, without=self._left_out)
+                (row,) = await self._session.call("end_pauses", most=batch, without=self._left_out, key=key)
             except StatementRefused as error:
                 if values_at_fault(error) is None or len(self._left_out) >= REFUSED_MAX:
                     raise
-                if batch == 1:
-                    left_out = await self._leave_out(error)
-                    if not left_out:  # another shard holds the row: its turn finds the same refusal
-                        return EndedPauses(ended, None, refused)
-                    refused.update(left_out)
+                if key is not None:
+                    self._left_out.append(key)
+                    refused[key] = error
                 batch = max(1, batch // 2)
                 continue
             ended += row["ended"]
@@ -61,7 +61,6 @@ class PauseEnds:
                 return EndedPauses(ended, row["next_s"], refused)
             batch = min(2 * batch, most - ended)
 
-    async def _leave_out(self, error: StatementRefused) -> dict[int, StatementRefused]:
+    async def _first(self) -> int | None:
         rows = await self._session.rows("first_ended_pause", without=self._left_out)
-        self._left_out += [row["timer_key"] for row in rows]
-        return {row["timer_key"]: error for row in rows}
+        return next((int(row["timer_key"]) for row in rows), None)

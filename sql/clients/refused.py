@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-LOOKED_MAX = 10_000  # the search reads only this many timers, those that were changed last
+LOOKED_MAX = 10_000  # the search reads only this many timers, the last changed ones
 
 
 @dataclass(frozen=True, slots=True)

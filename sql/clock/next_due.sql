@@ -1,6 +1,6 @@
 -- Finds the next due row: a timer, the end of a pause, or the next attempt of a delivery. If the row is due at the
--- given moment or earlier, sets the tests' clock to the row's due date, and fires up to 5,000 due timers if all due
--- timers are plain timers. Reads all rows, because a test's database is small.
+-- given moment or earlier, sets the tests' clock to the row's due date. If all due timers are plain timers, fires up to
+-- 5,000 of them. Reads all rows, because a test's database is small.
 --
 -- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays,
 --        :fire_until timestamptz or null: if the row is due later than this, no timer fires; null: no timer fires,

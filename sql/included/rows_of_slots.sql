@@ -1,5 +1,5 @@
--- Reads the slots of `scan`, with the number of rows and the start of the scan of each slot, and then the rows, without
--- locks.
+-- Reads the slots of `scan`: for each slot the number of rows to read, and the place where the scan begins. Then reads
+-- the rows, without locks.
 slots as materialized (
     select
         s.slot,

@@ -1,4 +1,4 @@
-"""Test that a token moves to a node that can take it, and that any other move is refused before it is sent."""
+"""A token moves to a node that accepts a token. The gateway refuses any other move before it writes a signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that the gateway answers a long poll when a record, a lease or a run comes, or when the wait is over."""
+"""The gateway answers a long poll when a record, a lease or a run is there, or when the time of the poll is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a job loses no run, no process and no retry if the clock is set back or a client locks the job's rows."""
+"""A clock that is set back, or a client that locks a job's rows, costs no run, no process and no retry of the job."""
 
 from __future__ import annotations
 

@@ -125,6 +125,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.clock_of",
     "execute on function shardclock.configure_job",
     "execute on function shardclock.count_timers",
+    "execute on function shardclock.filtered_timers",
     "execute on function shardclock.delay_from_now",
     "execute on function shardclock.disable_job",
     "execute on function shardclock.discard_dead_letters",

@@ -1,6 +1,6 @@
 """Count the words that replace a noun in the project's prose.
 
-Prose is docstrings, comments and pages. A word such as "whoever" forces the reader to search for the meant noun.
+Prose is docstrings, comments and pages. The counted words stand for a noun, and the reader must search for the noun.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Sentences(Formatter):
 
 
 _SENTENCES = _Sentences()
-VARIES = "{sentence}"  # the text of a general code whose message is written where the refusal is raised
+VARIES = "{sentence}"  # the place of the message, which the code that raises the refusal writes
 
 
 def _general(name: str, status: int, exit_code: int, title: str, reaction: str, *, text: str = VARIES) -> RefusalCode:

@@ -98,8 +98,7 @@ class Tasks:
     ) -> TaskState:
         """Complete a task of a person; its instance continues.
 
-        The record of the task names `assignee` as the person who completed the task; the default is the present
-        assignee.
+        The record of the task names `assignee` as the person of the completion. The default is the present assignee.
 
         errors:  Conflict  the task was completed already, or is cancelled; or another person has the task (the error's
                            `members["assignee"]`)

@@ -1,6 +1,6 @@
 -- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function. Without the
--- lock, a job could stay withdrawn after an app has declared its code, or a new job could have a function that was just
--- withdrawn.
+-- lock, a job could stay withdrawn although an app has declared its code. Or a client could make a job of a function
+-- that an app withdraws at the same time.
 --
 -- in:    shared boolean
 -- out:   nothing

@@ -25,6 +25,9 @@ declare
     state text;
 begin
     perform shardclock.check_one_timer(timer_key, name);
+    if verb <> 'run' then
+        perform shardclock.checked_text('reason', reason);
+    end if;
     loop
         key := shardclock.pending_key(timer_key, name, tenant_id);
         exit when key is null;

@@ -26,36 +26,17 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if state is null or state not in ('PENDING', 'PAUSED') then
-        raise exception 'state % is unknown here: use PENDING or PAUSED', quote_literal(left(state, 60))
-            using errcode = 'invalid_parameter_value', constraint = 'invalid_state';
-    end if;
-    return query execute $count$
-        select
-            count(*) filter (where shardclock.is_of_system(m.target) is not true),
-            count(*) filter (where shardclock.is_of_system(m.target))
-        from (
-            select t.target
-            from shardclock.timers t
-            where ($2::text is null or t.tenant_id = $2)
-                and ($3::text is null or t.name ^@ $3)
-                and ($6::bigint is null or t.process_instance_key = $6)
-                and ($8::text is null or t.target = $8)
-                and ($1 = 'PAUSED') = (t.paused_due_date is not null)
-                and ($1 = 'PENDING' or t.due_date = '9999-12-31 23:59:59.999998+00')
-                and ($4::timestamptz is null or coalesce(t.paused_due_date, t.due_date) >= $4)
-                and ($1 = 'PAUSED' or $4::timestamptz is null or t.due_date >= $4)
-                and ($5::timestamptz is null or coalesce(t.paused_due_date, t.due_date) < $5)
-                and ($1 = 'PAUSED' or $5::timestamptz is null or t.due_date < $5)
-                and ($9::text is null or position(lower($9) in lower(t.name)) > 0)
-                and (not $10 or t.schedule is not null)
-                and ($11::timestamptz is null or t.changed_at >= $11)
-                and ($12::timestamptz is null or t.changed_at < $12)
-            limit $7
-        ) m
-    $count$
-    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, timers_max, target, name_contains,
-        only_schedules, changed_from, changed_before;
+    return query execute format(
+        $count$
+            select
+                count(*) filter (where shardclock.is_of_system(m.target) is not true),
+                count(*) filter (where shardclock.is_of_system(m.target))
+            from (select t.target %s limit $12) m
+        $count$,
+        shardclock.filtered_timers(state)
+    )
+    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, target, name_contains,
+        only_schedules, changed_from, changed_before, timers_max;
 end
 $$;
 

@@ -2,15 +2,16 @@
 --
 -- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences is for the occurrences
 -- before `resume_at`; after a pause until 08:00, an occurrence at 08:00 fires. Skips locked rows, which the next call
--- finds. `without` are timers that an earlier call could not resume. `next_s` is the time until the next pause ends;
+-- finds. `without` are timers that an earlier call could not resume. With `key`, the call
+-- resumes at most this timer. `next_s` is the time until the next pause ends;
 -- null: no pause has an end.
 --
--- in:    most integer, without bigint[]
+-- in:    most integer, without bigint[], key bigint
 -- out:   ended integer, next_s double precision
 -- locks: the timers; skips locked rows
 -- index: timers_by_resume; timers_pkey, one probe for each timer
 -- needs: is_of_system, resume_rows
-create or replace function shardclock.end_pauses(most integer, without bigint[] default '{}')
+create or replace function shardclock.end_pauses(most integer, without bigint[] default '{}', key bigint default null)
 returns table (ended integer, next_s double precision)
 language sql
 set enable_seqscan = off
@@ -22,7 +23,7 @@ begin atomic
     with due as materialized (
         select t.timer_key, t.resume_at, t.resume_missed, shardclock.is_of_system(t.target) as of_system
         from shardclock.timers t
-        where t.resume_at <= now() and t.timer_key <> all (without)
+        where t.resume_at <= now() and t.timer_key <> all (without) and (key is null or t.timer_key = key)
         order by t.resume_at
         limit most
         for update skip locked

@@ -27,37 +27,14 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if state is null or state not in ('PENDING', 'PAUSED') then
-        raise exception 'state % is unknown here: use PENDING or PAUSED', quote_literal(left(state, 60))
-            using errcode = 'invalid_parameter_value', constraint = 'invalid_state';
-    end if;
     if page_size < 0 then
         raise exception 'page_size % is refused: use 0 or more', page_size
             using errcode = 'invalid_parameter_value', constraint = 'invalid_page_size';
     end if;
-    return query execute $keys$
-        select t.timer_key
-        from shardclock.timers t
-        where t.timer_key > $7
-            and ($2::text is null or t.tenant_id = $2)
-            and ($3::text is null or t.name ^@ $3)
-            and ($6::bigint is null or t.process_instance_key = $6)
-            and ($9::text is null or t.target = $9)
-            and ($1 = 'PAUSED') = (t.paused_due_date is not null)
-            and ($1 = 'PENDING' or t.due_date = '9999-12-31 23:59:59.999998+00')
-            and ($4::timestamptz is null or coalesce(t.paused_due_date, t.due_date) >= $4)
-            and ($1 = 'PAUSED' or $4::timestamptz is null or t.due_date >= $4)
-            and ($5::timestamptz is null or coalesce(t.paused_due_date, t.due_date) < $5)
-            and ($1 = 'PAUSED' or $5::timestamptz is null or t.due_date < $5)
-            and ($10::text is null or position(lower($10) in lower(t.name)) > 0)
-            and (not $11 or t.schedule is not null)
-            and ($12::timestamptz is null or t.changed_at >= $12)
-            and ($13::timestamptz is null or t.changed_at < $13)
-        order by t.timer_key
-        limit $8
-    $keys$
-    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, after_key, page_size, target,
-        name_contains, only_schedules, changed_from, changed_before;
+    return query execute
+        'select t.timer_key' || shardclock.filtered_timers(state) || 'and t.timer_key > $12 order by t.timer_key limit $13'
+    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, target, name_contains,
+        only_schedules, changed_from, changed_before, after_key, page_size;
 end
 $$;
 

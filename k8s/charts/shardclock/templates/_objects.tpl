@@ -62,7 +62,9 @@
 {{- $root := .root -}}
 {{- range .objects -}}
 {{- if or $root.Values.networkPolicy.enabled (ne .kind "NetworkPolicy") (has . $root.Values.extraObjects) -}}
+{{- if not (has . $root.Values.extraObjects) -}}
 {{- $_ := set .metadata "namespace" $root.Release.Namespace -}}
+{{- end -}}
 {{- if $root.Values.commonLabels -}}
 {{- $_ := set .metadata "labels" (merge (default dict .metadata.labels) $root.Values.commonLabels) -}}
 {{- end }}
