@@ -169,3 +169,14 @@ async def test_a_cluster_s_shard_is_on_hold_there_and_fires_nothing(sc: SteppedC
     assert (
         answer.hold_reason == "the database belongs to shardclock.testing, and the cluster has no SHARDCLOCK_IDENTITY"
     )
+
+
+async def test_a_pause_that_postgres_refuses_to_end_is_the_error_of_the_advance(sc: SteppedCluster) -> None:
+    await query(sc.dsn, "select shardclock.schedule_timer(delay => 'PT2H', name => 'odd')")
+    await query(sc.dsn, "select shardclock.pause_timer(name => 'odd', until => now() + interval '1 hour')")
+    await query(sc.dsn, "alter table shardclock.timers disable trigger check_changed_timer")
+    await query(sc.dsn, "update shardclock.timers set timer_type = 'ODD'")
+    await query(sc.dsn, "alter table shardclock.timers enable always trigger check_changed_timer")
+
+    with pytest.raises(StatementRefused, match="timer_type"):
+        await sc.advance("PT3H")

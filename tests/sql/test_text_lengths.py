@@ -57,6 +57,7 @@ async def test_a_shift_by_null_is_refused_and_moves_no_timer(dsn: str) -> None:
     "call",
     [
         "cancel_timer(name => 'it', reason => {})",
+        "cancel_timer(timer_key => 404, reason => {})",
         "cancel_timers('{{7}}', {})",
         "pause_timer(name => 'it', reason => {})",
         "pause_timers('{{7}}', {})",
