@@ -132,6 +132,7 @@ async def test_a_backlog_drains_in_few_statements_and_timers_that_fall_due_meanw
 
     fired = await pool.fired()
     assert len(fired) == len(backlog) + len(upcoming)
+    await pool.db.execute("analyze shardclock.command_log")  # so that the judge's plans know that the log is long
     assert await breaches(pool.db, backlog + upcoming) == {}
     # The scans themselves fired the backlog, without holding it in memory; each scan took a full batch.
     assert sum(taken.fired for _, taken in scans) >= len(backlog)
