@@ -39,14 +39,14 @@ def test_the_page_has_the_limits() -> None:
     assert f"| the id of a process, an element or a flow | {ID_CHARS_MAX} characters |" in bounds
     assert f"| flows into inclusive gateways that join, in a process | {FLOWS_JOINED_MAX:,} |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
-    assert f"all expressions of a model that is deployed | {expressions.EXPRESSIONS_CHARS_MAX:,} characters |" in bounds
+    assert f"all expressions of a model together | {expressions.EXPRESSIONS_CHARS_MAX:,} characters |" in bounds
     steps, chars = evaluation_budget.ELEMENT_STEPS_MAX, evaluation_budget.ELEMENT_CHARS_MAX
-    assert f"do together | {steps:,} steps, and return {chars:,} characters |" in bounds
+    assert f"of one element together | {steps:,} steps, and {chars:,} returned characters |" in bounds
     assert f"wait for a time, a message or a signal | {STARTS_MAX} |" in bounds
     assert f"| items of a multi-instance | {extensions.ITEMS_MAX:,} |" in bounds
     waited = "a time, a message's or signal's name, a correlation key, an assignee"
     assert f"| {waited} | {WAITED_CHARS_MAX} characters |" in bounds
-    assert f"| processes that call each other in a row | {CALLS_DEPTH_MAX} |" in bounds
+    assert f"| nested calls of processes | {CALLS_DEPTH_MAX} |" in bounds
     assert f"| nodes entered without waiting | {ENTRIES_MAX:,} |" in bounds
     assert f"| state of an instance | {state.STATE_BYTES_MAX // 2**20} MiB |" in bounds
 
