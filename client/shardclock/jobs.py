@@ -153,7 +153,7 @@ def rule_of(
     return JobSchedule(
         every_s=given(length, "every", every, "PT0.1S", "P365D"),
         schedule=_schedule(every, cron, repeat),
-        zone=_text("zone", zone, 64),
+        zone=_zone(zone, has_times=cron is not None or repeat is not None),
         missed=_one_of("missed", missed, MISSED),
         overlap=_one_of("overlap", overlap, OVERLAPS),
         priority=whole("priority", priority, 1, 4),
@@ -208,6 +208,14 @@ def _schedule(every: object, cron: object, repeat: object) -> str | None:
     if cron is not None:
         return _text("cron", cron, RULE_CHARS_MAX)
     return None if repeat is None else _text("repeat", repeat, RULE_CHARS_MAX)
+
+
+def _zone(zone: object, *, has_times: bool) -> str:
+    """Parse the zone of fixed start times; a pause between runs has no zone."""
+    text = _text("zone", zone, 64)
+    if text != "UTC" and not has_times:
+        raise InvalidHandler(f"zone {shown(text)} is refused: only cron and repeat have a zone; leave out zone")
+    return text
 
 
 def _text(name: str, value: object, chars_max: int) -> str:

@@ -32,7 +32,7 @@ from shardclock_server.sql.deliveries.dead_letters import group_dead_letters as 
 from shardclock_server.timers.refusal import Refusal
 
 PER_S_MAX = 100_000
-REASON_LINE = "only dead letters with this first line of the reason"
+REASON_LINE = "only dead letters with this first line of the reason; # stands for any number or identifier"
 ENABLE = "true: enable a disabled endpoint first; false: the dead letters of a disabled endpoint stay"
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])

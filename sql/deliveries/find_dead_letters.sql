@@ -1,7 +1,8 @@
 -- Finds dead letters, one page at a time, the last given-up delivery first.
 --
 -- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null,
---        :reason_line text or null: the first line of the reason; the last row of the previous page, nulls for the first page: :after_at timestamptz, :after_key bigint;
+--        :reason_line text or null: the first line of the reason; :after_at timestamptz, :after_key bigint: the last
+--        row of the previous page, nulls for the first page;
 --        :limit bigint, :bytes bigint: the page ends when the JSON and the reasons of its rows have this size
 -- out:   timer_key bigint, target text, tenant_id text, name text, occurrence bigint, due_date timestamptz,
 --        fired_at timestamptz, died_at timestamptz, failed_attempts integer, reason text, payload text, failures text,
@@ -16,11 +17,8 @@ with found as (
         and (:target::text is null or d.target = :target)
         and (:tenant_id::text is null or d.tenant_id = :tenant_id)
         and (:died_before::timestamptz is null or d.died_at < :died_before)
-        and (
-        :reason_line::text is null
-        or regexp_replace(:reason_line, ' \(attempt [0-9]+ of [0-9]+\)$', '') =
-        -- include: reason_line.sql
-    )
+        and
+        -- include: has_reason_line.sql
         and (
             :after_key::bigint is null
             or d.died_at < :after_at::timestamptz

@@ -1,4 +1,4 @@
--- Groups the newest dead letters by target, tenant and the first line of the reason, without the attempt's number.
+-- Groups the newest dead letters by target, tenant and the first line of the reason (reason_line.sql).
 --
 -- in:    :target text or null, :tenant_id text or null, :rows_max integer: the limit of dead letters to read,
 --        :groups_max integer

@@ -1,2 +1,7 @@
--- The first line of a dead letter's reason, without the number of the last attempt.
-regexp_replace(split_part(d.reason, chr(10), 1), ' \(attempt [0-9]+ of [0-9]+\)$', '')
+-- The first line of a dead letter's reason, without the number of the last attempt; `#` replaces each identifier: a
+-- number of four digits or more, or a word of eight characters or more with two digits. Dead letters that differ only in
+-- these words belong to one group.
+regexp_replace(
+    regexp_replace(split_part(d.reason, chr(10), 1), ' \(attempt [0-9]+ of [0-9]+\)$', ''),
+    '\m(\d{4,}|(?=[\w-]*\d[\w-]*\d)[\w-]{8,})\M', '#', 'g'
+)

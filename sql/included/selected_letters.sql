@@ -2,8 +2,5 @@
 where (:target::text is null or d.target = :target)
     and (:tenant_id::text is null or d.tenant_id = :tenant_id)
     and d.died_at < coalesce(:died_before::timestamptz, 'infinity')
-    and (
-        :reason_line::text is null
-        or regexp_replace(:reason_line, ' \(attempt [0-9]+ of [0-9]+\)$', '') =
-        -- include: reason_line.sql
-    )
+    and
+    -- include: has_reason_line.sql

@@ -65,7 +65,8 @@ async def test_the_newest_dead_letters_are_grouped_by_target_and_first_line_of_t
         update shardclock.dead_letters
         set reason = case
                 when timer_key % 10 = 0 then E'it answered 503\nbusy ' || timer_key
-                else 'no answer (attempt ' || timer_key || ' of 1)'
+                else 'order ' || 10000 + timer_key || ' of ' || md5(timer_key::text)
+                    || ': no answer (attempt ' || timer_key || ' of 1)'
             end,
             target = case when timer_key % 2 = 0 then 'webhook:a' else 'webhook:b' end
     """
@@ -78,11 +79,12 @@ async def test_the_newest_dead_letters_are_grouped_by_target_and_first_line_of_t
         newest = await group_dead_letters(session)
         letters, _ = await find_dead_letters(session, DeadLetterFilter(reason_line="it answered 503"), limit=3)
         keys = await find_dead_letter_keys(session, DeadLetterFilter(reason_line="it answered 503"), limit=3)
-        same = await find_dead_letter_keys(session, DeadLetterFilter(reason_line="no answer (attempt 9 of 1)"), limit=3)
+        one_reason = DeadLetterFilter(reason_line="order 77777 of 0123abcd: no answer (attempt 9 of 1)")
+        same = await find_dead_letter_keys(session, one_reason, limit=3)
 
     assert [(it.target, it.reason_line, it.dead_letters) for it in found.groups] == [
-        ("webhook:b", "no answer", MANY // 2),
-        ("webhook:a", "no answer", MANY * 4 // 10),
+        ("webhook:b", "order # of #: no answer", MANY // 2),
+        ("webhook:a", "order # of #: no answer", MANY * 4 // 10),
         ("webhook:a", "it answered 503", MANY // 10),
     ]
     assert (found.counted, found.is_all) == (MANY, True)

@@ -1,0 +1,10 @@
+-- True if the reason of the dead letter `d` has the given first line, or if no line is given.
+(
+    :reason_line::text is null
+    or (
+        select
+            -- include: reason_line.sql
+        from (select :reason_line::text as reason) d
+    ) =
+    -- include: reason_line.sql
+)
