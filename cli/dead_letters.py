@@ -35,7 +35,11 @@ Before = Annotated[
 ]
 ReasonLine = Annotated[
     str | None,
-    typer.Option("--reason-line", metavar="TEXT", help="Only dead letters with this first line of the reason; # stands for any number or identifier."),
+    typer.Option(
+        "--reason-line",
+        metavar="TEXT",
+        help="Only dead letters with this first line of the reason; # stands for any number or id.",
+    ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="The limit of rows.")]
 AtOnce = Annotated[

@@ -90,7 +90,7 @@ def test_a_cron_or_repeat_rule_is_kept_as_written(declare_job: Declare) -> None:
         ({"cron": ""}, "cron '' is refused: it must be a text of 1 to 200 characters"),
         ({"repeat": 7}, "repeat 7 is refused"),
         ({"zone": "a\nb"}, "zone "),
-        ({"every": "PT1H", "zone": "Europe/Berlin"}, "zone 'Europe/Berlin' is refused: only cron and repeat have a zone"),
+        ({"every": "PT1H", "zone": "Europe/Berlin"}, "zone 'Europe/Berlin' is refused: only cron and repeat"),
         ({"missed": "all"}, "missed 'all' is refused: it must be one of fire_once, fire_all, skip"),
         ({"overlap": "allow"}, "overlap 'allow' is refused: it must be one of skip, queue, replace"),
         ({"priority": 5}, "priority 5 is refused"),

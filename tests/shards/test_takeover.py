@@ -85,8 +85,8 @@ async def test_a_shard_killed_during_a_firing_has_fired_each_timer_once_or_not_a
 async def test_a_frozen_shard_fires_nothing_twice_after_a_takeover_and_stops(pool: ShardPool) -> None:
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1) as frozen:
         await until_up(pool, frozen)
-        keys = await add_timers(pool.dsn, 300, "now() + interval '4 s'")
-        keys.append(await add_schedule(pool.dsn, "R/PT1H", "now() + interval '4 s'"))
+        keys = await add_timers(pool.dsn, 300, "now() + interval '8 s'")
+        keys.append(await add_schedule(pool.dsn, "R/PT1H", "now() + interval '8 s'"))
         await until_claimed(pool, frozen, 301)
         frozen.freeze()
         await pool.end(frozen.holder)

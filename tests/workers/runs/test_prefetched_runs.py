@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -50,12 +51,12 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def the_eleventh_lasts() -> tuple[RunProcesses, asyncio.Event]:
-    """Return processes and a gate: from the eleventh run on, runs wait for the gate."""
-    gate = asyncio.Event()
+    """Return processes and a gate, which closes after ten runs: the runs that begin later wait for the gate."""
+    gate, ended = asyncio.Event(), count(1)
     gate.set()
 
     def plays(_: RunOrder) -> Completed:
-        if len(processes.orders) == 10:
+        if next(ended) == 10:
             gate.clear()
         return Completed()
 
@@ -108,7 +109,7 @@ async def test_a_short_run_does_not_wait_for_a_long_one_while_a_place_is_free(ds
     await fire(shard)
 
     async with running_jobs(dsn, processes, SPECS, TWO_PLACES):
-        await eventually(lambda: len(processes.orders) == 12)
+        await eventually(lambda: _two_wait(dsn, processes, gate))
         gate.set()
         await eventually(lambda: _ended(dsn, successes=30))
 
@@ -146,6 +147,11 @@ async def test_the_most_urgent_of_several_begun_runs_is_made_first(dsn: str, sha
 
 async def _ended(dsn: str, *, successes: int) -> bool:
     return bool(await value(dsn, "select sum(successes) from shardclock.jobs") == successes)
+
+
+async def _two_wait(dsn: str, processes: RunProcesses, gate: asyncio.Event) -> bool:
+    """Return whether both places have a run that waits for the gate."""
+    return not gate.is_set() and await _ended(dsn, successes=len(processes.orders) - 2)
 
 
 async def _has_runs_ahead(dsn: str) -> bool:
