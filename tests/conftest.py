@@ -106,7 +106,6 @@ def collector() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[int], Server]]:
-    """Yield the server of a version, started at its first use."""
     with ExitStack() as servers:
         yield cache(lambda version: servers.enter_context(closing(Server(version))))
 
@@ -136,7 +135,6 @@ def _clone(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:
         yield hand
@@ -144,7 +142,6 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Yield a directory for a server."""
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield path
     shutil.rmtree(path)

@@ -39,7 +39,6 @@ class Admins:
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[asyncpg.Connection]:
-        """Open a connection."""
         connection = await asyncpg.connect(self._dsn)
         try:
             yield connection

@@ -39,7 +39,6 @@ def running(*command: str) -> Iterator[psutil.Process]:
 
 
 def sandbox_with(*processes: psutil.Process) -> Sandbox:
-    """Make a sandbox that has only the processes of a cluster."""
     cluster = SimpleNamespace(processes=lambda word: [it for it in processes if word in title(it)])
     return cast("Sandbox", SimpleNamespace(cluster=cluster))
 

@@ -22,7 +22,6 @@ PATHS = [(process, path) for process in PROCESSES.values() for path in process.p
 
 @pytest.fixture(scope="module")
 def begins() -> list[PlannedInstance]:
-    """Draw the instances of an hour."""
     return draw_instances(random.Random(7), length_s=HOUR_S, instances_per_s=5.0)
 
 

@@ -50,7 +50,6 @@ def page_of(tmp_path: Path, run: History, verdict: Verdict = VALID) -> str:
 
 
 def cells(page: str, first: str) -> list[str]:
-    """Return the cells of the table row with this first cell."""
     (row,) = [line for line in page.splitlines() if line.startswith(f"| {first} |")]
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
 

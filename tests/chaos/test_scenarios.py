@@ -204,7 +204,6 @@ async def test_two_live_copies_of_a_shard_after_a_frozen_raylet_break_no_promise
 
 
 def _ended(history: History) -> list[_Ended]:
-    """List the ended holders with their last rows."""
     rows = [it for commit in history.commits for it in commit.changes if isinstance(it, HolderWritten)]
     return [_Ended(it.seen_at, it.ended_at) for it in rows if it.ended_at is not None and it.seen_at is not None]
 

@@ -24,7 +24,6 @@ SHARD_AB = Keeper(0xAB, NO_PID, 0)
 
 
 def link_of(application: str) -> Link:
-    """Make a link that has only a name."""
     return cast("Link", SimpleNamespace(application=application))
 
 

@@ -36,7 +36,6 @@ VARIABLES = {"n": 0, "act": "return", "due": "PT1H", "order": "order 1"}
 
 
 def statements_of(build: Build) -> Callable[[str], Statement]:
-    """Read the statements of a broken build."""
 
     def read(name: str) -> Statement:
         edits = [edit for edit in build.edits if edit.file.endswith(f"/{name}.sql")]

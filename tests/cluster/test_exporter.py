@@ -163,7 +163,6 @@ def test_keep_running_is_refused_without_a_ray_that_lives_on(shell: Shell) -> No
 
 @pytest.fixture
 def told() -> list[str]:
-    """Collect the cluster's messages."""
     return []
 
 

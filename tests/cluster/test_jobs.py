@@ -85,7 +85,6 @@ if "shardclock_server.cluster.host" in sys.orig_argv:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Run a cluster with the app above."""
     place = tmp_path_factory.mktemp("jobs")
     (place / "recurring.py").write_text(APP)
     # Ray does not check a declared GPU, so a machine without a GPU can declare one. Our own Ray reads no variable of
@@ -101,22 +100,18 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
 
 
 def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
-    """Query the cluster's database."""
     return [tuple(row) for row in asyncio.run(query(up.dsn, text, *values))]
 
 
 def job(up: ClusterProcess, name: str) -> Job:
-    """Read a job."""
     return asyncio.run(job_of(up.dsn, name))
 
 
 def counts(up: ClusterProcess, name: str) -> Counter[str]:
-    """Count the runs of a job by their outcomes."""
     return asyncio.run(outcomes(up.dsn, name))
 
 
 def start(up: ClusterProcess, name: str) -> None:
-    """Start a job on request."""
     ask(up, "select shardclock.run_job($1)", name)
 
 

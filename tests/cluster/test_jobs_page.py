@@ -27,7 +27,6 @@ PAGE = [block for page in PAGES for block in blocks() if block.where.startswith(
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Run a cluster with the module of the pages."""
     place = tmp_path_factory.mktemp("page")
     (module,) = [block.text for block in PAGE if block.kind == "python"]
     (place / "recurring.py").write_text(module)
@@ -45,12 +44,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
 
 
 def job(up: ClusterProcess, name: str) -> Job:
-    """Read a job."""
     return asyncio.run(job_of(up.dsn, name))
 
 
 def is_idle(up: ClusterProcess) -> bool:
-    """Return whether no job runs, and no start of a job is due."""
     text = """
         select not exists (select from shardclock.deliveries where target like 'job:%')
             and not exists (select from shardclock.timers where target like 'job:%' and due_date <= now())

@@ -22,7 +22,6 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def due(timer_key: int, claims: int = 0) -> NextDue:
-    """Return a made-up timer that is due now, or its delivery."""
     return NextDue(NOW, timer_key, "order-42", "order.expired", claims)
 
 

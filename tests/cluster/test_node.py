@@ -31,7 +31,6 @@ def _nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Return a file with a database's DSN."""
     path = tmp_path / "dsn"
     path.write_text(DOWN)
     return path

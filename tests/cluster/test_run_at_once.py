@@ -13,7 +13,6 @@ NEW_YEAR = "0 8 1 1 *"
 
 
 async def fired(sc: shardclock.testing.SteppedCluster) -> list[str]:
-    """Read the names of the fired timers, in order."""
     return [record.name or "" for record in await sc.log() if record.intent == "TRIGGERED"]
 
 

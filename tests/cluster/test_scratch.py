@@ -48,7 +48,6 @@ def start(program: str, *arguments: Path) -> tuple[subprocess.Popen[str], list[s
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill the process with -9, and wait for its end."""
     process.kill()
     process.communicate()
 

@@ -88,7 +88,6 @@ PYTHON = {
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[EmbeddedPostgres]:
-    """Yield a running embedded Postgres."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         server = EmbeddedPostgres.start(Path(place) / "data")
         yield server

@@ -33,7 +33,6 @@ class TwoKinds(RecordedCluster):
         return bool(shards) and all(it.node_id != LOCAL_NODE for it in shards) and not self.local_pids()
 
     def has_moved_to_local(self) -> bool:
-        """Return whether only local shards have slots."""
         shards = self.keepers(SHARD)
         return bool(shards) and all(it.node_id == LOCAL_NODE for it in shards)
 
@@ -52,7 +51,6 @@ class TwoKinds(RecordedCluster):
         until(self.has_moved_to_ray, "Ray's shards to serve alone", within_s=RAY_S)
 
     def lose_ray(self) -> None:
-        """Kill the process that hosts Ray."""
         kill(until(lambda: self.processes(HOST), "the host of Ray")[0].pid)
 
 
@@ -70,7 +68,6 @@ def two_kinds(place: Path, dsn: str, **environment: str) -> Iterator[TwoKinds]:
 
 @pytest.fixture
 def up(place: Path, dsn: str) -> Iterator[TwoKinds]:
-    """Run a cluster with one shard."""
     with two_kinds(place, dsn) as up:
         yield up
 

@@ -42,7 +42,6 @@ class Database(Records):
         asyncio.run(query(dsn, WANT_ONE))
 
     def serves(self, cluster_id: str) -> bool:
-        """Return whether only this cluster's shards have slots."""
         shards = asyncio.run(holders_of(self.admin_dsn, SHARD))
         return {it.cluster_id for it in shards if it.part is not None} == {cluster_id}
 

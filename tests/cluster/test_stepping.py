@@ -44,7 +44,6 @@ $do$
 
 @pytest.fixture(autouse=True)
 def page() -> None:
-    """Clear the app's records."""
     stepped_app.clear()
 
 
@@ -57,13 +56,11 @@ async def sc() -> AsyncIterator[SteppedCluster]:
 
 @pytest.fixture
 async def sc_of_job() -> AsyncIterator[SteppedCluster]:
-    """Run a cluster from a moment on, with the app's job."""
     async with cluster(app=JOB, now=BEGIN) as made:
         yield made
 
 
 async def fired(sc: SteppedCluster) -> list[tuple[str | None, datetime]]:
-    """Read the name and the moment of each firing."""
     return [(it.name, it.recorded_at) for it in await sc.log() if it.intent == "TRIGGERED"]
 
 

@@ -69,7 +69,6 @@ class Parts:
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Parts]:
-    """Return a cluster that has not been started."""
     parts = Parts(monkeypatch)
     yield parts
     parts.cluster.stop()

@@ -92,7 +92,6 @@ class Machine:
         up.end()
 
     def command(self, *words: object) -> Done:
-        """Run `shardclock` on this database."""
         return run(*words, environment={"SHARDCLOCK_DSN": self.dsn, "COLUMNS": "200"}, timeout_s=2 * COME_UP_S)
 
     def upgrade(self, new: str, old: str) -> subprocess.CompletedProcess[str]:
@@ -136,7 +135,6 @@ def script(dsn: str, place: Path, *words: str, wait_s: float = COME_UP_S) -> sub
 
 @pytest.fixture
 def machine(dsn: str) -> Iterator[Machine]:
-    """Yield a machine without clusters."""
     with closing(Machine(dsn)) as machine:
         yield machine
 
@@ -239,7 +237,6 @@ async def flowing(machine: Machine, seconds: float = 1.0) -> None:
 
 
 async def both(machine: Machine) -> None:
-    """Start blue, which leads, and green, which stands by."""
     machine.start(BLUE)
     await eventually(lambda: leads(machine, BLUE), within_s=COME_UP_S)
     machine.start(GREEN)
@@ -359,7 +356,6 @@ async def test_a_cluster_whose_processes_are_all_killed_is_replaced_by_the_stand
 
 
 async def ended(machine: Machine) -> set[str]:
-    """List the reasons why holders have ended."""
     rows = await query(machine.dsn, "select ended_why from shardclock.holders where ended_at is not null")
     return {row["ended_why"] for row in rows}
 

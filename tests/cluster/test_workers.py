@@ -99,7 +99,6 @@ def waits(timer: shardclock.Timer) -> None:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Run a cluster with the app above."""
     place = tmp_path_factory.mktemp("workers")
     (place / "reminders.py").write_text(APP)
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="reminders")
@@ -124,7 +123,6 @@ def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[En
 
 
 def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
-    """Query the cluster's database."""
     return [tuple(row) for row in asyncio.run(query(up.dsn, text, *values))]
 
 

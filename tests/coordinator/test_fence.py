@@ -20,7 +20,6 @@ LED, SUCCESSOR, YOUNG = 1, 2, 77
 
 @pytest.fixture
 async def session(dsn: str) -> AsyncIterator[Session]:
-    """Open a session of the test's own."""
     async with Session(dsn, application="test", timeout_s=BOUND_S) as opened:
         yield opened
 
@@ -30,7 +29,6 @@ async def living(session: Session) -> set[int]:
 
 
 async def follow(session: Session) -> None:
-    """Let a successor lead, and start a shard."""
     assert (await lead(session, SUCCESSOR, cluster_id=BLUE, lease_s=LEASE_S, fresh=True)).leads
     await register_holder(session, incarnation(YOUNG, actor_name="shard-of-the-successor"))
 

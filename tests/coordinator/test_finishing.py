@@ -36,7 +36,6 @@ class Two:
 
 
 async def two(session: Session, role: str, *, finish_s: float = 30.0) -> Two:
-    """Let two keepers of a role serve."""
     fleet = FakeFleet(role)
     fleet.role = role
     crew = Crew(

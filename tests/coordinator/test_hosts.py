@@ -179,7 +179,6 @@ async def test_locks_of_a_silent_shard_are_freed_when_it_is_suspended_and_again_
 
 
 def may_spawn(reconciler: Reconciler) -> bool:
-    """Return whether actors may be started now."""
     return reconciler._crews[0]._backoff.may_spawn(now_s=time.monotonic())
 
 

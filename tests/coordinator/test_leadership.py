@@ -19,7 +19,6 @@ WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}
 
 
 async def run_out(dsn: str) -> None:
-    """Let the lease end now."""
     await query(dsn, "update shardclock.leadership set lease_until = clock_timestamp()")
 
 

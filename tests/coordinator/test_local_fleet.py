@@ -20,13 +20,11 @@ CONTEXT = get_context("forkserver")
 
 
 def obedient(name: str, pipe: Connection) -> None:
-    """Exit when asked to drain."""
     assert pipe.recv() == DRAIN
     pipe.send(LEFT)
 
 
 def failing(name: str, pipe: Connection) -> None:
-    """End with an error."""
     os._exit(3)
 
 

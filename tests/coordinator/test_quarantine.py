@@ -23,7 +23,6 @@ GIVEN_UP_S = 30.0
 
 
 def serves(node: str, *, started_s: float) -> KeeperState:
-    """Make a shard that has served since a moment."""
     return KeeperState(f"shard on {node}", node, holder=1, started_s=started_s)
 
 
@@ -217,7 +216,6 @@ class World:
     _silent_since_s: dict[str, float] = field(default_factory=dict)
 
     def go_on(self, seconds: float) -> None:
-        """Take turns for a while."""
         for _ in range(int(seconds / TURN_S)):
             self.now_s += TURN_S
             self._live()
@@ -263,7 +261,6 @@ class World:
 
 
 def world(wanted: int, *nodes: str) -> World:
-    """Make a cluster without faults."""
     it = World(wanted, list(nodes))
     it.go_on(5)
     assert sum(it.serving().values()) == wanted

@@ -50,14 +50,12 @@ def second_ray() -> Iterator[RayOfNodes]:
 
 @pytest.fixture
 async def rays(first_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
-    """Yield a Ray with one node and without actors."""
     yield first_ray
     await first_ray.clear()
 
 
 @pytest.fixture
 async def other_rays(second_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
-    """Yield another Ray with one node and without actors."""
     yield second_ray
     await second_ray.clear()
 
@@ -101,7 +99,6 @@ async def served_by(dsn: str, cluster_id: str) -> bool:
 
 
 async def ended(dsn: str, *, node_id: str | None = None) -> list[str]:
-    """List the reasons why the holders of a node, or of all nodes, have ended."""
     rows = await query(dsn, "select node_id, ended_why from shardclock.holders where ended_at is not null")
     return [row["ended_why"] for row in rows if node_id in (None, row["node_id"])]
 

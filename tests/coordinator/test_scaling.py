@@ -42,7 +42,6 @@ class Cluster:
         self.asked.append(shards)
 
     async def turn(self) -> int:
-        """Take one turn as the leader does."""
         leadership = await lead(self.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
         assert leadership.leads
         return await self.scaling.turn(leadership, ME)
@@ -63,7 +62,6 @@ class Cluster:
         await eventually(held)
 
     async def wanted(self) -> int:
-        """Read the wanted number of shards."""
         return (await read_policy(self.session, SHARD)).wanted
 
     def _turned_since(self, seen: float) -> Callable[[], Awaitable[bool]]:

@@ -13,7 +13,6 @@ NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 
 
 def holder(number: int, cluster_id: str = "ours") -> Holder:
-    """Make the holder of actor `a<number>`."""
     return Holder(
         number, SHARD, cluster_id, f"a{number}", "node", "host", 1, part=None, part_count=None, held=0,
         started_at=NOW, seen_at=NOW, suspended_at=None, silent_s=0.0,

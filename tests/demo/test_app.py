@@ -28,7 +28,6 @@ from shardclock_server.workers.app import find_app
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of the file in which the demo notes its calls."""
     monkeypatch.setenv("SHARDCLOCK_DATA_DIR", str(tmp_path / "postgres"))
     file = calls_file(tmp_path / "postgres")
     file.touch()

@@ -23,7 +23,6 @@ END_OF = {key: PROMISED + key - 1 for key in range(1, PROMISED + 1)}  # the posi
 
 
 def record(position: int, intent: str, timer_key: int, **more: object) -> LogRecord:
-    """Make a record of a timer with a target."""
     made = LogRecord(
         position=position, recorded_at=START, intent=intent, timer_key=timer_key, tenant_id="default", name=None,
         timer_type="USER", process_instance_key=None, element_instance_key=None, target_element_id=None,
@@ -34,12 +33,10 @@ def record(position: int, intent: str, timer_key: int, **more: object) -> LogRec
 
 
 def end(position: int, intent: str, timer_key: int, attempt: int) -> LogRecord:
-    """Make the record of a delivery's end."""
     return record(position, intent, timer_key, detail={"attempt": attempt, "ms": 100})
 
 
 def run() -> tuple[list[LogRecord], list[Call]]:
-    """Make a run without faults: five open warehouses, one busy, one closed."""
     warehouses = dict.fromkeys(OPENS, OPEN) | {BUSY_KEY: BUSY, CLOSED_KEY: CLOSED}
     records = [
         record(key, "TRIGGERED", key, payload=json.dumps({"order": key, "warehouse": warehouse}))

@@ -23,7 +23,6 @@ TAKEOVER_MAX_S = 2.0
 
 @pytest.fixture
 def file() -> Iterator[Path]:
-    """Yield a path for a file of timers."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as folder:
         yield Path(folder) / "timers.ndjson"
 

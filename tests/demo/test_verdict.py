@@ -21,12 +21,10 @@ Promise = tuple[Scheduled, NewTimer]
 
 
 def at(seconds: float) -> datetime:
-    """Return a moment of the run."""
     return START + timedelta(seconds=seconds)
 
 
 def fired(timer_key: int, due_s: float, **more: object) -> LogRecord:
-    """Make the record of a firing two milliseconds after its due date."""
     record = LogRecord(
         position=timer_key, recorded_at=at(due_s) + LAG, intent="TRIGGERED", timer_key=timer_key,
         tenant_id="default", name=None, timer_type="USER", process_instance_key=None, element_instance_key=None,
@@ -197,7 +195,6 @@ def test_a_repeat_without_end_can_not_be_judged() -> None:
 
 
 def with_deliveries(**more: int) -> Verdict:
-    """Return the verdict on a run that has only the given faults of deliveries."""
     went_well: dict[str, Any] = {
         "promised": 2, "delivered": 2, "discarded": 0, "dead": 0, "retried": 0, "called_again": 0, "repeated": 0,
         "lost": 0, "double": 0, "unfired": 0, "wrong_end": 0, "wrong_attempt": 0, "uncalled": 0,

@@ -22,7 +22,6 @@ MODEL = str(ROOT / "examples" / "order.bpmn")
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Run a cluster with the handler from docs/processes.md."""
     place = tmp_path_factory.mktemp("processes")
     (module,) = [it.text for it in blocks() if it.where.startswith("docs/processes.md") and "on_timer" in it.text]
     (place / "orders.py").write_text(module)
@@ -36,7 +35,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
 
 
 def said(up: ClusterProcess, *words: str) -> Any:
-    """Run a command with --json."""
     done = run(*words, "--json", environment=up.environment)
     assert done.code == DONE, done.err
     return done.json

@@ -12,7 +12,6 @@ GATEWAY = '<exclusiveGateway id="g"/>'
 
 
 async def told(it: Processes, key: int) -> list[dict[str, Any]]:
-    """List the signals of the history without keys."""
     steps = await instances.steps_of(it.session, key)
     return [{name: value for name, value in said.items() if name != "key"} for step in steps for said in step.signals]
 

@@ -44,7 +44,6 @@ class Place:
         self.restart()
 
     def restart(self) -> None:
-        """Replace the engine by a new one."""
         self.engine = SignalRunner(self.steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
 
     async def turns(self, count: int) -> None:

@@ -56,7 +56,6 @@ async def engine_running(dsn: str) -> AsyncIterator[Engine]:
 
 @asynccontextmanager
 async def heard(dsn: str) -> AsyncIterator[list[str]]:
-    """Collect the channels of all notifications."""
     channels: list[str] = []
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:

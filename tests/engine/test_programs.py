@@ -31,7 +31,6 @@ HEADERS = (
 
 
 async def take(it: Processes, task_type: str = "pack", *, worker: str | None = None) -> TakenTask:
-    """Take the only task."""
     (task,) = await activate_service_tasks(
         it.session, task_type, most=10, lease_s=30.0, tenant_id="default", worker=worker
     )

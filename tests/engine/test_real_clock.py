@@ -35,7 +35,6 @@ class One:
     runner: SignalRunner
 
     async def settle(self) -> None:
-        """Take signals until none is due."""
         while await self.runner.turn():
             pass
 

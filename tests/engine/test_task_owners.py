@@ -14,7 +14,6 @@ USER = '<userTask id="u" name="Approve"/>'
 
 
 async def waiting(it: Processes) -> int:
-    """Start an instance with a task, and return the task."""
     await it.deploy(START + USER + END, connected="s>u u>e")
     await it.start()
     (task,) = await tasks.find_tasks(it.session)

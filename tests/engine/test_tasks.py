@@ -17,7 +17,6 @@ CATCH = '<boundaryEvent id="b" attachedToRef="c"><errorEventDefinition errorRef=
 
 
 async def waiting(it: Processes) -> tasks.FoundTask:
-    """Start an instance with a task, and return the task."""
     await it.deploy(START + USER + END, connected="s>u u>e")
     await it.start()
     (task,) = await tasks.find_tasks(it.session)

@@ -21,7 +21,6 @@ CODE = re.compile(r"`(.+)`")
 
 
 def section(title: str) -> str:
-    """Return the section of the page with a title."""
     return PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
@@ -37,14 +36,12 @@ def rows(*titles: str) -> list[list[str]]:
 
 
 def code_in(cell: str) -> str:
-    """Return the code of a cell without its backquotes."""
     match = CODE.fullmatch(cell)
     assert match, cell
     return match[1]
 
 
 def evaluated(text: str) -> FeelValue:
-    """Evaluate a text with the variables of the page."""
     variables = {name: from_json(value) for name, value in VARIABLES.items()}
     return compile_expression(text).evaluate(variables, now=NOW)
 

@@ -116,7 +116,6 @@ Pacific/Apia 2011-12-30T00:10:00 2011-12-31T00:10:00+14:00 2011-12-31T00:10:00+1
 
 
 def rows(table: str) -> list[list[str]]:
-    """Split a table into its rows and their cells."""
     return [row.split() for row in table.strip().splitlines()]
 
 

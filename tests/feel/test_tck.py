@@ -104,12 +104,10 @@ def test_each_listed_difference_differs(row: Row) -> None:
 
 
 def folder_of(row_id: str) -> str:
-    """Return the folder of a row."""
     return row_id.split("/", maxsplit=1)[0]
 
 
 def agrees(row: Row) -> bool:
-    """Return whether our answer equals the expected one."""
     return same(our_answer(row), their_answer(row))
 
 
@@ -127,12 +125,10 @@ def our_answer(row: Row) -> FeelValue:
 
 
 def inputs_of(row: Row) -> dict[str, FeelValue]:
-    """Read a row's inputs."""
     return {name: read(value) for name, value in json.loads(row["inputs"] or "{}").items()}
 
 
 def their_answer(row: Row) -> FeelValue:
-    """Read a row's expected answer."""
     return read(json.loads(row["expected"] or "null"))
 
 

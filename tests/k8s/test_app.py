@@ -50,13 +50,11 @@ each_colour_with_an_app = colours_of(WITH_APP)
 
 
 def cluster_of(path: str) -> Object:
-    """Build the one RayCluster of a colour."""
     (cluster,) = of_kind(build(path), "RayCluster")
     return cluster
 
 
 def environment_of_boot(path: str) -> dict[str, str | None]:
-    """Read the literal environment variables of the container `boot`."""
     (boot,) = group_of(cluster_of(path), "head")["template"]["spec"]["initContainers"]
     return {it["name"]: it.get("value") for it in boot["env"]}
 

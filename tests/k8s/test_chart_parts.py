@@ -16,7 +16,6 @@ PARENT = {"name": "public", "namespace": "gateways", "sectionName": "https"}
 
 
 def shared(**values: Any) -> list[Object]:
-    """Render the shared chart with a gateway."""
     return render(SHARED, {"identity": "shop", "gateway": {"enabled": True}} | values)
 
 
@@ -56,7 +55,6 @@ def test_a_route_that_no_gateway_serves_is_refused(route: Object, reason: str) -
 
 
 def secret_of(objects: list[Object], component: str) -> tuple[str, str]:
-    """Return the secret and the key of the DSN that a component reads."""
     volumes = pod(objects, component).spec["volumes"]
     (secret,) = (it["secret"] for it in volumes if it["name"] == "database")
     (item,) = secret["items"]

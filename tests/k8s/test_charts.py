@@ -91,7 +91,6 @@ def test_a_chart_has_the_version_of_the_project(chart: Path) -> None:
 
 
 def schema_of(chart: Path) -> Any:
-    """Read the schema of a chart's values."""
     return json.loads((chart / "values.schema.json").read_text())
 
 
@@ -253,7 +252,6 @@ def test_network_policies_are_optional() -> None:
 
 @pytest.fixture
 def keepers() -> Pod:
-    """Render the pod of local keepers."""
     return pod(render(CLUSTER, LOCAL), "keepers")
 
 

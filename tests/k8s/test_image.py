@@ -34,7 +34,6 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def arguments(instruction: str) -> list[str]:
-    """List the arguments of the instructions of a kind."""
     return [rest for word, rest in instructions() if word == instruction]
 
 
@@ -216,5 +215,4 @@ def let_in() -> set[str]:
 
 
 def names(requirements: list[str]) -> set[str]:
-    """Return the names in a list of requirements."""
     return {re.split(r"[<>=\[ ]", asked)[0].lower() for asked in requirements}

@@ -16,7 +16,6 @@ from tests.support.program import until
 
 
 def start(machine: Machine, keepers: Pod, name: str) -> Running:
-    """Start a pod of keepers, with its own name and socket."""
     socket = machine.place / name / "exporter.sock"
     socket.parent.mkdir()
     given = {"SHARDCLOCK_CLUSTER_ID": name, "SHARDCLOCK_METRICS_SOCKET": str(socket)}

@@ -117,13 +117,11 @@ def holders(pods: Pods) -> set[int]:
 
 
 def lose_head(pods: Pods) -> None:
-    """Kill all processes of the head's pod."""
     pods.head.kill()
     pods.boot.kill()
 
 
 def replace_head(pods: Pods, environment: Mapping[str, str]) -> None:
-    """Start another head at the address of the lost head, with boot."""
     pods.head = pods.machine.start_ray("head", HEAD, environment, gcs=pods.head.ports[6379])
     until_ready(pods.head, pods.ray_head)
     pods.boot = pods.start_boot()
@@ -150,7 +148,6 @@ def start_redis(machine: Machine) -> tuple[Running, Mapping[str, str]]:
 
 
 def schedule_ten_a_second(dsn: str, seconds: int) -> None:
-    """Schedule timers for a number of seconds."""
     text = (
         "select count(shardclock.schedule_timer(due_date => now() + make_interval(secs => 1 + i / 10.0),"
         " name => 'every ' || i)) from generate_series(1, $1) i"

@@ -42,7 +42,6 @@ def allowed(policies: list[Object], source: End, target: End, port: int) -> bool
 
 
 def reachable(policies: list[Object], source: End, target: End, ports: tuple[int, ...]) -> set[int]:
-    """Return the ports for which the policies of both ends allow a connection."""
     return _passed(policies, "Egress", source, target, ports) & _passed(policies, "Ingress", target, source, ports)
 
 

@@ -44,7 +44,6 @@ each_overlay = pytest.mark.parametrize("overlay", VARIANTS)
 
 
 def containers(overlay: str) -> Iterator[tuple[Pod, Object]]:
-    """List all containers of an overlay, each with its pod."""
     found = [(pod, container) for pod in pods(whole(overlay)) for container in pod.containers]
     assert len(found) >= 9, "nothing to check"
     yield from found

@@ -23,7 +23,6 @@ GI = 1 << 30
 
 @pytest.fixture
 def postgres_spec() -> Object:
-    """Return the spec of CloudNativePG's cluster."""
     (cluster,) = of_kind(whole("prod"), "Cluster")
     spec: Object = cluster["spec"]
     return spec
@@ -59,7 +58,6 @@ def test_every_client_of_postgres_has_the_certificates_and_verifies_them() -> No
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """Make the authority of our pods' certificates."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl on PATH, which makes the certificates")
     return Authority(tmp_path / "ours")
@@ -67,7 +65,6 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def machine(dsn: str) -> Iterator[Machine]:
-    """Make a machine that runs the containers of `prod`."""
     with closing(Machine(dsn, overlay="prod", by_tcp=True)) as machine:
         yield machine
 

@@ -24,7 +24,6 @@ LEAVE_S = 25.0
 
 @pytest.fixture
 def machine(dsn: str) -> Iterator[Machine]:
-    """Make a machine on a migrated database."""
     with closing(Machine(dsn)) as machine:
         yield machine
 

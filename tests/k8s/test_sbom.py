@@ -31,7 +31,6 @@ def printed() -> str:
 
 @pytest.fixture(scope="module")
 def bom(printed: str) -> Any:
-    """Read the bill of materials."""
     return json.loads(printed)
 
 

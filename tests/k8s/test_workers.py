@@ -60,7 +60,6 @@ def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
 
 
 def workers(pods: Pods) -> Counter[str]:
-    """Count the workers that serve on each host."""
     return Counter(it.host for it in pods.keepers(WORKER))
 
 
@@ -78,7 +77,6 @@ def delivered(pods: Pods, name: str) -> dict[str, Any] | None:
 
 
 def call(pods: Pods, target: str, name: str, after: str = "PT0S") -> dict[str, Any]:
-    """Schedule a timer of a target, and wait until it is delivered."""
     pods.run("schedule", "--in", after, "--target", target, "--name", name)
     found: dict[str, Any] = until(lambda: delivered(pods, name), f"the delivery of {name}", within_s=COME_UP_S)
     return found

@@ -46,11 +46,9 @@ class Sound(KeeperPart):
         self.steps: list[str] = []
 
     async def break_off(self) -> None:
-        """Note it."""
         self.steps.append("broken off")
 
     async def hand_back(self) -> None:
-        """Note it."""
         self.steps.append("handed back")
 
 
@@ -75,7 +73,6 @@ class TwoParts(Keeper):
 
 
 async def drained_keeper(dsn: str, faulty: KeeperPart, sound: KeeperPart) -> TwoParts:
-    """Run a keeper until its holder is registered, and drain it."""
     keeper = TwoParts(dsn, faulty, sound)
     run = asyncio.create_task(keeper.run())
 

@@ -12,7 +12,6 @@ LEASE_S = 5.0
 
 
 def message(name: str) -> HandedOver:
-    """Make a message without a number."""
     return HandedOver(0, NOW, LEASE_S, [(name,)])
 
 

@@ -55,7 +55,6 @@ class Namespace:
 
 
 def make_namespace(kube: Kube, name: str) -> Namespace:
-    """Make a namespace as the page on Kubernetes describes."""
     kube.kubectl("create", "namespace", name, "--save-config")
     kube.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     return Namespace(kube, name)
@@ -63,7 +62,6 @@ def make_namespace(kube: Kube, name: str) -> Namespace:
 
 @pytest.fixture
 def namespace(kube: Kube) -> Iterator[Namespace]:
-    """Make a namespace, and delete it after the test."""
     its = make_namespace(kube, f"test-{secrets.token_hex(4)}")
     yield its
     kube.kubectl("delete", "namespace", its.name, "--wait=false")

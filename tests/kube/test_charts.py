@@ -25,7 +25,6 @@ OF_KUBERNETES = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
 
 @pytest.fixture
 def place(namespace: Namespace) -> Namespace:
-    """Make a namespace with the secrets of Postgres and Ray."""
     options = [f"--from-literal={key}={secrets.token_hex(8)}" for key in ("username", "password", "uri")]
     namespace.kubectl("create", "secret", "generic", "shardclock-postgres-app", *options)
     namespace.kubectl("create", "secret", "generic", "shardclock-ray-auth", "--from-literal=auth_token=secret")
@@ -40,7 +39,6 @@ def helm(its: Namespace, *words: str, values: Mapping[str, Any] | None = None) -
 
 
 def install(its: Namespace) -> None:
-    """Install both charts in the mode `local`."""
     helm(its, "install", "shardclock", str(SHARED), values=SHARED_VALUES)
     helm(its, "install", "keepers", str(CLUSTER), *WAIT, values=LOCAL)
 
@@ -52,7 +50,6 @@ def generations(its: Namespace) -> dict[str, int]:
 
 
 def images(its: Namespace) -> set[str]:
-    """Return the images of our Deployments."""
     return set(
         its.kubectl("get", "deployment", "--output=jsonpath={.items[*].spec.template.spec.containers[*].image}").split()
     )

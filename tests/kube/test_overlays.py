@@ -23,7 +23,6 @@ WITH_PODS = ["Deployment", "StatefulSet"]
 
 @pytest.fixture(params=OVERLAYS)
 def overlay(request: pytest.FixtureRequest) -> str:
-    """Name an overlay."""
     return str(request.param)
 
 

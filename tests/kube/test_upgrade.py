@@ -46,7 +46,6 @@ elif words[:1] == ["status"]:
 
 @pytest.fixture(scope="module")
 def operated(kube: Kube) -> Kube:
-    """Start KubeRay's operator."""
     if not (PROGRAMS / "ray-operator").exists():
         pytest.skip("no ray-operator in ~/.cache/shardclock/kube; `make kube` builds it")
     others = (PROGRAMS / "kuberay-crds.yaml").read_text()
@@ -75,7 +74,6 @@ def place(operated: Kube) -> Iterator[Namespace]:
 
 
 def upgrade(kube: Kube, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the script to its end."""
     environment = {
         **os.environ,
         "KUBECONFIG": str(kube.place / "admin.json"),
@@ -88,12 +86,10 @@ def upgrade(kube: Kube, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def clusters(its: Namespace) -> list[str]:
-    """List the Ray clusters."""
     return sorted(its.kubectl("get", "raycluster", "--output=jsonpath={.items[*].metadata.name}").split())
 
 
 def heads(its: Namespace) -> list[str]:
-    """List the clusters that have a pod of a head."""
     found = its.kubectl(
         "get",
         "pods",
@@ -172,7 +168,6 @@ def test_the_pods_of_the_operator_are_the_pods_that_the_manifests_promise(place:
 
 
 def names(objects: list[Object]) -> set[str]:
-    """Return the names of the parts of a pod."""
     return {it["name"] for it in objects}
 
 

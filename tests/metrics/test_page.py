@@ -52,7 +52,6 @@ def labels_of(family: Family) -> tuple[str, ...]:
 
 
 def page() -> CollectorRegistry:
-    """Write one series of each family on a page."""
     samples = [Sample(family.name, labels_of(family), 2.5) for family in PLAIN]
     histograms = [Histogram(f.name, labels_of(f), (1, *[0] * (len(f.edges) - 1), 2), 7.5) for f in HISTOGRAMS]
     registry = CollectorRegistry()

@@ -127,7 +127,6 @@ def test_an_exporter_is_ready_again_when_postgres_returns(dsn: str, monkeypatch:
 
 @pytest.fixture
 async def reader(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TableReader]:
-    """Make a reader that reads at each request."""
     monkeypatch.setattr("shardclock_server.metrics.table_reader.FRESH_S", 0.0)
     one = TableReader(dsn)
     yield one
@@ -135,7 +134,6 @@ async def reader(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tab
 
 
 async def overdue(reader: TableReader) -> tuple[int, float]:
-    """Read the number of overdue timers, and the lateness of the oldest timer."""
     tables = await reader.fresh()
     assert tables is not None
     return sum(tables.overdue.timers), tables.cluster.oldest_overdue_s

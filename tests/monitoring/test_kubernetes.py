@@ -21,7 +21,6 @@ DOCS = (ROOT / "docs/operate/monitoring.md").read_text()
 
 
 def _overlay(place: Path, **fields: Any) -> list[dict[str, Any]]:
-    """Build an overlay that has only the component and these fields."""
     # kubectl reads files outside the overlay only through relative paths, so copy the component beside it.
     shutil.copytree(ROOT / "k8s/monitoring", place / "monitoring")
     (place / "overlay").mkdir()

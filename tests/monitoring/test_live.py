@@ -63,7 +63,6 @@ def watched() -> Iterator[Watched]:
 
 @pytest.fixture(scope="module")
 def prometheus(watched: Watched) -> Prometheus:
-    """Return the cluster's Prometheus."""
     assert watched.prometheus is not None
     return watched.prometheus
 
@@ -130,7 +129,6 @@ class Seen:
         assert set(names) & self._prometheus.alerts().keys() == set()
 
     def until(self, name: str, cause: str, *, within_s: float = ALERT_S) -> None:
-        """Wait until an alert fires."""
         begun = time.monotonic()
 
         def fires() -> bool:
@@ -219,7 +217,6 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
 
 
 def _jobs(watched: Watched, seen: Seen) -> None:
-    """Make one job crash, one job fail, and one job wait for resources."""
     seen.are_quiet("ShardclockJobNotSucceeding", "ShardclockJobCrashes", "ShardclockJobStartsLate")
     (watched.place / "refresh-fails").touch()
     for job in ("crashes", "finds_no_room"):

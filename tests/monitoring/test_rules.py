@@ -27,7 +27,6 @@ def _parameter(case: Case) -> Any:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Make a directory with the rule file."""
     (tmp_path / "rules.yaml").write_text(rule_file())
     return tmp_path
 
@@ -52,7 +51,6 @@ def failures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _asked(session: pytest.Session) -> list[Case]:
-    """List the cases of the selected tests."""
     here = [item for item in session.items if item.path == Path(__file__) and isinstance(item, pytest.Function)]
     asked: list[Any] = [item.callspec.params["case"] for item in here if "case" in item.fixturenames]
     return asked

@@ -34,19 +34,16 @@ LEFT = "select timer_key from shardclock.timers where due_date < now() - interva
 
 
 def block(word: str) -> str:
-    """Find the only SQL block of the page with a word."""
     (found,) = [b.text for b in blocks() if b.where.startswith(PAGE) and b.kind == "sql" and word in b.text]
     return found
 
 
 async def do(dsn: str, text: str) -> None:
-    """Run a block unchanged."""
     async with Session(dsn, application="test", timeout_s=BOUND_S) as session, session.connection() as connection:
         await connection.execute(text)
 
 
 async def unread(dsn: str, group: str = "billing") -> list[int]:
-    """Read the timer keys after a consumer group's position, in the log's order."""
     position = await value(dsn, "select position from shardclock.consumers where group_name = $1", group)
     async with Session(dsn, application="test") as session:
         return [it.timer_key for it in await read_log(session, position)]
@@ -100,7 +97,6 @@ async def fill(dsn: str) -> None:
 
 
 def call(program: str, *words: str) -> None:
-    """Run a program of Postgres."""
     subprocess.run([POSTGRES / program, *words], check=True, capture_output=True, timeout=BOUND_S, env=os.environ)
 
 

@@ -16,13 +16,11 @@ from tools.wheels import build_wheels, copy_sources
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the sources of the distributions."""
     return copy_sources(tmp_path_factory.mktemp("wheel") / "tree")
 
 
 @pytest.fixture(scope="session")
 def wheels(tree: Path) -> dict[str, Path]:
-    """Build the wheels of the server and of the client."""
     return build_wheels(tree, tree / "dist", epoch=MADE_AT)
 
 

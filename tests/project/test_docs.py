@@ -50,7 +50,6 @@ def _skipped(block: Block) -> list[pytest.MarkDecorator]:
 
 
 def _slow(block: Block) -> list[pytest.MarkDecorator]:
-    """Mark a block that needs a gateway as slow."""
     return [pytest.mark.slow] if GATEWAY in block.text else []
 
 

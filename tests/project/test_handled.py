@@ -41,16 +41,13 @@ class Called(Contender):
         """Stop nothing."""
 
     async def count(self) -> int:
-        """Count the rows, and count this call."""
         self.asked += 1
         return self.calls
 
     async def firings(self) -> Sequence[Firing]:
-        """Return no times."""
         return []
 
     def processes(self) -> list[psutil.Process]:
-        """Return no processes."""
         return []
 
 
@@ -91,7 +88,6 @@ class Small(SqlAlone):
 
 @asynccontextmanager
 async def opened(contender: Contender, dsn: str) -> AsyncIterator[None]:
-    """Open a contender, and close it after a block."""
     await contender.open(dsn)
     try:
         yield

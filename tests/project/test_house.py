@@ -81,7 +81,6 @@ def test_no_with_statement_has_more_items_than_each_python_compiles() -> None:
 
 
 def texts_of_tests() -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each file in the folder of tests."""
     for file in sorted((ROOT / "tests").rglob("*.py")):
         yield file.relative_to(ROOT).as_posix(), file.read_text()
 

@@ -34,7 +34,6 @@ def _template_of(text: str) -> str:
 
 
 def _refusals(path: Path) -> list[tuple[str, str]]:
-    """List the codes and the texts of the refusals in a function."""
     sql = path.read_text(encoding="utf-8")
     found = [(code, _text_of(text)) for code, text in PAIRED.findall(sql) if code_of(code) is not None]
     for text, rest in RAISED.findall(sql):

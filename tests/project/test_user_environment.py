@@ -77,5 +77,4 @@ def test_handlers_and_runs_need_nothing_but_the_client_s_package(shop: Path, pla
 
 
 def _ends(dsn: str) -> dict[str, Any]:
-    """Read the results of the handler and of the job's run, by target."""
     return {target: json.loads(detail).get("result") for target, detail in asyncio.run(query(dsn, ENDED))}

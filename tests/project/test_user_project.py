@@ -74,7 +74,6 @@ async def alone(timer):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Write the project."""
     files = {f"{name}.py" for name in MODULES} | {f"lib/{name}.py" for name in ON_PYTHONPATH}
     files |= {f"{name}/{file}.py" for name in PACKAGES for file in ("__init__", "inner")}
     texts = dict.fromkeys(files, 'WHOSE = "mine"\n')
@@ -86,7 +85,6 @@ def project(tmp_path: Path) -> Path:
 
 
 def _ends(dsn: str) -> dict[str, Any]:
-    """Read the results of the handlers and of a run, by target."""
     text = (
         "select distinct on (target) target, detail from shardclock.command_log where intent = 'DELIVERED' order by 1"
     )

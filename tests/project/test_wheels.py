@@ -26,7 +26,6 @@ MIB = 2**20
 
 
 def metadata_of(wheel: Path) -> Message:
-    """Read the metadata of a wheel."""
     packed = zipfile.ZipFile(wheel)
     (name,) = (it for it in packed.namelist() if it.endswith(".dist-info/METADATA"))
     return Parser().parsestr(packed.read(name).decode())

@@ -14,7 +14,6 @@ from tests.support.shard_pool import ShardPool, connect, pool_of
 
 @pytest.fixture
 async def pool(dsn: str) -> AsyncIterator[ShardPool]:
-    """Yield a pool of shards on Postgres 18."""
     async with pool_of(dsn) as one:
         yield one
 

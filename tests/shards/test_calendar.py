@@ -46,7 +46,6 @@ def on_the_clock(minutes: set[int], hours: set[int], *, weekdays: int = 7, twice
 
 
 def on_the_calendar(*, months: int = 0, days: int = 0) -> Dates:
-    """Add months and days on the wall clock."""
 
     def dates(zone: ZoneInfo, begin: datetime) -> Iterator[datetime]:
         anchor = PlainDateTime(begin.astimezone(zone).replace(tzinfo=None))
@@ -58,7 +57,6 @@ def on_the_calendar(*, months: int = 0, days: int = 0) -> Dates:
 
 
 def elapsed(period: timedelta) -> Dates:
-    """Add elapsed time."""
     return lambda _, begin: (begin + number * period for number in count(1))
 
 

@@ -75,7 +75,6 @@ async def shard(server: str) -> AsyncIterator[Shard]:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record the statements that are sent."""
     sent: list[str] = []
     real = Session.rows
 

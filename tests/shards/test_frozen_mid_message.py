@@ -30,7 +30,6 @@ SESSIONS = (
 
 @pytest.fixture
 async def proxy(dsn: str) -> AsyncIterator[Proxy]:
-    """Run a proxy before the database of the test."""
     proxy = Proxy.before(dsn)
     await proxy.start()
     yield proxy

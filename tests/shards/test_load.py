@@ -24,7 +24,6 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 def scans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ScanResult]]:
-    """Record the result of each scan, by its scope."""
     made: list[tuple[str, ScanResult]] = []
     real = vars(shard_module)["claim_due"]
 

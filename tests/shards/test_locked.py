@@ -23,7 +23,6 @@ LEASE_S = 10.0
 
 @pytest.fixture
 def locked() -> LockedTimers:
-    """Return a table of at most ten locked timers."""
     return LockedTimers(lease_s=LEASE_S, timers_max=10)
 
 

@@ -50,7 +50,6 @@ async def page_once(node: Exporting, holds: Any) -> Page:
 
 
 def lags(page: Page, shard: str, timer_type: str = "USER") -> list[float]:
-    """Read a shard's cumulative buckets."""
     found = page.numbers("fire_lag_seconds_bucket")
     return [number for (_, _, of, _, kind), number in found.items() if (of, kind) == (shard, timer_type)]
 

@@ -28,7 +28,6 @@ async def login(dsn: str) -> AsyncIterator[Login]:
 
 
 def in_its_file(login: Login, place: Path, password: str) -> Dsn:
-    """Write a DSN with its password into a file, as in a mounted secret."""
     (place / "dsn").write_text(login.named(password))
     return Dsn(file=place / "dsn")
 

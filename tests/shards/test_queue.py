@@ -36,7 +36,6 @@ def keys(timers: list[ClaimedTimer]) -> list[int]:
 
 @asynccontextmanager
 async def waiting(queue: TimerQueue, now_s: Callable[[], float] = lambda: 0.0) -> AsyncIterator[asyncio.Task[None]]:
-    """Start the queue's only waiter, and return while it waits."""
     waiter = asyncio.create_task(queue.until_due(now_s))
     try:
         await let_run()

@@ -40,7 +40,6 @@ def turn(planner: ScanPlanner, *, now_s: float) -> list[Scan]:
 
 
 def turn_of(planner: ScanPlanner, result: ScanResult, *, now_s: float, scan_s: float = 0.0) -> list[Scan]:
-    """Make a full turn in which each scan takes `scan_s` and has the same result."""
     made = []
     for planned in planner.scans(held=0, now_s=now_s):
         if (scan := planner.begin(planned, now_s=now_s)) is not None:

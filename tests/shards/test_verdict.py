@@ -20,7 +20,6 @@ LOGGED = (
 
 @pytest.fixture
 async def db(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Yield a connection to an empty database."""
     connection = await connect(dsn)
     yield connection
     connection.terminate()

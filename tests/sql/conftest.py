@@ -19,14 +19,12 @@ from tests.support.scheduling import Ask, by_batch, by_sql
 
 @pytest.fixture
 async def client(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a client's connection."""
     async with HolderClient(dsn, plans={}) as hand:
         yield hand
 
 
 @pytest.fixture
 async def other(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield another client's connection."""
     async with HolderClient(dsn, plans={}) as hand:
         yield hand
 

@@ -101,7 +101,6 @@ class Game:
         await self._until_it_ends_or_waits(hand, task)
 
     async def finish(self) -> None:
-        """End all open transactions and waits."""
         async with asyncio.timeout(BOUND_S):
             while self._busy or self._in_transaction:
                 for hand in sorted(self._in_transaction - self._busy.keys(), key=lambda it: it.pid):

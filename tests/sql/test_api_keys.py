@@ -36,20 +36,17 @@ def proof(letter: str) -> Proof:
 
 @pytest.fixture
 async def owner(each_dsn: str) -> AsyncIterator[Session]:
-    """Yield a session of the owner, which may make keys."""
     async with session(each_dsn, "owner") as operator:
         yield operator
 
 
 @pytest.fixture
 async def gateway(each_dsn: str) -> AsyncIterator[Session]:
-    """Yield a session of a gateway, which reads keys."""
     async with session(each_dsn, "gateway") as client:
         yield client
 
 
 async def made(owner: Session, letter: str, wanted: WantedKey = SHOP) -> ApiKey:
-    """Make a key."""
     key = await make_key(owner, wanted, proof(letter))
     assert key is not None
     return key

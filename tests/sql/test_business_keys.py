@@ -51,7 +51,6 @@ async def keys(dsn: str) -> dict[int, str]:
 
 @pytest.fixture
 async def deployed(dsn: str) -> str:
-    """Deploy a process."""
     async with Session(dsn, application="test") as session:
         await processes.deploy(session, MODEL, resource="p.bpmn")
     return dsn

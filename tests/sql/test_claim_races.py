@@ -46,7 +46,6 @@ async def test_no_other_shard_takes_a_leased_timer_until_its_lease_ends(
 
 
 async def suspend(dsn: str, holder: int, *, until_heard: bool = True) -> None:
-    """Suspend or resume a holder, as its coordinator does."""
     text = "update shardclock.holders set suspended_at = case when $2 then now() end where holder = $1"
     await query(dsn, text, holder, until_heard)
 

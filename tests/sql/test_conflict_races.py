@@ -29,7 +29,6 @@ from tests.support.sql_client import schedule
 
 @pytest.fixture
 def dsn(each_dsn: str) -> str:
-    """Run on each version of Postgres."""
     return each_dsn
 
 

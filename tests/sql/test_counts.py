@@ -48,7 +48,6 @@ async def three(dsn: str) -> AsyncIterator[tuple[HolderClient, Sequence[int]]]:
 
 
 async def counted(dsn: str) -> dict[str, int]:
-    """Read the counts."""
     async with Session(as_role(dsn, "reader"), application="test") as session:
         it = await measure_cluster(session)
     return {"canceled": it.canceled, "rescheduled": it.rescheduled, "paused": it.pauses, "resumed": it.resumed}

@@ -22,7 +22,6 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker with all slots."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:

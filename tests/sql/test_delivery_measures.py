@@ -45,14 +45,12 @@ async def session(each_dsn: str) -> AsyncIterator[Session]:
 
 @pytest.fixture
 def dsn(each_dsn: str) -> str:
-    """Return that database's DSN."""
     return each_dsn
 
 
 async def waiting(
     session: Session, named: int = 50, *, most: int = COUNTED_MAX, now: datetime | None = None
 ) -> Mapping[str, int]:
-    """Count the waiting deliveries of each target."""
     found = await measure_deliveries(session, named, most=most, now=now)
     return {it.target_name: it.deliveries for it in found}
 

@@ -24,7 +24,6 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker with all slots."""
     await declare(dsn, HANDLER, CART)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, targets=[HANDLER, CART]) as hand:

@@ -55,7 +55,6 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker with all slots."""
     await declare(dsn, HANDLER, OTHER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, targets=[HANDLER, OTHER]) as hand:
@@ -78,7 +77,6 @@ async def key(shard: HolderClient, worker: WorkerClient) -> int:
 
 
 async def details(dsn: str, intent: str) -> list[dict[str, Any]]:
-    """Read the details of the records of an intent."""
     rows = await query(dsn, "select detail from shardclock.command_log where intent = $1 order by position", intent)
     return [json.loads(row["detail"]) for row in rows]
 
@@ -276,7 +274,6 @@ async def test_many_are_retried_except_locked_ones(dsn: str, operator: HolderCli
 
 
 async def found(operator: HolderClient, wanted: DeliveryFilter, **options: Any) -> list[FoundDelivery]:
-    """Find deliveries, at most ten."""
     return await find_deliveries(operator.session, wanted, **{"limit": 10, **options})
 
 

@@ -21,7 +21,6 @@ TASK = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 
 
 def nested(levels: int, form: str = "objects") -> str:
-    """Write JSON of `levels` nested lists or objects."""
     opened, closed = {"objects": ('{"a":', "}"), "lists": ("[", "]")}[form]
     return opened * levels + "1" + closed * levels
 

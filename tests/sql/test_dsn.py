@@ -20,7 +20,6 @@ GOOD = f"postgresql://alice:{SECRET}@db.example:5433/timers?sslmode=require"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Return a file with a DSN and a line end, as editors write the file."""
     path = tmp_path / "dsn"
     path.write_text(GOOD + "\n")
     return path

@@ -24,14 +24,12 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker with all slots."""
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, targets=[]) as hand:
         yield hand
 
 
 async def add_endpoints(dsn: str, count: int, *, at: str = "now() - interval '1 s'", tenant_id: str = "acme") -> None:
-    """Insert a delivery to each of `count` endpoints of one tenant."""
     await add_deliveries(dsn, count, "webhook:hook", next_attempt_at=at, tenant_id=f"'{tenant_id}'")
     await query(
         dsn,

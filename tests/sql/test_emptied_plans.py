@@ -69,7 +69,6 @@ async def test_every_statement_probes_an_index_for_each_row_that_it_searches(
 
 
 async def plan_of(connection: asyncpg.Connection[Any], name: str) -> dict[str, Any]:
-    """Plan a statement without its values."""
     asked = statement(name)
     given = ", ".join(["null"] * len(asked.parameters))
     await connection.execute(f"prepare {name} as {asked.text}")

@@ -27,7 +27,6 @@ async def other(request: pytest.FixtureRequest, postgres: Callable[[int], Server
 
 
 async def execute(dsn: str, text: str) -> None:
-    """Send statements."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:
         await connection.execute(text, timeout=BOUND_S)

@@ -58,7 +58,6 @@ OUTCOMES: dict[str, list[tuple[str, int]]] = {
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots."""
     await add_holder(dsn, ONE)
     async with HolderClient(dsn, holder=ONE, plans={}) as hand:
         yield hand
@@ -66,14 +65,12 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def other(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Yield another shard."""
     async with HolderClient(shard.dsn, holder=TWO, plans={}) as hand:
         yield hand
 
 
 @pytest.fixture
 async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Yield a client."""
     async with HolderClient(shard.dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 
@@ -89,7 +86,6 @@ async def pass_end(dsn: str, ago: str = "1 second") -> None:
 
 
 async def paused_plain(client: HolderClient, due: datetime = NOON) -> int:
-    """Pause a plain timer for an hour."""
     key = await schedule(client, due_date=due, name="beat")
     assert await pause_timer(client.session, BEAT, until=datetime.now(UTC) + HOUR) == "PAUSED"
     return key
@@ -104,7 +100,6 @@ async def paused_schedule(client: HolderClient, own: str, choice: str = "policy"
 
 
 async def details(dsn: str, intent: str) -> list[dict[str, Any]]:
-    """Read the details of the records of an intent."""
     text = "select detail from shardclock.command_log where intent = $1 order by position"
     return [json.loads(found["detail"]) for found in await query(dsn, text, intent)]
 

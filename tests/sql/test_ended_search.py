@@ -24,7 +24,6 @@ async def end(dsn: str, tenant: str, count: int) -> list[int]:
 
 
 async def pages_of(client: Session, wanted: TimerFilter, *, size: int) -> list[list[int]]:
-    """Read page after page, each with the shortest time limit."""
     pages: list[list[int]] = []
     after: list[str | None] = [None]
     while len(after) == 1 or after[-1] is not None:

@@ -39,7 +39,6 @@ def dsn(each_dsn: str) -> str:
 
 
 async def only(dsn: str, *, tenant_id: str = "default") -> dict[str, Any]:
-    """Send the events, and return the body of the only event."""
     assert await send(dsn) == 1
     (body,) = await bodies(dsn, tenant_id=tenant_id)
     return body

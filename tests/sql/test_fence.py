@@ -41,7 +41,6 @@ Change = Callable[[HolderClient, int], Awaitable[object]]
 
 @pytest.fixture
 async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots."""
     await add_holder(each_dsn, ME)
     async with HolderClient(each_dsn, holder=ME) as hand:
         yield hand
@@ -56,7 +55,6 @@ async def late(shard: HolderClient) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Yield a client."""
     async with HolderClient(shard.dsn, plans={}) as hand:
         yield hand
 
@@ -84,14 +82,12 @@ CHANGES: tuple[Change, ...] = (becomes_a_schedule, moves_and_runs_now, pauses_an
 
 
 async def lease(shard: HolderClient, key: int) -> ClaimedTimer:
-    """Lease the one due timer."""
     (timer,) = (await shard.take()).claimed
     assert timer.timer_key == key
     return timer
 
 
 async def row(dsn: str) -> dict[str, object]:
-    """Read all columns of the one pending timer."""
     (found,) = await query(dsn, "select t.*, t.xmin from shardclock.timers t")
     return dict(found)
 

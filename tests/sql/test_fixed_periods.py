@@ -37,7 +37,6 @@ order by l.name, l.occurrence, l.intent
 
 @pytest.fixture
 async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots and the rights of an operator."""
     await add_holder(each_dsn, 1)
     async with HolderClient(each_dsn, holder=1, role=OPERATOR) as hand:
         yield hand
@@ -45,7 +44,6 @@ async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def client(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a client."""
     async with HolderClient(each_dsn, plans={}) as hand:
         yield hand
 
@@ -68,13 +66,11 @@ async def add_hourly(dsn: str) -> int:
 
 
 async def log(dsn: str) -> list[tuple[str, int]]:
-    """Read the records: intents and numbers."""
     rows = await query(dsn, "select intent, occurrence from shardclock.command_log order by position")
     return [(found["intent"], found["occurrence"]) for found in rows]
 
 
 async def only_row(dsn: str) -> dict[str, Any]:
-    """Read the only timer."""
     (found,) = await query(dsn, "select * from shardclock.timers")
     return dict(found)
 

@@ -22,7 +22,6 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture(autouse=True)
 async def _declared(dsn: str) -> None:
-    """Declare the handler."""
     await declare(dsn, HANDLER)
 
 
@@ -39,7 +38,6 @@ async def fire(shard: HolderClient, grants: Grants, *, at_once: bool = True) -> 
 
 
 def keys_of(handed: Handed) -> dict[int, list[int]]:
-    """Name the timers that each worker got."""
     return {worker: [row[0] for row in rows] for worker, rows in handed.items()}
 
 

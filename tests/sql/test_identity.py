@@ -48,7 +48,6 @@ async def copied(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 
 async def start(hand: HolderClient, identity: str, *, holder: int = ME) -> None:
-    """Register a holder of a cluster with this identity, and give it all slots."""
     await register_holder(hand.session, Incarnation(holder, SHARD, "c", f"a{holder}", "n", "h", 1, identity))
     await hand.value("update shardclock.holders set part = 0, part_count = 1 where holder = $1 returning 1", holder)
 

@@ -81,7 +81,6 @@ async def test_a_start_that_was_not_cancelled_is_tried_again_after_a_cancelled_o
 
 
 async def replacing(dsn: str, shard: HolderClient, one: JobWorker) -> BegunRun:
-    """Make a job with overlap `replace`, and begin a run."""
     await declare(dsn, job_spec(overlap="replace", max_retries=5))
     await start(dsn, shard, slot=0)
     return await one.one()

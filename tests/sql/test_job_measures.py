@@ -26,7 +26,6 @@ FAILED, CRASHED = RunOutcome.FAILED, RunOutcome.CRASHED
 
 @pytest.fixture
 def dsn(each_dsn: str) -> str:
-    """Measure on each version."""
     return each_dsn
 
 
@@ -38,20 +37,17 @@ async def session(dsn: str) -> AsyncIterator[Session]:
 
 
 async def measured(session: Session, *, in_s: float = 0.0) -> JobsMeasured:
-    """Measure as if `in_s` seconds had passed."""
     async with session.connection() as connection:
         now = await connection.fetchval("select now()")
     return await measure_jobs(session, now=now + timedelta(seconds=in_s))
 
 
 async def of(session: Session, name: str = "refresh", *, in_s: float = 0.0) -> JobMeasures:
-    """Measure one job."""
     (job,) = [job for job in (await measured(session, in_s=in_s)).jobs if job.name == name]
     return job
 
 
 async def age(dsn: str, column: str, by_s: float, name: str = "refresh") -> None:
-    """Move a moment of a job's row into the past."""
     text = f"update shardclock.jobs set {column} = {column} - $1::double precision * interval '1 s' where name = $2"
     await query(dsn, text, by_s, name)
 

@@ -47,7 +47,6 @@ class Story:
         self.in_hand: list[tuple[JobWorker, BegunRun]] = []
 
     async def step(self) -> None:
-        """Do one random action."""
         steps: list[Callable[[], Awaitable[object]]] = [
             self.begin, self.begin, self.end, self.end, self.time_passes, self.ask, self.ask_for_a_run,
         ]  # fmt: skip
@@ -55,7 +54,6 @@ class Story:
         await fire(self.shard)
 
     async def begin(self) -> None:
-        """A worker begins a run, or finds a crash."""
         worker = self.chance.choice(self.workers)
         for run in (await worker.begin()).runs:
             self.begun += not run.crashed
@@ -80,14 +78,12 @@ class Story:
                 await record_late_runs(worker.session, [EndedRun(run, RunEnding(outcome))])
 
     async def time_passes(self) -> None:
-        """End a worker's lease, and make retries due."""
         seconds = self.chance.choice([1.0, LEASE_S + 1])
         for worker in self.workers:
             await worker.wait(seconds)
         await query(self.dsn, "update shardclock.timers set due_date = now() where name = 'job:refresh'")
 
     async def ask(self) -> None:
-        """A client cancels, disables or enables the job."""
         is_enabled = await value(self.dsn, "select is_enabled from shardclock.jobs")
         verb = self.chance.choice(["cancel_job", "disable_job"]) if is_enabled else "enable_job"
         await query(self.dsn, f"select shardclock.{verb}('refresh')")

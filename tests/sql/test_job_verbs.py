@@ -25,7 +25,6 @@ DAILY = {"schedule": "0 3 * * *", "zone": "Europe/Berlin"}
 
 
 async def timers(dsn: str) -> list[dict[str, Any]]:
-    """Read the timers of next starts."""
     return [dict(row) for row in await query(dsn, "select * from shardclock.timers where name like 'job:%'")]
 
 

@@ -96,7 +96,6 @@ async def test_drawn_keys_are_not_drawn_again_after_a_crash(frail: EmbeddedPostg
 
 @pytest.fixture
 async def twins(each_dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient]]:
-    """Yield two clients."""
     async with (
         HolderClient(each_dsn, holder=1, plans={}, role=OPERATOR) as one,
         HolderClient(each_dsn, plans={}) as other,

@@ -26,7 +26,6 @@ YEAR_AGO = "now() - interval '1 year'"
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots that is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as hand:
         yield hand

@@ -55,7 +55,6 @@ async def taken(shard: HolderClient, worker: WorkerClient, client: HolderClient)
 
 
 async def settle(worker: WorkerClient, *settlements: Any) -> Unsettled:
-    """Settle, and skip locked rows."""
     return await settle_deliveries(worker.settles, worker.holder, settlements, leaves_locked=True, now=worker.now)
 
 

@@ -38,7 +38,6 @@ def collect(into: Places) -> Callable[[Connection, Sequence[LogRecord]], Awaitab
 
 
 async def in_order(dsn: str) -> Places:
-    """Read the positions of all committed records, in the log's order."""
     return [
         row["position"] for row in await query(dsn, "select position from shardclock.command_log order by position")
     ]

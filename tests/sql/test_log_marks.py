@@ -26,7 +26,6 @@ MARKS = 1936221036
 
 @pytest.fixture
 async def stranger(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Yield a session of a role that may only connect."""
     name = f"stranger_{uuid4().hex}"
     await query(each_dsn, f"create role {name} login")
     connection = await asyncpg.connect(USER.sub(f"{name}:", each_dsn))
@@ -122,13 +121,11 @@ async def fire_fused(shard: HolderClient) -> None:
 
 
 async def refuse(shard: HolderClient) -> None:
-    """Pause a timer that a shard can't fire, as the shard does."""
     (timer, *_) = (await shard.take()).claimed
     await pause_faulty(shard.session, HOLDER, timer, why="no reason")
 
 
 def verb(call: str) -> Callable[[HolderClient], Awaitable[None]]:
-    """Call a client's verb for the timer t."""
 
     async def do(client: HolderClient) -> None:
         assert await client.value(f"select shardclock.{call}")
@@ -137,7 +134,6 @@ def verb(call: str) -> Callable[[HolderClient], Awaitable[None]]:
 
 
 async def pause_and_resume(client: HolderClient) -> None:
-    """Let a client pause and resume a timer."""
     await client.value("select shardclock.pause_timer(name => 't')")
     await client.value("select shardclock.resume_timer(name => 't')")
 

@@ -177,7 +177,6 @@ async def test_a_firing_and_a_later_cancel_by_an_older_transaction_are_read_in_t
 
 
 async def read_after(reader: Session, setting: str) -> list[asyncpg.Record]:
-    """Read the log in a transaction that begins with a setting."""
     async with reader.transaction() as connection:
         await connection.execute(setting)
         return list(await connection.fetch("select position from shardclock.read_log()"))

@@ -72,7 +72,6 @@ async def empty(request: pytest.FixtureRequest, postgres: Callable[[int], Server
 
 
 async def catalog(dsn: str) -> dict[str, list[tuple[object, ...]]]:
-    """Read all parts of the schema."""
     return {name: [tuple(row) for row in await query(dsn, text)] for name, text in CATALOG.items()}
 
 

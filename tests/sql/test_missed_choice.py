@@ -40,7 +40,6 @@ PAUSES = [("PAUSED", 1), ("RESUMED", 1)]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots that is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, plans={}, role=OPERATOR) as hand:
         yield hand
@@ -68,14 +67,12 @@ async def claimed_and_fired(shard: HolderClient) -> None:
 
 
 async def skipped(dsn: str) -> list[tuple[int, str]]:
-    """Read the counts and policies of the skipped occurrences."""
     found = await query(dsn, "select detail from shardclock.command_log where intent = 'SKIPPED' order by position")
     details = [json.loads(it["detail"]) for it in found]
     return [(detail["count"], detail["policy"]) for detail in details]
 
 
 async def resumed(dsn: str) -> list[str | None]:
-    """Read the choices in the records of resumes."""
     text = "select detail ->> 'missed' as missed from shardclock.command_log where intent = 'RESUMED' order by position"
     return [it["missed"] for it in await query(dsn, text)]
 

@@ -23,7 +23,6 @@ ONE, TWO = 1, 2
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots."""
     await add_holder(dsn, ONE)
     async with HolderClient(dsn, holder=ONE, plans={}) as hand:
         yield hand
@@ -31,20 +30,17 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Yield a client."""
     async with HolderClient(shard.dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 
 
 @pytest.fixture
 async def other(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Yield another client."""
     async with HolderClient(shard.dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 
 
 async def paused(dsn: str, client: HolderClient, missed: str = "fire_once") -> None:
-    """Pause an hourly schedule that has missed four occurrences."""
     start = "now() - interval '210 minutes'"
     await add_schedule(dsn, "R/PT1H", start, anchor=f"{start} - interval '1 hour'", missed=f"'{missed}'")
     await pause_timer(client.session, BEAT)

@@ -15,7 +15,6 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 
 
 async def listen_on(listener: NotificationListener) -> None:
-    """Wait for notifications, again and again."""
     async with asyncio.timeout(10):
         while True:
             await listener.wait(0.05)

@@ -34,7 +34,6 @@ class Undone(Exception):
 
 
 async def begin_only_start(worker: JobWorker) -> Begun | None:
-    """Begin a run by the short statement."""
     lease = timedelta(seconds=LEASE_S)
     row = await worker.session.row("begin_only_start", holder=worker.holder, lease=lease, now=None)
     return Begun.alone(row[0], BegunRun._make(row[1:])) if row else None
@@ -52,7 +51,6 @@ async def written(worker: JobWorker, begin: Callable[[], Awaitable[Begun | None]
 
 
 async def start(dsn: str, shard: HolderClient) -> None:
-    """Ask for a run, and let its timer fire."""
     await value(dsn, ASK)
     await fire(shard)
 

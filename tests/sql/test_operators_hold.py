@@ -30,7 +30,6 @@ async def operator(dsn: str) -> AsyncIterator[Session]:
 
 
 async def register(operator: Session, holder: int, identity: str) -> None:
-    """Register a shard of a cluster with this identity."""
     await register_holder(operator, Incarnation(holder, SHARD, identity, f"a{holder}", "n", "h", 1, identity))
 
 

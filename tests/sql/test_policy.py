@@ -26,7 +26,6 @@ ME, TERM = 1, 1
 
 @pytest.fixture
 async def session(each_dsn: str) -> AsyncIterator[Session]:
-    """Yield a session in which 1 leads, in term 1."""
     async with Session(as_role(each_dsn, "shard"), application="test") as opened:
         await lead(opened, ME, cluster_id="blue", lease_s=60.0, fresh=True)
         yield opened

@@ -16,7 +16,6 @@ from tests.support.process_plans import FEW, applying, fill, literals, reading, 
 
 @pytest.fixture
 async def waiting(each_dsn: str) -> str:
-    """Fill a database with waiting instances."""
     await fill(each_dsn)
     return each_dsn
 

@@ -29,7 +29,6 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
-    """Yield two workers, each with half of the slots."""
     await declare(dsn, job_spec(overlap="queue", max_retries=3))
     async with JobWorker(dsn, 11, part=0, part_count=PARTS) as one, JobWorker(dsn, 12, part=1, part_count=PARTS) as two:
         yield [one, two]
@@ -250,12 +249,10 @@ class Story:
         self.in_hand: list[tuple[JobWorker, BegunRun]] = []
 
     async def step(self) -> None:
-        """Do one thing."""
         acts = [self.look] * 3 + [self.end] * 3 + [self.ask, self.pass_time, self.hang]
         await self.chance.choice(acts)()
 
     async def look(self) -> None:
-        """Let some workers poll for starts."""
         for worker, run in await begin(*self.chance.sample(self.workers, self.chance.randint(1, PARTS))):
             first = next(key for key in self.asked if key not in self.over)
             assert run.timer_key == first, "the first start that is not over"
@@ -264,7 +261,6 @@ class Story:
             self.in_hand.append((worker, run))
 
     async def end(self) -> None:
-        """End a run in one of the ways in which runs end."""
         if not self.in_hand:
             return
         worker, run = self.in_hand.pop()
@@ -281,7 +277,6 @@ class Story:
         self.in_hand.clear()
 
     async def pass_time(self) -> None:
-        """Let some time pass, or the time of a full lease."""
         length_s = self.chance.choice([1.0, 6.0, LEASE_S + 1.0])
         await asyncio.gather(*(each.wait(length_s) for each in self.workers))
 

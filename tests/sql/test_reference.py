@@ -45,5 +45,4 @@ def test_a_comment_about_an_unknown_argument_is_refused() -> None:
 
 
 def function(lines: dict[str, str]) -> Function:
-    """Make a function with one argument, with these lines in its comment."""
     return Function("cancel_timer", [Argument("reason", "text", "NULL::text")], "SETOF bigint", "Cancels.", lines)

@@ -32,14 +32,12 @@ class RolledBack(Exception):
 
 @pytest.fixture
 async def one(each_dsn: str) -> AsyncIterator[Session]:
-    """Yield a session of a gateway."""
     async with session(each_dsn, "gateway") as client:
         yield client
 
 
 @pytest.fixture
 async def other(each_dsn: str) -> AsyncIterator[Session]:
-    """Yield a session of another gateway."""
     async with session(each_dsn, "gateway") as client:
         yield client
 

@@ -56,7 +56,6 @@ async def fill(dsn: str, text: str = FILL) -> None:
 
 @pytest.fixture
 async def gateway(each_dsn: str) -> AsyncIterator[Session]:
-    """Yield a session of a gateway."""
     async with session(each_dsn, "gateway") as client:
         yield client
 

@@ -26,7 +26,6 @@ class RolledBack(Exception):
 
 @pytest.fixture
 async def gateway(each_dsn: str) -> AsyncIterator[Session]:
-    """Yield a session of a gateway."""
     async with session(each_dsn, "gateway") as client:
         yield client
 

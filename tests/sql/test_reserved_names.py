@@ -42,14 +42,12 @@ VERBS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 async def job(dsn: str) -> None:
-    """Declare the job of these tests."""
     await declare(dsn, job_spec(every_s=3600.0))
     await query(dsn, "delete from shardclock.timers")
 
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a client with the rights of an operator."""
     async with HolderClient(dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 

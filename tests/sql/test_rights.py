@@ -38,7 +38,6 @@ async def stranger(dsn: str) -> AsyncIterator[str]:
 
 
 async def lacks(dsn: str) -> str:
-    """Ask for the missing rights."""
     async with Session(dsn, application="test") as session:
         try:
             await require_rights(session)
@@ -48,12 +47,10 @@ async def lacks(dsn: str) -> str:
 
 
 def told_grants(told: str) -> list[str]:
-    """List the grants in a sentence: the words after `grant`."""
     return re.findall(r"((?:usage|select|insert|update|delete|execute)[a-z, ]* on [a-z_. ]+?)(?= to |;|$)", told)
 
 
 async def group_exists(dsn: str) -> bool:
-    """Return whether a group role with all rights exists."""
     return bool((await query(dsn, "select to_regrole('shardclock_shard') is not null"))[0][0])
 
 

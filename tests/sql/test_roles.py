@@ -63,7 +63,6 @@ class Line:
 
 
 def lines() -> Iterator[Line]:
-    """Read the page's table."""
     heads = r"^\| +\| shard \| scheduler \| gateway \| consumer \| reader \|\n\|[-|]+\|\n"
     (table,) = re.findall(heads + r"((?:\|.*\n)+)", PAGE, re.MULTILINE)
     for row in table.splitlines():
@@ -104,7 +103,6 @@ def differences(found: dict[str, dict[str, frozenset[str]]]) -> list[str]:
 
 @pytest.fixture
 async def anybody(each_dsn: str) -> AsyncIterator[str]:
-    """Make a role without any grant."""
     try:
         await query(each_dsn, f"create role {NOBODY} login")
         yield each_dsn

@@ -30,13 +30,11 @@ EACH_SECOND = "* * * * * *"
 
 
 async def due(dsn: str) -> datetime:
-    """Read the due date of the one timer."""
     found: datetime = (await row(dsn))["due_date"]
     return found
 
 
 async def fired(dsn: str, intent: str = "TRIGGERED") -> list[datetime]:
-    """Read the due dates of the fired occurrences, in the order of the log."""
     text = "select due_date from shardclock.command_log where intent = $1 order by position"
     return [found["due_date"] for found in await query(dsn, text, intent)]
 

@@ -34,7 +34,6 @@ RULES = [YEARLY, "0 9 L * *", "R/P1M", "R5/P1D", "@yearly", "R2/2031-01-31T08:00
 
 
 async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:
-    """Make a schedule that only a shard can plan."""
     return await schedule(client, schedule=rule, zone=BERLIN, name="beat", **more)
 
 
@@ -101,19 +100,16 @@ async def test_a_run_of_many_timers_returns_unplanned_schedules_too(shard: Holde
 
 
 async def pause_and_resume(client: HolderClient) -> None:
-    """Pause the schedule, and resume it."""
     await pause_timer(client.session, BEAT)
     assert await run_timer(client.session, BEAT) == "PAUSED"
     assert await resume_timer(client.session, BEAT) == "PENDING"
 
 
 async def give_another_rule(client: HolderClient) -> None:
-    """Give it another rule."""
     assert await reschedule_timer(client.session, BEAT, NewRule("0 8 1 1 *")) == "RESCHEDULED"
 
 
 async def replace(client: HolderClient) -> None:
-    """Replace the schedule by a schedule with another rule and another payload."""
     answer = await client.value(
         "select (shardclock.ensure_timer(schedule => '0 8 1 1 *', name => 'beat', payload => '1',"
         " on_conflict => 'replace')).outcome"
@@ -122,7 +118,6 @@ async def replace(client: HolderClient) -> None:
 
 
 async def replace_by_a_planned_one(client: HolderClient) -> None:
-    """Replace the schedule by a schedule that needs no planning."""
     await schedule(client, schedule="R/PT8760H", name="beat", on_conflict="replace")
 
 

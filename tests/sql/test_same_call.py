@@ -35,7 +35,6 @@ RULES = [
 
 
 async def by_sql(shard: HolderClient, **fields: Any) -> str:
-    """Declare a timer as SQL's clients do."""
     given = {"name": "it", "on_conflict": "replace"} | fields
     named = ", ".join(f"{name} => ${number}" for number, name in enumerate(given, 1))
     async with shard.session.connection() as connection:
@@ -55,14 +54,12 @@ WAYS: list[Ask] = [by_sql, by_batch]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a shard that may schedule, too."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as hand:
         yield hand
 
 
 async def plan(shard: HolderClient) -> None:
-    """Plan the unplanned schedules, as a shard does."""
     taken = await shard.take()
     await plan_schedules(shard.session, shard.holder, [planning_of(it) for it in taken.claimed if is_unplanned(it)])
 

@@ -19,7 +19,6 @@ Outcome = Literal["quick", "slow", "refused", "stuck"]
 
 @pytest.fixture
 def rotation() -> RotatingScan:
-    """Return a rotation of half a second, before its first scan."""
     return RotatingScan(0.5, 2.0, long_s=0.5)
 
 

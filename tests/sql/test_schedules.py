@@ -36,14 +36,12 @@ BEAT = TimerRef(name="beat")
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots that is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, plans={}, role=OPERATOR) as hand:
         yield hand
 
 
 async def row(shard: HolderClient) -> dict[str, Any]:
-    """Read the only timer."""
     (found,) = await query(shard.dsn, "select * from shardclock.timers")
     return dict(found)
 
@@ -58,7 +56,6 @@ async def plan(shard: HolderClient) -> bool:
 
 
 async def fire(shard: HolderClient, at: datetime) -> None:
-    """Claim and fire the timers due at a moment."""
     shard.now = at
     claimed = (await shard.take(fire_overdue=True)).claimed
     assert (await shard.fire(claimed)).timer_keys == {timer.timer_key for timer in claimed}
@@ -66,7 +63,6 @@ async def fire(shard: HolderClient, at: datetime) -> None:
 
 
 async def log(shard: HolderClient) -> list[tuple[str, int]]:
-    """Read the records: intent and number."""
     rows = await query(shard.dsn, "select intent, occurrence from shardclock.command_log order by position")
     return [(it["intent"], it["occurrence"]) for it in rows]
 

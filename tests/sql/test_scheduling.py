@@ -28,13 +28,11 @@ HOUR = timedelta(hours=1)
 
 
 def timer(**fields: object) -> NewTimer:
-    """Make a timer, due in an hour by default."""
     when = {"delay": "PT1H"} if fields.keys().isdisjoint({"due_date", "delay", "schedule"}) else {}
     return NewTimer.from_fields({**when, **fields})
 
 
 def keys_of(outcomes: Sequence[Scheduled | Refused]) -> list[int]:
-    """List the keys of the scheduled timers."""
     return [it.timer_key for it in outcomes if isinstance(it, Scheduled)]
 
 

@@ -38,7 +38,6 @@ STATES = [PENDING, PAUSED, "TRIGGERED", "CANCELED", "SKIPPED", ENDED]
 async def all_pages(
     client: Session, state: str, wanted: TimerFilter, *, size: int, between: Callable[[], Any] | None = None
 ) -> list[TimerState]:
-    """Read page after page, with an act between two pages."""
     found: list[TimerState] = []
     after = None
     page = await find_timers(client, state, wanted, size=size)
@@ -54,7 +53,6 @@ async def all_pages(
 
 
 async def all_keys(client: Session, state: str, wanted: TimerFilter, *, size: int) -> list[int]:
-    """Read the keys alone, page after page."""
     found: list[int] = []
     while keys := await find_keys(client, state, wanted, size=size, after_key=found[-1] if found else 0):
         assert keys == sorted({*keys} - {*found}), "no page goes back"

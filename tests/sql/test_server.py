@@ -17,14 +17,12 @@ MIB = 1 << 20
 
 
 async def measure(dsn: str, role: str = "postgres") -> ServerMeasures:
-    """Measure the server of a database as some role."""
     async with Session(dsn.replace("postgres:", f"{role}:", 1), application="test") as session:
         return await measure_server(session)
 
 
 @pytest.fixture
 async def nobody(each_dsn: str) -> AsyncIterator[str]:
-    """Make a role that may only connect."""
     await query(each_dsn, "create role nobody login")
     yield "nobody"
     await query(each_dsn, "drop role nobody")
@@ -32,7 +30,6 @@ async def nobody(each_dsn: str) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def slot(dsn: str) -> AsyncIterator[None]:
-    """Make a replication slot without a reader."""
     await query(dsn, "select pg_create_physical_replication_slot('gone', true)")
     try:
         yield

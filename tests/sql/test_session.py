@@ -31,12 +31,10 @@ SHORT_S = 0.5  # the server ends a statement at nine tenths of it; a busy machin
 
 
 def session(dsn: str, timeout_s: float = BOUND_S) -> Session:
-    """Open a session."""
     return Session(dsn, application="test", timeout_s=timeout_s)
 
 
 async def backend_of(client: Session) -> int:
-    """Return the pid of a session's backend."""
     async with client.connection(timeout_s=BOUND_S) as connection:
         pid: int = await connection.fetchval("select pg_backend_pid()")
     return pid
@@ -299,7 +297,6 @@ async def test_a_frozen_server_delays_no_caller_longer_than_the_timeout(server: 
 
 
 async def eventually(client: Session) -> asyncpg.Record | None:
-    """Ask until the server answers."""
     async with asyncio.timeout(BOUND_S):
         while True:
             try:
@@ -314,7 +311,6 @@ def freeze(postmaster: psutil.Process) -> None:
 
 
 def thaw(postmaster: psutil.Process) -> None:
-    """Resume them."""
     processes.thaw([*postmaster.children(), postmaster])
 
 

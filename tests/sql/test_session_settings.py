@@ -116,7 +116,6 @@ async def test_two_attempts_under_one_key_are_one_timer_under_any_default_isolat
 
 
 async def attempts(client: Session, drawn: Drawn, dsn: str) -> asyncio.Task[list[Scheduled | Refused]]:
-    """Send a timer that another transaction blocks."""
     async with client.connection() as connection:
         pid = await connection.fetchval("select pg_backend_pid()")
     task = asyncio.create_task(schedule_timers(client, drawn, [TIMER]))

@@ -49,7 +49,6 @@ async def another(dsn: str) -> AsyncIterator[WorkerClient]:
 
 
 async def moment(shard: HolderClient, *workers: WorkerClient) -> None:
-    """Stop the workers' clocks at this moment."""
     for worker in workers:
         worker.now = await shard.value("select now()")
 

@@ -31,7 +31,6 @@ cross join (
 
 @pytest.fixture
 async def waiting(each_dsn: str) -> str:
-    """Fill a database with waiting instances."""
     await fill(each_dsn)
     return each_dsn
 

@@ -41,7 +41,6 @@ Change = Callable[[HolderClient, int], Awaitable[Any]]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder with all slots."""
     await add_holder(dsn, A)
     await add_holder(dsn, B)
     async with HolderClient(dsn, holder=A) as one:
@@ -56,19 +55,16 @@ async def other(dsn: str) -> AsyncIterator[HolderClient]:
 
 
 async def fires_at_once(shard: HolderClient, _held: Held) -> set[int]:
-    """Fire overdue timers by a claim."""
     before = await fired(shard.dsn)
     await shard.take(fire_overdue=True)
     return await fired(shard.dsn) - before
 
 
 async def leases(shard: HolderClient, _held: Held) -> set[int]:
-    """Lease due timers."""
     return {timer.timer_key for timer in (await shard.take()).claimed}
 
 
 async def fires_leased(shard: HolderClient, held: Held) -> set[int]:
-    """Fire leased timers."""
     return set((await shard.fire(held)).timer_keys)
 
 
@@ -76,7 +72,6 @@ WAYS = [fires_at_once, leases, fires_leased]
 
 
 async def fired(dsn: str) -> set[int]:
-    """List the timers that have fired."""
     return {key for key, intent in await intents(dsn) if intent == FIRED}
 
 
@@ -148,7 +143,6 @@ async def started(dsn: str, shard: HolderClient, way: Way) -> tuple[list[int], H
 
 
 async def open_gate(dsn: str) -> None:
-    """Let the shard continue."""
     await query(dsn, "insert into public.gate values (true)")
 
 

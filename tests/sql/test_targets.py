@@ -38,7 +38,6 @@ async def operator(dsn: str) -> AsyncIterator[Session]:
 
 
 async def listed(operator: Session, tenant_id: str | None = None, limit: int = 100) -> list[Target]:
-    """List targets."""
     return await list_targets(operator, tenant_id=tenant_id, limit=limit)
 
 

@@ -146,5 +146,4 @@ async def test_a_sample_reads_the_slots_by_their_index(crowded: str) -> None:
 
 
 def client(dsn: str) -> Session:
-    """Open a session as a gateway's pool does."""
     return Session(as_role(dsn, "gateway"), application="test", timeout_s=BOUND_S, plans=CLIENT_PLANS)

@@ -40,7 +40,6 @@ each_verb = pytest.mark.parametrize(("act", "answer", "intent"), VERBS.values(),
 
 
 async def log(dsn: str) -> list[tuple[str, int]]:
-    """Read the records: intent and number."""
     rows = await query(dsn, "select intent, occurrence from shardclock.command_log order by position")
     return [(it["intent"], it["occurrence"]) for it in rows]
 

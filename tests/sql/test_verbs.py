@@ -57,25 +57,21 @@ MOVES = dict.fromkeys(["move", "delay", "shift", "rule"], "RESCHEDULED")
 
 
 async def pause(client: HolderClient, shard: HolderClient) -> None:
-    """Pause a timer that is due in 2031."""
     await schedule(client, due_date=DUE, name="n")
     await pause_timer(client.session, TimerRef(name="n"))
 
 
 async def end(client: HolderClient, shard: HolderClient) -> None:
-    """Let a timer fire."""
     await schedule(client, delay="PT0S", name="n")
     assert (await shard.take(fire_overdue=True)).fired == 1
 
 
 async def cancel(client: HolderClient, shard: HolderClient) -> None:
-    """Cancel a timer."""
     await schedule(client, name="n")
     await cancel_timer(client.session, TimerRef(name="n"))
 
 
 async def skip(client: HolderClient, shard: HolderClient) -> None:
-    """End a schedule that has missed and skipped occurrences."""
     await add_schedule(
         client.dsn, due="now() - interval '5 hours'", name="'n'", missed="'skip'", schedule=ended_rule(),
         anchor="now() - interval '6 hours'",

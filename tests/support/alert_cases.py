@@ -12,7 +12,6 @@ EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that ris
 
 
 def tables(name: str, values: str, **labels: str) -> dict[str, str]:
-    """Give both exporters the same series of the tables."""
     more = "".join(f', {label}="{value}"' for label, value in labels.items())
     return {f'shardclock_{name}{{job="shardclock", instance="{place}"{more}}}': values for place in EXPORTERS}
 
@@ -34,7 +33,6 @@ def workers(name: str, values: str, **labels: str) -> dict[str, str]:
 
 
 def one(name: str, values: str, **labels: str) -> dict[str, str]:
-    """Give one node a series."""
     more = "".join(f', {label}="{value}"' for label, value in labels.items())
     return {f'shardclock_{name}{{job="shardclock", instance="a:9840"{more}}}': values}
 
@@ -45,7 +43,6 @@ def steady(value: float, samples: int = LONG) -> str:
 
 
 def growing(by: float, samples: int = LONG) -> str:
-    """Write a series that grows by `by` with each sample."""
     return f"0+{by:g}x{samples}"
 
 
@@ -174,13 +171,11 @@ class Case:
 
     @property
     def series(self) -> dict[str, str]:
-        """Return the healthy series with the differences."""
         kept = {name: values for name, values in HEALTHY.items() if not self.without or self.without not in name}
         return kept | self.differs
 
     @property
     def firing(self) -> dict[str, int]:
-        """Count the firing alerts by name."""
         return {name: self.fires.count(name) for name in self.fires}
 
 

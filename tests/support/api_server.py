@@ -54,7 +54,6 @@ def api_server(place: Path, answers: dict[str, Any]) -> Iterator[Path]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with the object at the path, or with 404."""
             answer = known.get(self.path.partition("?")[0])
             body = json.dumps(NOT_FOUND if answer is None else answer).encode()
             self.send_response(404 if answer is None else 200)

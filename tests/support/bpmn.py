@@ -62,19 +62,16 @@ def model(elements: str, *, connected: str = "", beside: str = "", process_id: s
 
 
 def definition(elements: str, *, connected: str = "", beside: str = "") -> Definition:
-    """Read a model of one process."""
     return read_model(model(elements, connected=connected, beside=beside))[0]
 
 
 def job(node_id: str, inside: str = "", *, tag: str = "serviceTask", retries: str | None = None) -> str:
-    """Write a service task whose type is its id."""
     attempts = "" if retries is None else f' retries="{retries}"'
     extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"{attempts}/></extensionElements>'
     return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'
 
 
 def boundary(node_id: str, of: str, event: str, *, interrupts: bool = True) -> str:
-    """Write a boundary event."""
     cancels = str(interrupts).lower()
     return f'<boundaryEvent id="{node_id}" attachedToRef="{of}" cancelActivity="{cancels}">{event}</boundaryEvent>'
 
@@ -87,7 +84,6 @@ def event_subprocess(node_id: str, event: str, inside: str = "", *, interrupts: 
 
 
 def timer(kind: str, text: str) -> str:
-    """Write a timer's definition."""
     return f"<timerEventDefinition><{kind}>{text}</{kind}></timerEventDefinition>"
 
 
@@ -122,13 +118,11 @@ class Played:
 
     @property
     def result(self) -> InstanceEnded:
-        """Return the end of the instance."""
         assert self.ended, f"it still waits for {self.waits}"
         return self.ended
 
     @property
     def waits(self) -> list[str]:
-        """List the waiting nodes, in the order in which their waits began."""
         return [node_id for _, node_id in self.open]
 
     def send(self, signal: Signal) -> bool:
@@ -155,7 +149,6 @@ class Played:
             self._follow(step.effects)
 
     def token(self, node_id: str) -> int:
-        """Find the token that waits at a node."""
         return next(token for token, waiting in self.open if waiting == node_id)
 
     def trigger(self, node_id: str, **variables: Json) -> bool:
@@ -163,11 +156,9 @@ class Played:
         return self.send(EventOccurred(self.token(node_id), node_id, variables))
 
     def complete(self, node_id: str, **variables: Json) -> bool:
-        """Complete a task."""
         return self.send(ActivityCompleted(self.token(node_id), variables))
 
     def retry(self) -> bool:
-        """Resolve the only incident."""
         (token,) = self.incidents
         return self.send(Retried(token))
 

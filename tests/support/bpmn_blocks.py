@@ -33,7 +33,6 @@ class Block:
 
 
 def drawn(random: Random, *, depth: int, numbers: Iterator[int]) -> Block:
-    """Draw a block."""
     kind = random.choice(["task", "timer"] if not depth else ["task", "row", "row", "all", "some", "sub", "sub"])
     block = Block(kind, f"{kind}{next(numbers)}")
 
@@ -136,7 +135,6 @@ class Scope:
         self._start(block, self._end_of_path, beside)
 
     def all_waits(self) -> dict[str, tuple[Scope, Callable[[], None]]]:
-        """Collect the waits of this scope and of the scopes inside it."""
         found = {name: (self, go_on) for name, go_on in self.waits.items()}
         for scope in self.inner:
             found |= scope.all_waits()

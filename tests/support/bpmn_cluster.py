@@ -71,17 +71,14 @@ class Processes:
         return deployed[0].definition_key
 
     async def start(self, process_id: str = "p", **variables: Any) -> int:
-        """Start an instance, and process all due work."""
         key = await processes.start(self.session, process_id, variables=variables)
         await self.settle()
         return key
 
     async def settle(self) -> None:
-        """Process all due work."""
         await self.cluster.advance("PT0S")
 
     async def advance(self, by: str) -> None:
-        """Move the clock."""
         await self.cluster.advance(by)
 
     async def see(self, key: int) -> WholeInstance:
@@ -107,7 +104,6 @@ class Processes:
 
 @asynccontextmanager
 async def running(app: str = "") -> AsyncIterator[Processes]:
-    """Run a cluster of one test."""
     async with cluster(app, now=NOW) as made, Session(made.dsn, application="test") as session:
         yield Processes(made, session)
 

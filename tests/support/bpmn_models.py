@@ -66,12 +66,10 @@ class ElementModel:
 
     @property
     def path(self) -> str:
-        """Return its path, relative to the folder of models."""
         return f"{self.folder}/{self.name}.bpmn"
 
     @property
     def text(self) -> bytes:
-        """Read the model."""
         return (MODELS / self.path).read_bytes()
 
 
@@ -84,7 +82,6 @@ class Folder:
 
 
 def folders() -> list[Folder]:
-    """Read all models."""
     return [_folder(name) for name in FOLDERS]
 
 

@@ -58,13 +58,11 @@ CHOICE = START + '<exclusiveGateway id="g" default="g-b"/><task id="a"/><task id
 
 
 def refusal(text: bytes) -> list[str]:
-    """List the sentences that refuse a model."""
     with pytest.raises(InvalidModel) as refused:
         read_model(text)
     return [str(problem) for problem in refused.value.problems]
 
 
 def choosing(condition: str) -> bytes:
-    """Write a model with a condition on the flow `f`."""
     flow = f'<sequenceFlow id="f" sourceRef="g" targetRef="a">{condition}</sequenceFlow>'
     return model(CHOICE + flow, connected="s>g g>b")

@@ -31,7 +31,6 @@ class Watched:
     errors: list[str] = field(default_factory=list)
 
     async def open(self, url: str) -> None:
-        """Open an address, and wait for the page."""
         await self.page.goto(url, wait_until="load")
 
     async def assert_sound(self) -> None:
@@ -64,7 +63,6 @@ async def chromium() -> AsyncIterator[Chromium]:
 
 @asynccontextmanager
 async def watched(browser: Chromium, **context: Any) -> AsyncIterator[Watched]:
-    """Open a page with its own cookies."""
     opened = await browser.new_context(**context)
     page = await opened.new_page()
     page.set_default_timeout(BOUND_S * 1_000)

@@ -16,7 +16,6 @@ DOWN = f"postgresql://user:{SECRET}@127.0.0.1:1/shardclock"
 
 
 def count(shell: Shell) -> int:
-    """Count the pending timers."""
     return int(asyncio.run(value(shell.dsn, "select count(*) from shardclock.timers")))
 
 
@@ -45,7 +44,6 @@ def assert_refused(done: Done, *words: str, code: int = BAD_INPUT) -> None:
 
 
 def assert_code(done: Done, code: RefusalCode, **members: object) -> None:
-    """Assert that a command with --json ended with this refusal."""
     assert (done.code, done.out) == (code.exit_code, ""), done
     refusal = json.loads(done.err)
     assert refusal.pop("detail")

@@ -47,7 +47,6 @@ class ClusterProcess:
 
     @property
     def said(self) -> str:
-        """Read the stderr of `up`."""
         return (self.place / "said").read_text()
 
     def start_again(self) -> None:
@@ -56,7 +55,6 @@ class ClusterProcess:
         self.process = self._start()
 
     def until_running(self) -> None:
-        """Wait until the cluster prints that it runs."""
         until(lambda: "running on" in self.said or self.process.poll() is not None, "the cluster to come up")
         assert self.process.poll() is None, self.said
 
@@ -70,7 +68,6 @@ class ClusterProcess:
         return Path(self._temp)
 
     def ray_dir(self) -> Path:
-        """Return the directory that Ray works in."""
         return Path(self.processes("shardclock_server.cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
 
     def status(self) -> Any:

@@ -61,7 +61,6 @@ class Browser:
 
     @property
     def cookies(self) -> list[Morsel[str]]:
-        """List the browser's cookies."""
         return list(self._session.cookie_jar)
 
     async def get(self, path: str, **headers: str) -> Shown:
@@ -76,7 +75,6 @@ class Browser:
         )
 
     async def sign_in(self, key: str) -> Shown:
-        """Sign in with an API key."""
         return await self.submit("/sign-in", {"key": key})
 
     async def follow(self, shown: Shown) -> Shown:
@@ -95,6 +93,5 @@ class Browser:
 
 @asynccontextmanager
 async def browsing(api: Api) -> AsyncIterator[Browser]:
-    """Open a browser with its own cookies."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         yield Browser(session, api)

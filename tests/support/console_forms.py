@@ -17,12 +17,10 @@ LINK = re.compile(r'<a href="/console([^"]*)" rel="next">')
 
 
 def hidden_fields(shown: Shown) -> dict[str, str]:
-    """Return the hidden fields of a page's forms."""
     return {name: html.unescape(given) for name, given in HIDDEN.findall(shown.text)}
 
 
 def next_page(shown: Shown) -> str:
-    """Return the path of a list's next page."""
     (path,) = LINK.findall(shown.text)
     return html.unescape(path)
 

@@ -31,7 +31,6 @@ def connecting(dsn: str) -> Callable[[], Any]:
 
 
 def consume(dsn: str, group: str, work: Any, **more: Any) -> Any:
-    """Consume on connections of asyncpg."""
     return log.consume(connecting(dsn), group, work, **more)
 
 
@@ -41,14 +40,12 @@ def consume_leased(dsn: str, group: str, work: Any, **more: Any) -> Any:
 
 
 async def consume_once(session: Session, group: str, work: Any, **more: Any) -> int:
-    """Consume the next records on a session's connection."""
     async with session.connection() as connection:
         pass  # the connection's own errors are raised unchanged
     return await log.consume_once(connection, group, work, **more)
 
 
 def member_session(dsn: str) -> Session:
-    """Open a session like that of a consumer group's member."""
     return Session(as_role(dsn, "consumer"), application="test", timeout_s=BOUND_S, inherits=("search_path",))
 
 
@@ -101,6 +98,5 @@ async def until(condition: Any, *tasks: asyncio.Task[None]) -> None:
 
 
 async def group_of(dsn: str, name: str = "g") -> Group:
-    """Read a group's row."""
     async with Session(as_role(dsn, "reader"), application="test") as session:
         return next(it for it in await list_groups(session) if it.group_name == name)

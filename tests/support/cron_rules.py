@@ -19,13 +19,11 @@ zones = st.sampled_from(ZONES).map(zone_of)
 
 
 def moment(text: str) -> datetime:
-    """Read a moment, in UTC by default."""
     found = datetime.fromisoformat(text)
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def occurrences(cron: Cron, created: datetime) -> Iterator[ScheduledOccurrence]:
-    """Yield the occurrences of a rule."""
     occurrence = cron.first(created)
     while occurrence is not None:
         yield occurrence
@@ -33,7 +31,6 @@ def occurrences(cron: Cron, created: datetime) -> Iterator[ScheduledOccurrence]:
 
 
 def local_times(text: str, zone: str, created: str, count: int) -> list[str]:
-    """Return the next due dates in local time, with their offsets."""
     cron = parse_cron(text, zone_of(zone))
     found = islice(occurrences(cron, moment(created)), count)
     return [occurrence.due_date.astimezone(cron.zone).isoformat(timespec="minutes") for occurrence in found]

@@ -69,7 +69,6 @@ async def let_die(dsn: str, count: int) -> list[int]:
 
 
 async def deliveries(dsn: str) -> list[dict[str, Any]]:
-    """Read all deliveries."""
     return [dict(row) for row in await query(dsn, "select * from shardclock.deliveries order by timer_key")]
 
 
@@ -102,7 +101,6 @@ class WorkerClient:
         return await claim_deliveries(self.claims, self.holder, scan, lease_s=10.0, now=self.now)
 
     async def take(self, places: Mapping[str, int] = NO_PLACES, *, batch: int = 100) -> list[ClaimedDelivery]:
-        """Claim, and return the claimed deliveries."""
         return (await self.scan(batch, places=places)).claimed
 
     async def settle(self, *settlements: Settlement) -> frozenset[Claim]:
@@ -113,7 +111,6 @@ class WorkerClient:
 
 
 def done(delivery: ClaimedDelivery) -> Settlement:
-    """Settle an attempt as successful."""
     return Settlement(delivery, DeliveryEnding.DELIVERED, duration_s=0.003)
 
 
@@ -145,7 +142,6 @@ async def add_deliveries(dsn: str, count: int, target: str = HANDLER, **columns:
 
 
 async def bury(dsn: str, count: int, target: str = HANDLER) -> None:
-    """Insert dead letters."""
     text = """
         insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, claims,
             failed_attempts, slot, tenant_id, timer_type, target, reason)

@@ -12,7 +12,6 @@ MADE_AT = "1800000000"  # the time of the files in a wheel, in seconds since 197
 
 
 def wheel_of(tree: Path) -> Path:
-    """Build the wheel of a tree."""
     out = tree / "dist"
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out)]
     subprocess.run([*build, str(tree)], check=True, timeout=BUILD_S)
@@ -21,7 +20,6 @@ def wheel_of(tree: Path) -> Path:
 
 
 def pip(programs: Path, *words: str) -> None:
-    """Run pip on an environment."""
     command = [sys.executable, "-m", "pip", "--python", str(programs / "python"), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

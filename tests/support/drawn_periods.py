@@ -90,7 +90,6 @@ def drawn_schedule(chance: random.Random, number: int, now: datetime) -> DrawnSc
 
 
 async def add_drawn(dsn: str, drawn: Sequence[DrawnSchedule]) -> None:
-    """Insert the rows."""
     columns = zip(*(astuple(it) for it in drawn), strict=True)
     values = [list(column) for column in columns]
     assert len(values) == len(fields(DrawnSchedule))

@@ -78,5 +78,4 @@ LONG_FILES = frozenset(f"{folder}/test_{name}.py" for folder, names in LONG.item
 
 
 def is_long(path: Path, tests: Path) -> bool:
-    """Return whether only `make test` runs a file."""
     return path.is_relative_to(tests) and path.relative_to(tests).as_posix() in LONG_FILES

@@ -49,15 +49,12 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Return its process id."""
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended."""
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """Kill the process as `kill -9` does, and wait for its end."""
         self._process.kill()
         self._process.wait(BOUND_S)
 

@@ -106,7 +106,6 @@ StartRuns = Callable[[RunResources], RunProcess]
 
 
 async def calls(start: Start) -> object:
-    """Call a plain, an async and a batch handler."""
     answers = {}
     specs = [spec_of("plain", is_async=False, priority=3), spec_of("async"), spec_of("batch", batch=10)]
     for spec in specs:

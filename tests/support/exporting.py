@@ -52,7 +52,6 @@ class Page:
 
 
 def get(address: str, path: str = "/metrics", **headers: str) -> Page:
-    """Ask for a page."""
     with closing(http.client.HTTPConnection(urlsplit(address).netloc, timeout=BOUND_S)) as client:
         client.request("GET", path, headers=headers)
         answer = client.getresponse()
@@ -84,7 +83,6 @@ class Exporting:
 
     @property
     def address(self) -> str:
-        """Return its address."""
         assert self.exporter.address is not None
         return self.exporter.address
 
@@ -94,7 +92,6 @@ class Exporting:
         return get(self.address, path, **headers)
 
     def tell(self, *reports: MetricsReport) -> None:
-        """Send reports as a shard does."""
         reporter = Reporter(self.socket_path)
         for report in reports:
             reporter.send(report)
@@ -102,7 +99,6 @@ class Exporting:
         self.told += len(reports)
 
     def tell_raw(self, datagram: bytes) -> None:
-        """Send any datagram."""
         self.told += 1
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth:
             mouth.sendto(datagram, self.socket_path)
@@ -116,7 +112,6 @@ class Exporting:
 
 @contextmanager
 def exporting(dsn: str | None = None, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[Exporting]:
-    """Run an exporter during a block."""
     with short_dir() as place:
         path = place / "exporter.sock"
         exporter = Exporter(
@@ -136,7 +131,6 @@ class ReportReceiver:
     reports: list[MetricsReport] = field(default_factory=list)
 
     def received(self) -> list[MetricsReport]:
-        """Return all reports received so far."""
         try:
             while True:
                 self.reports.append(decode(self._socket.recv(BYTES_MAX), REPORTED))
@@ -146,7 +140,6 @@ class ReportReceiver:
 
 @contextmanager
 def listening() -> Iterator[ReportReceiver]:
-    """Receive reports during a block."""
     with short_dir() as place, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(place / "receiver.sock"))
         receiver.setblocking(False)
@@ -154,12 +147,10 @@ def listening() -> Iterator[ReportReceiver]:
 
 
 def value_of(report: MetricsReport, name: str, *labels: str) -> float:
-    """Read one number of a report."""
     return {(sample.name, *sample.labels): sample.value for sample in report.samples}[name, *labels]
 
 
 def port_of(address: str) -> int:
-    """Read the port of an address."""
     found = re.search(r":(\d+)$", address)
     assert found
     return int(found[1])

@@ -46,19 +46,16 @@ async def holders_of(dsn: str, role: str | None = None) -> list[Holder]:
 
 
 async def intents(dsn: str) -> Counter[tuple[int, str]]:
-    """Count the records of each timer_key and intent."""
     rows = await query(dsn, "select timer_key, intent, count(*) from shardclock.command_log group by 1, 2")
     return Counter({(row["timer_key"], row["intent"]): row["count"] for row in rows})
 
 
 async def pending_keys(dsn: str) -> list[int]:
-    """List the pending timers."""
     rows = await query(dsn, "select timer_key from shardclock.timers order by timer_key")
     return [row["timer_key"] for row in rows]
 
 
 async def pending_rows(dsn: str) -> list[dict[str, Any]]:
-    """Read the pending timers."""
     return [dict(row) for row in await query(dsn, "select * from shardclock.timers order by timer_key")]
 
 
@@ -70,7 +67,6 @@ async def only_timer(hand: HolderClient) -> dict[str, Any]:
 
 
 async def recorded(dsn: str) -> list[tuple[int, str]]:
-    """Read the timer_key and intent of each record, in the log's order."""
     rows = await query(dsn, "select timer_key, intent from shardclock.command_log order by position")
     return [(row["timer_key"], row["intent"]) for row in rows]
 
@@ -107,7 +103,6 @@ async def add_timers(dsn: str, count: int, due: str = "now() - interval '1 secon
 async def add_schedule(
     dsn: str, schedule: str = "R/PT1H", due: str = "now() - interval '1 second'", **more: str
 ) -> int:
-    """Insert the first, due occurrence of a schedule with the name 'beat'."""
     rule = {"name": "'beat'", "schedule": f"'{schedule}'", "anchor": "now() - interval '1 hour 1 second'"}
     columns = rule | {"repetitions": "-1"} | more
     return (await add_timers(dsn, 1, due, **columns))[0]
@@ -244,11 +239,9 @@ class HolderClient:
         return (await fire_due(self.session, self.holder, firings, now=self.now)).timer_keys
 
     async def cancel(self, **which: Any) -> str:
-        """Call `cancel_timer`, as a client."""
         return str(await self.call("cancel_timer", which))
 
     async def reschedule(self, **which: Any) -> str:
-        """Call `reschedule_timer`, as a client."""
         return str(await self.call("reschedule_timer", which))
 
     async def call(self, function: str, arguments: dict[str, Any]) -> Any:
@@ -291,10 +284,8 @@ async def ends(task: asyncio.Task[T]) -> T:
 
 
 def plain(timer_key: int, due_date: datetime = ANCHOR) -> ClaimedTimer:
-    """Make a timer without a schedule, as a claim returns it."""
     return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, None, 0, 1, 1, False, None, 0, 1)
 
 
 def seconds(number: float) -> timedelta:
-    """Return a timedelta of `number` seconds."""
     return timedelta(seconds=number)

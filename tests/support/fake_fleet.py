@@ -129,7 +129,6 @@ async def serving(session: Session, reconciler: Reconciler) -> list[int]:
 
 
 async def kept(session: Session) -> dict[int, int | None]:
-    """Return the shard of each living holder."""
     return {holder.holder: holder.part for holder in await list_holders(session)}
 
 

@@ -10,11 +10,9 @@ NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
 
 
 def value_of(text: str, **variables: object) -> FeelValue:
-    """Evaluate a text with variables given as JSON values."""
     expression = compile_expression(text)
     return expression.evaluate({name: from_json(value) for name, value in variables.items()}, now=NOW)
 
 
 def json_of(text: str, **variables: object) -> object:
-    """Evaluate a text, and return the value as JSON."""
     return to_json(value_of(text, **variables))

@@ -64,12 +64,10 @@ class Said:
 
     @property
     def json(self) -> Any:
-        """Read the body of the answer as JSON."""
         return json.loads(self.body)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Read the body of the answer as lines of JSON."""
         return [json.loads(line) for line in self.body.splitlines()]
 
     def assert_problem(self, code: str, status: int, *words: str) -> None:
@@ -100,7 +98,6 @@ class Api:
 
     @property
     def gateway(self) -> Gateway:
-        """Return the gateway object."""
         gateway: Gateway = self.app.state.gateway
         return gateway
 
@@ -138,19 +135,15 @@ class Api:
             yield answer.content.iter_any()
 
     async def get(self, path: str, **headers: str) -> Said:
-        """Send a GET."""
         return await self.ask("GET", path, **headers)
 
     async def post(self, path: str, body: object = None, **headers: str) -> Said:
-        """Send a POST."""
         return await self.ask("POST", path, body, **headers)
 
     async def put(self, path: str, body: object = None, **headers: str) -> Said:
-        """Send a PUT."""
         return await self.ask("PUT", path, body, **headers)
 
     async def patch(self, path: str, body: object = None, **headers: str) -> Said:
-        """Send a PATCH."""
         return await self.ask("PATCH", path, body, **headers)
 
 
@@ -222,13 +215,11 @@ def serving_beside(dsn: str) -> Iterator[str]:
 
 
 async def reads_log(dsn: str) -> bool:
-    """Return whether a gateway reads the log of a database for a waiting caller."""
     asked = "select exists (select from pg_stat_activity where application_name = 'shardclock gateway log')"
     return bool(await value(dsn, asked))
 
 
 async def canceled(api: Api, *names: str, tenant: str = "default") -> None:
-    """Write a CANCELED record for each name."""
     for name in names:
         await api.post("/v1/timers", {"delay": "PT1H", "name": name}, Shardclock_Tenant=tenant)
         await api.post(f"/v1/timers/by-name/{name}/cancel", Shardclock_Tenant=tenant)

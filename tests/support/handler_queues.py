@@ -54,7 +54,6 @@ class Running:
         return NOON + timedelta(seconds=1)
 
     def ends(self) -> dict[int, DeliveryEnding | None]:
-        """Return the end of each delivery."""
         return {it.delivery.timer_key: it.ending for it in self.settled}
 
 
@@ -62,7 +61,6 @@ class Running:
 async def running(
     spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, up: bool = True
 ) -> AsyncIterator[Running]:
-    """Run a queue with a started process."""
     it = Running(spec, start)
     task = asyncio.create_task(it.queue.run())
     try:

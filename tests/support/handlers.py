@@ -32,14 +32,12 @@ def policy_of(**numbers: Any) -> Policy:
 
 
 def spec_of(target: str = "order.expired", *, is_async: bool = True, **policy: Any) -> HandlerSpec:
-    """Describe a handler."""
     return HandlerSpec(
         target, f"app:{target}", is_async, takes_batch=policy.get("batch", 1) > 1, policy=policy_of(**policy)
     )
 
 
 def delivery(timer_key: int = 1, **fields: Any) -> ClaimedDelivery:
-    """Make a delivery as a claim returns it: due, fired and claimed at noon."""
     made = ClaimedDelivery(
         timer_key,
         None,
@@ -87,7 +85,6 @@ class FakeProcess:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def gone(self) -> None:
-        """Wait until a kill, a delivery or `die` has ended the process."""
         await self.ended.wait()
         raise ProcessDied("the handler's process ended: exit code 1")
 
@@ -104,7 +101,6 @@ class FakeProcess:
             await asyncio.Event().wait()
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
-        """Play each delivery in order."""
         assert not self.killed, "a process that was killed is not called"
         if self.is_cut_off:
             raise NotCalled
@@ -124,7 +120,6 @@ class FakeProcess:
             raise AssertionError("never") from None
 
     def kill(self) -> None:
-        """End the process."""
         self.killed = True
         self.ended.set()
 
@@ -150,7 +145,6 @@ class Processes:
     slow_after: int | None = None
 
     def __call__(self, _: HandlerSpec) -> FakeProcess:
-        """Start one."""
         process = FakeProcess(self.play, comes_up=self.comes_up, gate=self.gate, answers=self.answers)
         process.slow_after = self.slow_after
         self.started.append(process)

@@ -27,7 +27,6 @@ class HtmlPage(HTMLParser):
         assert self._open == [], "tags that are not closed"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a tag with its attributes."""
         given = dict(attrs)
         self.tags.add(tag)
         self.attributes |= given.keys()
@@ -44,13 +43,11 @@ class HtmlPage(HTMLParser):
             self._article = given["id"] or ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the tag that was opened last."""
         assert self._open.pop() == tag, self.getpos()
         if tag == "article":
             self._article = ""
 
     def handle_data(self, data: str) -> None:
-        """Note a text."""
         if self._open[-1:] == ["style"]:
             self.styles.append(data)
         if self._article:

@@ -34,7 +34,6 @@ class SigningKey:
     private: Any = None
 
     def __post_init__(self) -> None:
-        """Draw the key."""
         make = {
             "RS256": lambda: rsa.generate_private_key(public_exponent=65_537, key_size=2_048),
             "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
@@ -44,7 +43,6 @@ class SigningKey:
 
     @property
     def published(self) -> dict[str, Any]:
-        """Return the public key in the form of the key set."""
         convert: Any = {"RS256": RSAAlgorithm, "ES256": ECAlgorithm, "EdDSA": OKPAlgorithm}[self.algorithm]
         return {**json.loads(convert.to_jwk(self.private.public_key())), "kid": self.kid, "use": "sig"}
 
@@ -72,7 +70,6 @@ class IdentityProvider:
     instead: web.Response | None = None  # the answer in place of each other one
 
     def document(self) -> dict[str, Any]:
-        """Return the discovery document."""
         return {
             "issuer": self.url,
             "authorization_endpoint": f"{self.url}/auth?flow=1",
@@ -101,11 +98,9 @@ class IdentityProvider:
         return {name: value for name, value in made.items() if value is not None}
 
     def asked(self, path: str) -> int:
-        """Count the requests for a path."""
         return sum(it[0] == path for it in self.requests)
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Record a request, and answer it."""
         form = {name: str(value) for name, value in (await request.post()).items()}
         self.requests.append((request.path, dict(request.headers), form))
         if self.instead is not None:
@@ -125,7 +120,6 @@ class IdentityProvider:
 
 @asynccontextmanager
 async def providing(algorithm: str = "ES256") -> AsyncIterator[IdentityProvider]:
-    """Run the provider on loopback."""
     key = SigningKey("first", algorithm)
     found = IdentityProvider("", key, [key.published])
     app = web.Application()
@@ -177,7 +171,6 @@ async def finish(browser: Browser, answer: Mapping[str, str], **headers: str) ->
 
 
 async def sign_in(browser: Browser, provider: IdentityProvider, path: str = "/sign-in/provider") -> Shown:
-    """Begin and finish an attempt."""
     asked = await begin(browser, provider, path)
     return await finish(browser, {"code": "genuine", "state": asked["state"]})
 

@@ -42,14 +42,12 @@ async def declare(dsn: str, *specs: JobSpec) -> dict[str, list[str]]:
 
 
 async def job_of(dsn: str, name: str = "refresh") -> Job:
-    """Read a job."""
     async with Session(dsn, application="test", timeout_s=BOUND_S) as session:
         (job,) = await find_jobs(session, names=[name])
     return job
 
 
 async def runs_of(dsn: str, name: str = "refresh") -> list[JobRun]:
-    """Read the runs of a job, the first one first."""
     async with Session(dsn, application="test", timeout_s=BOUND_S) as session:
         return list(reversed(await find_runs(session, job=name, limit=1_000)))
 
@@ -63,7 +61,6 @@ async def said_of(dsn: str, name: str = "refresh") -> list[str]:
 
 
 async def last_detail(dsn: str, intent: str) -> dict[str, Any]:
-    """Read the detail of the last record with an intent."""
     text = "select detail from shardclock.command_log where intent = $1 order by position desc limit 1"
     detail: dict[str, Any] = json.loads((await query(dsn, text, intent))[0]["detail"])
     return detail
@@ -109,7 +106,6 @@ async def is_whole(dsn: str) -> list[str]:
 
 
 async def outcomes(dsn: str, name: str = "refresh") -> Counter[str]:
-    """Count the runs of a job by outcome."""
     return Counter(run.outcome or "going" for run in await runs_of(dsn, name))
 
 
@@ -142,7 +138,6 @@ class JobWorker:
         after: StartCursor | None = None,
         machine: str | None = None,
     ) -> Begun:
-        """Begin the due starts."""
         return await begin_runs(
             self.session,
             self.holder,
@@ -155,7 +150,6 @@ class JobWorker:
         )
 
     async def one(self) -> BegunRun:
-        """Begin the only due start."""
         (run,) = (await self.begin()).runs
         return run
 

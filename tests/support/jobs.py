@@ -12,7 +12,6 @@ RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config"
 
 
 def job_policy(**numbers: Any) -> JobPolicy:
-    """Return the policy of a job that declares only these numbers."""
     return JobPolicy(**{**DEFAULTS, **numbers})
 
 

@@ -18,7 +18,6 @@ def starting(name: str, node: str) -> KeeperState:
 
 
 def serving(*nodes: str) -> list[KeeperState]:
-    """Make shards 0, 1, 2 … on these nodes."""
     return [keeper(f"s{number}", node, number, len(nodes)) for number, node in enumerate(nodes)]
 
 

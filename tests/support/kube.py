@@ -57,7 +57,6 @@ class Kube:
         self._running.close()
 
     def log(self, program: str) -> str:
-        """Read the last lines of a program's log."""
         return "\n".join((self.place / f"{program}.log").read_text(errors="replace").splitlines()[-10:])
 
     def run(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -74,18 +73,15 @@ class Kube:
         return done.stdout
 
     def helm(self, *words: str, values: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `helm` to its end."""
         options = [] if values is None else ["--values", "-"]
         return self.run(str(PROGRAMS / "helm"), *words, *options, stdin=None if values is None else json.dumps(values))
 
     def get(self, kind: str, *words: str) -> list[Object]:
-        """Read objects of a kind."""
         found = json.loads(self.kubectl("get", kind, *words, "--output=json"))
         items: list[Object] = found["items"] if found["kind"].endswith("List") else [found]
         return items
 
     def has(self, kind: str, name: str, *words: str) -> bool:
-        """Return whether an object exists."""
         return bool(self.kubectl("get", kind, name, *words, "--ignore-not-found", "--output=name"))
 
     def ready(self) -> bool:
@@ -179,7 +175,6 @@ def _make_keys(place: Path) -> None:
 
 
 def _write_access(place: Path, tokens: Mapping[str, str], address: str) -> None:
-    """Write the tokens of the users, and a kubeconfig for each."""
     lines = []
     for name, token in tokens.items():
         user, group = (f"system:{name}", "") if name.startswith("kube-") else (name, ADMINS)

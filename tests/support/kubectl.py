@@ -146,7 +146,6 @@ class Place:
         return cls(path)
 
     def upgrade(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the script to its end."""
         path = f"{self.path / 'bin'}:{os.environ['PATH']}"
         return subprocess.run(
             [str(K8S / "upgrade.sh"), *arguments],
@@ -159,12 +158,10 @@ class Place:
 
     @property
     def state(self) -> dict[str, Any]:
-        """Read the state."""
         state: dict[str, Any] = ast.literal_eval((self.path / "state").read_text())
         return state
 
     def becomes(self, **parts: Any) -> None:
-        """Change the state."""
         (self.path / "state").write_text(repr(self.state | parts))
 
     def asked(self) -> list[str]:
@@ -175,6 +172,5 @@ class Place:
 
 
 def secrets_of(overlay: str) -> list[str]:
-    """List the secrets that an overlay needs, each with a key."""
     lines = (K8S / "overlays" / overlay / "secrets").read_text().splitlines()
     return [line for line in lines if not line.startswith("#")]

@@ -48,7 +48,6 @@ class Running:
 
     @property
     def said(self) -> str:
-        """Read the container's output."""
         return self.log.read_text(errors="replace")
 
     def answers(self, container: Object, probe: Object) -> bool:
@@ -215,14 +214,12 @@ class Machine:
         return node
 
     def stop_worker(self, node: Running, group_name: str = "shards") -> subprocess.CompletedProcess[bytes]:
-        """Run the preStop hook of a group's container in a container of that group."""
         (container,) = group_of(self.cluster, group_name)["template"]["spec"]["containers"]
         words = container["lifecycle"]["preStop"]["exec"]["command"]
         command = [*on_host(name_of(node.address)), shutil.which(words[0], path=PROGRAMS) or words[0], *words[1:]]
         return subprocess.run(command, env=node.environment, capture_output=True, timeout=2 * STOP_S, check=False)
 
     def pod(self, component: str) -> Pod:
-        """Find the pod of a component."""
         return pod(self.objects, component)
 
     def close(self) -> None:
@@ -255,7 +252,6 @@ def _unshare(*namespaces: str) -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Find free ports."""
     with_them = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     found = [each.getsockname()[1] for each in with_them]
     for each in with_them:

@@ -33,14 +33,12 @@ class Work:
 
 
 async def lease(member: Session, *, limit: int = 100, lease_s: float = 30.0) -> Batch:
-    """Lease a batch, which must exist."""
     batch = await lease_batch(member, "g", limit=limit, lease_s=lease_s)
     assert batch is not None
     return batch
 
 
 def keys(batch: Batch) -> list[int]:
-    """List the keys of a batch."""
     return [record.timer_key for record in batch.records]
 
 

@@ -12,7 +12,6 @@ CANCEL = "select shardclock.cancel_timer(shardclock.schedule_timer(delay => 'PT1
 
 
 async def next_event(pieces: AsyncIterator[bytes]) -> bytes:
-    """Return the piece of the stream with the next event."""
     async with asyncio.timeout(BOUND_S):
         async for piece in pieces:
             if CHANGED in piece:

@@ -33,7 +33,6 @@ class Records:
     admin_dsn: str
 
     def why_ended(self, holder: int) -> str | None:
-        """Return why a holder ended, or None if it is alive."""
         rows = asyncio.run(query(self.admin_dsn, f"select ended_why from shardclock.holders where holder = {holder}"))
         return None if rows[0][0] is None else str(rows[0][0])
 
@@ -48,15 +47,12 @@ class Records:
         )
 
     def fired(self) -> int:
-        """Count the records of firings."""
         return int(asyncio.run(query(self.admin_dsn, COUNT))[0][0])
 
     def until_fired(self, count: int) -> None:
-        """Wait until this number of timers has fired."""
         until(lambda: self.fired() == count, f"{count} timers to fire")
 
     def worst_lag_s(self) -> float:
-        """Return the largest lag of a firing."""
         return float(asyncio.run(query(self.admin_dsn, LAG))[0][0])
 
     def term(self) -> int:
@@ -80,7 +76,6 @@ class RecordedCluster(ClusterProcess, Records):
         super().__init__(place, program=PROGRAM, cwd=cwd, **named | environment)
 
     def host(self) -> psutil.Process:
-        """Find the process of the cluster's host."""
         return until(lambda: self.processes(HOST), "the host")[0]  # type: ignore[no-any-return]
 
     def shards(self, count: int) -> list[Holder]:
@@ -94,7 +89,6 @@ class RecordedCluster(ClusterProcess, Records):
 
     @property
     def operator_dsn(self) -> str:
-        """Return the database's DSN for an operator."""
         return as_role(self.admin_dsn, OPERATOR)
 
 
@@ -137,13 +131,11 @@ def local_cluster(place: Path, dsn: str, cwd: Path | None = None, **environment:
 
 
 def kill(pid: int) -> None:
-    """Kill a process with -9, and wait for its end."""
     psutil.Process(pid).kill()
     until(lambda: not lives(pid), f"process {pid} to end")
 
 
 def lives(pid: int) -> bool:
-    """Return whether a process runs."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

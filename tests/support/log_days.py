@@ -28,17 +28,14 @@ RECORDS = """
 
 
 def day_ahead(ahead: int) -> date:
-    """Return the day that is `ahead` days from today."""
     return datetime.now(UTC).date() + timedelta(days=ahead)
 
 
 def days_ahead(first: int, last: int) -> list[str]:
-    """Name the partitions of days from one to another."""
     return [day_ahead(ahead).strftime("%Y%m%d") for ahead in range(first, last + 1)]
 
 
 async def partitions(dsn: str) -> list[str]:
-    """List the log's partitions."""
     text = "select inhrelid::regclass::text from pg_inherits where inhparent = 'shardclock.command_log'::regclass"
     return sorted(row[0].removeprefix("shardclock.command_log_") for row in await query(dsn, text))
 
@@ -62,13 +59,11 @@ async def add_records(dsn: str, ahead: int, count: int = 3, *, partition: bool =
 
 
 async def lose(dsn: str, *names: str) -> None:
-    """Drop days' partitions."""
     for name in names:
         await query(dsn, f"drop table shardclock.command_log_{name}")
 
 
 async def read_keys(reader: Session) -> list[int]:
-    """Read the timers' keys from the full log, in the log's order."""
     return [record.timer_key for record in await read_log(reader)]
 
 

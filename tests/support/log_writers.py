@@ -19,7 +19,6 @@ INSERT = (
 
 
 async def keys_in(reader: Session, after: int = 0) -> list[int]:
-    """Read the keys of the readable records."""
     return [record.timer_key for record in await read_log(reader, after, limit=10_000)]
 
 
@@ -39,5 +38,4 @@ async def foreign_write(dsn: str) -> AsyncIterator[None]:
 
 
 async def fire_leased(shard: HolderClient) -> None:
-    """Fire the timers that a shard leases."""
     await shard.fire((await shard.take()).claimed)

@@ -37,7 +37,6 @@ class Login:
         return True
 
     async def change(self, password: str) -> None:
-        """Change the role's password, and end all its sessions."""
         await query(self.dsn, f"alter role {self.user} password '{password}'")
         ended = "select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity where usename = $1"
         assert await value(self.dsn, ended, self.user) > 0

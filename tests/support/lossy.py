@@ -54,7 +54,6 @@ class LossyProxy:
 
 @asynccontextmanager
 async def losing(upstream: str, *, answers: int) -> AsyncIterator[LossyProxy]:
-    """Run a proxy that loses the first answers."""
     proxy = LossyProxy(upstream, answers)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     try:
@@ -106,5 +105,4 @@ async def answering(*answers: bytes) -> AsyncIterator[Stub]:
 
 
 def url_of(server: asyncio.Server) -> str:
-    """Return the URL of a server."""
     return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

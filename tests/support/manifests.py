@@ -45,13 +45,11 @@ Object = dict[str, Any]
 
 
 def place_of(overlay: str) -> Path:
-    """Find an overlay's directory."""
     return K8S / "overlays" / overlay if overlay in OVERLAYS else _with_choices(overlay)
 
 
 @cache
 def _with_choices(variant: str) -> Path:
-    """Copy `k8s/`, and uncomment the choices of an overlay, as an operator would."""
     copy = Path(tempfile.mkdtemp(prefix="shardclock-manifests-"))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     shutil.copytree(K8S, copy, dirs_exist_ok=True)
@@ -86,7 +84,6 @@ def whole(overlay: str) -> list[Object]:
 
 
 def of_kind(objects: list[Object], kind: str, name: str = "") -> list[Object]:
-    """Return the objects of a kind, or only the object with a name."""
     return [o for o in objects if o["kind"] == kind and name in ("", o["metadata"]["name"])]
 
 
@@ -101,11 +98,9 @@ class Pod:
 
     @property
     def containers(self) -> list[Object]:
-        """List all its containers."""
         return [*self.spec.get("initContainers", []), *self.spec["containers"], *self.added]
 
     def container(self, name: str) -> Object:
-        """Find a container by its name."""
         (found,) = (container for container in self.containers if container["name"] == name)
         return found
 
@@ -130,7 +125,6 @@ def group_of(cluster: Object, name: str) -> Object:
 
 
 def pod(objects: list[Object], component: str) -> Pod:
-    """Find the pod of one component."""
     (found,) = (each for each in pods(objects) if each.labels.get("app.kubernetes.io/component") == component)
     return found
 
@@ -206,7 +200,6 @@ def environment(
 
 
 def probes(container: Object) -> dict[str, Object]:
-    """Return a container's probes by their kinds."""
     named = {kind: container.get(f"{kind}Probe") for kind in ("startup", "liveness", "readiness")}
     return {kind: probe for kind, probe in named.items() if probe is not None}
 

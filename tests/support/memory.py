@@ -15,7 +15,6 @@ IN_MEMORY = find_memory()
 
 @contextmanager
 def directory() -> Iterator[Path]:
-    """Give a directory for a server, and remove it."""
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     try:
         yield path

@@ -105,7 +105,6 @@ class Load:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the clients."""
         self._stopping.set()
         self._thread.join(BOUND_S)
 
@@ -141,7 +140,6 @@ class Callers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the callers."""
         self._stopping.set()
         self._thread.join(BOUND_S)
 
@@ -229,11 +227,9 @@ class Watched:
         _kill_oldest(until(self.up.serving, "two shards"))
 
     def kill_a_worker(self) -> None:
-        """Kill the oldest worker's process with -9."""
         _kill_oldest(until(self.up.working, "two workers"))
 
     def kill_an_engine(self) -> None:
-        """Kill the oldest engine's process with -9."""
         _kill_oldest(until(self.up.advancing, "two engines"))
 
     def close(self) -> None:

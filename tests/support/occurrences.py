@@ -22,12 +22,10 @@ async def serve(shard: HolderClient, at: datetime | None = None) -> None:
 
 
 async def numbers(dsn: str) -> list[tuple[str, int]]:
-    """Read the outcomes of the occurrences, with their numbers."""
     text = "select intent, occurrence from shardclock.command_log where intent <> 'RESCHEDULED' order by position"
     return [(found["intent"], found["occurrence"]) for found in await query(dsn, text)]
 
 
 async def row(dsn: str) -> dict[str, Any]:
-    """Read the only timer."""
     (found,) = await query(dsn, "select * from shardclock.timers")
     return dict(found)

@@ -48,7 +48,6 @@ async def begun(session: Session, verb: str = CANCEL, **parameters: object) -> D
 
 
 async def shown(session: Session, due: DueOperation) -> Operation:
-    """Read an operation."""
     return await find_operation(session, EACH, due.operation_id)
 
 

@@ -24,7 +24,6 @@ async def subscribe(
     failures_min: int = 1,
     text_only: bool = False,
 ) -> EndpointName:
-    """Add an endpoint that gets these kinds of events."""
     endpoint = StoredEndpoint(tenant_id, name, url, {}, (SECRET,), {"retry_min_s": 0.01, "retry_max_s": 0.01})
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         assert await add_endpoint(session, endpoint)

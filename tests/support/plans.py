@@ -59,7 +59,6 @@ class Prepared:
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the nodes of a plan."""
     yield plan
     for part in plan.get("Plans", []):
         yield from nodes_of(part)
@@ -71,7 +70,6 @@ def is_scan(node: dict[str, Any]) -> bool:
 
 
 def rows_read(node: dict[str, Any]) -> float:
-    """Count the rows that a scan returned and the rows that it filtered out."""
     removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
     return float((node["Actual Rows"] + removed) * node["Actual Loops"])
 
@@ -82,7 +80,6 @@ async def prepare(dsn: str, name: str, **plans: str) -> Prepared:
 
 
 async def prepare_as(dsn: str, name: str, plans: dict[str, str]) -> Prepared:
-    """Open a session with these settings, and prepare a statement."""
     connection = await asyncpg.connect(dsn, server_settings=plans)
     await connection.execute(f"prepare {name} as {statement(name).text}")
     return Prepared(connection, name)

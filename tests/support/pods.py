@@ -39,13 +39,11 @@ class Pods:
         until_ready(self.boot, self.boot_container)
 
     def add_worker(self, address: str, group: str = "shards", **environment: str) -> Running:
-        """Start a pod of a group and wait for its probes."""
         worker = self.machine.start_ray(group, address, environment)
         until_ready(worker, self.ray_worker)
         return worker
 
     def start_boot(self) -> Running:
-        """Start the boot container and wait for its probes."""
         boot = self.machine.start(self.machine.pod("ray-head"), "boot")
         until_ready(boot, self.boot_container)
         return boot
@@ -65,7 +63,6 @@ class Pods:
         return [tuple(row) for row in asyncio.run(query(self.machine.dsn, text, *values))]
 
     def keepers(self, role: str) -> list[Holder]:
-        """List the holders of a role that have slots."""
         return [it for it in asyncio.run(holders_of(self.machine.dsn, role)) if it.part is not None]
 
     def serving(self) -> list[Holder]:
@@ -90,7 +87,6 @@ class Pods:
 
 
 def until_ready(running: Running, container: Object) -> None:
-    """Wait until a container passes each of its probes over the network."""
     for kind, probe in probes(container).items():
         if "exec" not in probe:
             passes = partial(running.answers, container, probe)

@@ -64,7 +64,6 @@ async def fill(dsn: str) -> None:
 
 
 def steps(instance_keys: Sequence[int], **said: Any) -> list[dict[str, Any]]:
-    """Write steps that end instances."""
     step = {
         "was": 1, "definition_key": 9_999_999, "tenant_id": "default", "process_id": "p", "outcome": "COMPLETED",
         "result": {}, "signals": [], "passes": [],
@@ -96,7 +95,6 @@ async def reading(of: Prepared, arguments: Sequence[str]) -> tuple[dict[str, flo
 
 
 def applying(**written: Any) -> list[str]:
-    """Write the arguments of apply_steps."""
     arrays = {name: written.pop(name, []) for name in ("signals", "signal_instances", "spent")}
     names = statement("apply_steps").parameters
     numbers = {"holder": 9, "descendants_max": 100}

@@ -25,14 +25,12 @@ def title(process: psutil.Process) -> str:
 
 
 def freeze(processes: Iterable[psutil.Process]) -> None:
-    """Suspend processes (SIGSTOP)."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.suspend()
 
 
 def thaw(processes: Iterable[psutil.Process]) -> None:
-    """Resume frozen processes."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.resume()
@@ -40,7 +38,6 @@ def thaw(processes: Iterable[psutil.Process]) -> None:
 
 @contextmanager
 def frozen(processes: Sequence[psutil.Process]) -> Iterator[None]:
-    """Keep processes frozen during a block."""
     freeze(processes)
     try:
         yield
@@ -49,7 +46,6 @@ def frozen(processes: Sequence[psutil.Process]) -> Iterator[None]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes with -9."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()

@@ -34,12 +34,10 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """Read stdout as one JSON value."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[Any]:
-        """Read stdout as one JSON value on each line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 

@@ -47,13 +47,11 @@ class Prose:
 
     @property
     def per_1000(self) -> float:
-        """The words that replace a noun, per 1,000 words."""
         return 1000 * self.riddles / max(1, self.words)
 
 
 @cache
 def measure_all() -> dict[str, Prose]:
-    """Measure each tracked file, by its path from the root."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -63,7 +61,6 @@ def measure_all() -> dict[str, Prose]:
 
 
 def measure(path: Path) -> Prose:
-    """Measure one file."""
     text = path.read_text(encoding="utf-8")
     parts = {".py": _of_python, ".sql": _of_sql, ".md": _of_page}[path.suffix](text)
     prose = "\n".join(parts)

@@ -68,7 +68,6 @@ class RayOfNodes:
         await self._ask("coordinate", dsn=dsn, cluster_id=cluster_id, node_id=node_id, settings=settings)
 
     async def coordinator_node(self) -> str | None:
-        """Return the coordinator's node, or None while the coordinator starts."""
         found = await self._ask("coordinator_node")
         return None if found is None else str(found)
 
@@ -81,19 +80,15 @@ class RayOfNodes:
         await self._ask("kill_coordinator", for_good=for_good)
 
     async def add_node(self) -> str:
-        """Add a node and name it."""
         return str(await self._ask("add_node"))
 
     async def kill_node(self, node_id: str) -> None:
-        """Kill every process of a node with -9."""
         await self._ask("kill_node", node_id=node_id)
 
     async def drain_node(self, node_id: str, *, deadline_s: float) -> None:
-        """Tell Ray that a node will leave."""
         await self._ask("drain_node", node_id=node_id, deadline_s=deadline_s)
 
     async def nodes(self) -> list[str]:
-        """List the nodes that are alive."""
         return list(await self._ask("nodes"))
 
     async def shard_actors(self) -> int:
@@ -105,7 +100,6 @@ class RayOfNodes:
         return list(await self._ask("asked_resources"))
 
     async def module_path(self) -> list[str]:
-        """Read a worker's module search path."""
         return list(await self._ask("module_path"))
 
     async def clear(self) -> None:

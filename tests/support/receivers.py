@@ -89,7 +89,6 @@ def answering(status: str, *headers: str, body: bytes = b"") -> Behave:
 
 
 def saying(answer: bytes) -> Behave:
-    """Answer each request with these bytes."""
 
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -99,7 +98,6 @@ def saying(answer: bytes) -> Behave:
 
 
 async def hanging(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-    """Never answer."""
     await asyncio.Event().wait()
 
 
@@ -109,7 +107,6 @@ async def closing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None
 
 
 async def resetting(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Reset the connection."""
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
     writer.transport.abort()
 

@@ -13,12 +13,10 @@ OTHERWISE = Stored(200, '{"timer_key": 8}')
 
 
 def request(key: str = "order-7", *, tenant_id: str = "acme", asks: str = "a timer") -> IdempotentRequest:
-    """Make a request of the tenant `acme`, by default always the same."""
     return IdempotentRequest(tenant_id, key, sha256(asks.encode()).digest())
 
 
 async def begin(session: Session, *requests: IdempotentRequest, now: datetime | None = None) -> list[Begun]:
-    """Begin requests, and store nothing."""
     async with session.transaction() as connection:
         return await begin_requests(connection, requests, now=now)
 
@@ -26,7 +24,6 @@ async def begin(session: Session, *requests: IdempotentRequest, now: datetime | 
 async def answer(
     session: Session, *requests: IdempotentRequest, now: datetime | None = None, stored: Stored = CREATED
 ) -> None:
-    """Make each request that has no answer yet, and store its answer."""
     async with session.transaction() as connection:
         assert await begin_requests(connection, requests, now=now) == [None] * len(requests)
         await store_requests(connection, [(it, stored) for it in requests], now=now)

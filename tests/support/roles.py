@@ -87,7 +87,6 @@ async def ask_for_wall(dsn: str, *, wall: str = "on") -> None:
 
 
 def as_role(dsn: str, role: str) -> str:
-    """Return the DSN of the same database for a user with only this role."""
     assert role in (*ROLES, OPERATOR, SUPERUSER), role
     named, count = USER.subn("postgres:" if role == SUPERUSER else f"test_{role}:", dsn, count=1)
     assert count == 1, "not the DSN of a test server"

@@ -33,19 +33,16 @@ def rule_file() -> str:
 
 @cache
 def rules() -> list[dict[str, Any]]:
-    """List the rules."""
     return [rule for group in yaml.load(rule_file(), Loader=LOADER)["groups"] for rule in group["rules"]]
 
 
 @cache
 def alerts() -> dict[str, dict[str, Any]]:
-    """Return the alerts by their names."""
     return {rule["alert"]: rule for rule in rules() if "alert" in rule}
 
 
 @cache
 def of_group(name: str) -> frozenset[str]:
-    """Name the alerts of one group."""
     groups = yaml.load(rule_file(), Loader=LOADER)["groups"]
     return frozenset(rule["alert"] for group in groups if group["name"] == name for rule in group["rules"])
 
@@ -66,7 +63,6 @@ def sped_up(text: str, factor: int, *, longer: Mapping[str, int] = MappingProxyT
 
 
 def rule_tests(*tests: dict[str, Any]) -> str:
-    """Write a file of tests for `promtool test rules`."""
     return json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
 
 

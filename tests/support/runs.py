@@ -31,7 +31,6 @@ QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
 
 
 def begun_run(**fields: Any) -> BegunRun:
-    """Make a run as `begin_runs` returns it."""
     return BegunRun("refresh", "app:refresh", 7, 1, 1, 1, NOON, None, "{}", timedelta(0))._replace(**fields)
 
 
@@ -63,7 +62,6 @@ class FakeRunProcess:
     died: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ready(self) -> None:
-        """Start, or fail to start."""
         if self.is_slow:
             await self.died.wait()
         if not self.comes_up or self.killed:
@@ -100,11 +98,9 @@ class FakeRunProcess:
         return self.seen
 
     async def cancel(self) -> None:
-        """Note the request to end."""
         self.told.set()
 
     def kill(self) -> None:
-        """End the process."""
         self.killed = True
         self.died.set()
 
@@ -123,7 +119,6 @@ class RunProcesses:
     orders: list[RunOrder] = field(default_factory=list)
 
     def __call__(self, needs: RunResources) -> FakeRunProcess:
-        """Start one."""
         process = FakeRunProcess(
             self.play,
             self.gate,

@@ -18,7 +18,6 @@ Ask = Callable[..., Awaitable[tuple[int, str]]]
 
 
 async def by_sql(hand: HolderClient, **fields: Any) -> tuple[int, str]:
-    """Schedule as SQL's clients do."""
     given = {"name": "n", "delay": "PT1H"} | fields
     if given.keys() & {"due_date", "schedule"}:
         del given["delay"]
@@ -36,13 +35,11 @@ async def by_sql(hand: HolderClient, **fields: Any) -> tuple[int, str]:
 
 
 async def by_batch(hand: HolderClient, **fields: Any) -> tuple[int, str]:
-    """Schedule as the command line does."""
     (outcome,) = await ScheduleBatch([timer(**fields)]).send(hand.session)
     assert isinstance(outcome, Scheduled), outcome
     return outcome.timer_key, outcome.outcome
 
 
 def timer(**fields: Any) -> NewTimer:
-    """Make a timer with the name, due in an hour by default."""
     when = {} if fields.keys() & {"due_date", "schedule"} else {"delay": "PT1H"}
     return NewTimer.from_fields({"name": "n", **when, **fields})

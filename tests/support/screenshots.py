@@ -166,7 +166,6 @@ async def with_palette(page: Page, picture: bytes) -> bytes:
 
 
 async def take_all(dsn: str) -> None:
-    """Fill a database, and write all screenshots."""
     FOLDER.mkdir(exist_ok=True)
     async with serving(dsn) as api, chromium() as browser, watched(browser, **VIEW) as opened:
         await fill(dsn, api)

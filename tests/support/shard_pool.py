@@ -63,7 +63,6 @@ class ShardPool:
             assert [ended.holder for ended in await end_holders(session, [holder], why="test")] == [holder]
 
     async def assign(self, shards: Mapping[Shard, tuple[int, int] | None]) -> None:
-        """Give shards new assignments, all at once."""
         rows = [(shard.holder, *(places or (None, None))) for shard, places in shards.items()]
         async with self.db.transaction():
             await self.db.executemany(
@@ -76,11 +75,9 @@ class ShardPool:
         return rows
 
     async def count_fired(self) -> int:
-        """Count the TRIGGERED records."""
         return int(await self.db.fetchval("select count(*) from shardclock.command_log where intent = 'TRIGGERED'"))
 
     async def until_fired(self, count: int, *, within_s: float = 30.0) -> None:
-        """Wait until `count` timers have fired."""
 
         async def enough() -> bool:
             return await self.count_fired() >= count
@@ -88,7 +85,6 @@ class ShardPool:
         await eventually(enough, within_s=within_s)
 
     async def until_empty(self, *, within_s: float = 30.0) -> None:
-        """Wait until no timer is pending."""
 
         async def empty() -> bool:
             return not await self.db.fetchval("select exists (select from shardclock.timers)")
@@ -114,7 +110,6 @@ class ShardPool:
 
 @asynccontextmanager
 async def pool_of(dsn: str) -> AsyncIterator[ShardPool]:
-    """Make a pool for one test, and close it."""
     db = await connect(dsn)
     pool = ShardPool(dsn, db)
     try:
@@ -128,14 +123,12 @@ async def pool_of(dsn: str) -> AsyncIterator[ShardPool]:
 
 
 async def connect(dsn: str) -> asyncpg.Connection:
-    """Open the test's own connection."""
     return await asyncpg.connect(
         dsn, timeout=BOUND_S, command_timeout=BOUND_S, server_settings={"timezone": "UTC", "application_name": "test"}
     )
 
 
 def incarnation() -> Incarnation:
-    """Draw a new holder."""
     return Incarnation(
         holder=secrets.randbits(63),
         role=SHARD,

@@ -48,26 +48,21 @@ class ShardProcess:
 
     @property
     def pid(self) -> int:
-        """Return its process id."""
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended."""
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """Kill the process as `kill -9` does, and wait for its end."""
         self._process.kill()
         self._process.wait(BOUND_S)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
     def freeze(self) -> None:
-        """Freeze the process (SIGSTOP)."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let the frozen process continue."""
         self._process.send_signal(signal.SIGCONT)
 
     async def ended(self) -> tuple[int, dict[str, int]]:

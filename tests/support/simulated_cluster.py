@@ -86,7 +86,6 @@ class Holders:
         return cast("Sequence[Any]", getattr(self, f"_{statement_name}")(**values))
 
     def register(self, shard: Shard) -> None:
-        """Insert the row of a started shard."""
         self.changes += 1
         self.table[shard.holder] = {
             "holder": shard.holder, "role": SHARD, "cluster_id": CLUSTER, "actor_name": shard.name,
@@ -96,7 +95,6 @@ class Holders:
         }  # fmt: skip
 
     def moment(self, now_s: float) -> datetime:
-        """Return a moment of Postgres's clock."""
         return EPOCH + timedelta(seconds=now_s)
 
     def _list_holders(self, role: str | None) -> Sequence[Mapping[str, Any]]:
@@ -235,7 +233,6 @@ class Cluster:
         self._fail([shard], self.now_s)
 
     def freeze(self, shard: Shard, seconds: float) -> None:
-        """Suspend a process for some time."""
         shard.frozen_until_s = self.now_s + seconds
         self._fail([shard], self._moment_s())
 
@@ -260,7 +257,6 @@ class Cluster:
 
     @property
     def serving(self) -> list[Shard]:
-        """List the shards that have slots, by part."""
         rows = sorted(
             (row for row in self.holders.table.values() if row["part"] is not None), key=lambda it: it["part"]
         )

@@ -45,7 +45,6 @@ class Header:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """Return the name and type of each column."""
         if same := SAME.match(self.sections["out"]):
             return Header.of(same[1]).columns
         return COLUMN.findall(self.sections["out"])

@@ -30,7 +30,6 @@ class SteadyLoad:
         self._scheduled: list[tuple[Scheduled, NewTimer]] = []
 
     async def flow(self) -> None:
-        """Schedule until cancelled."""
         while True:
             tick = asyncio.create_task(asyncio.sleep(PACE_S))
             timers = self._batch(len(self._scheduled))

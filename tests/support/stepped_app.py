@@ -32,7 +32,6 @@ book = Book()
 
 
 def clear() -> None:
-    """Clear the records."""
     book.__init__()  # type: ignore[misc]
 
 
@@ -52,6 +51,5 @@ def note_plainly(timer: shardclock.Timer[Any]) -> None:
 
 @shardclock.job("stepped.refreshed", every="PT15M", max_runtime="PT1M", max_retries=2, retry_period="PT1M")
 def refresh(run: shardclock.Run[Any]) -> Any:
-    """Record a start."""
     book.starts.append(run.scheduled_at)
     return book.run_does()

@@ -54,7 +54,6 @@ def rows_of_table() -> list[str]:
 
 
 def of(api: Api, tenant: str) -> Api:
-    """Return a client of a tenant."""
     return api.with_headers(Shardclock_Tenant=tenant)
 
 
@@ -138,7 +137,6 @@ class Held:
         self._name_of = name_of
 
     def __call__(self, *given: Any) -> Any:
-        """Note the tenant of the call, and work."""
         self.order.append(self._name_of(*given))
         assert self.let_go.wait(BOUND_S)
         return self._work(*given)
@@ -235,7 +233,6 @@ async def _rate(dsn: str) -> None:
 
 @asynccontextmanager
 async def at_once(acts: int) -> AsyncIterator[None]:
-    """Let a tenant make up to `acts` audited changes at once."""
     with mock.patch.object(quotas, "AUDITED_AT_ONCE", acts):
         yield
 
@@ -353,7 +350,6 @@ class Reader:
         }  # fmt: skip
 
     async def ask(self) -> Said:
-        """Send the request, as a server does."""
         await self._app(self._scope, self._receive, self._send)
         return Said(self.statuses[0], {}, b"")
 

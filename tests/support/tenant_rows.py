@@ -65,7 +65,6 @@ TABLES = {**ROWS, **PARTS, **OPERATORS}
 
 
 async def add_rows(dsn: str) -> None:
-    """Give each tenant a row in each table."""
     for tenant, key in KEYS.items():
         for table, row in TABLES.items():
             await query(dsn, f"insert into shardclock.{table} {row.format(tenant=tenant, key=key)}")

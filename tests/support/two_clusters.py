@@ -28,12 +28,10 @@ class Two:
     ray_fleet: FakeFleet
 
     async def register(self, holder: int, cluster_id: str, actor_name: str, node_id: str = NODE) -> None:
-        """Register a keeper that its cluster's coordinator has started."""
         started = incarnation(holder, cluster_id=cluster_id, actor_name=actor_name)
         await register_holder(self.session, replace(started, node_id=node_id))
 
     async def local_serves(self) -> None:
-        """Let the local shard serve."""
         await self.local.turn()
         await self.register(11, LOCAL, "local-1")
         await self.local.turn()

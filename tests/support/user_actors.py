@@ -36,7 +36,6 @@ class Started:
         self.ready, self.answer, self.gone = Remote(actor.ready), Remote(actor.answer), Remote(self._end)
 
     def instead_of_ray(self, monkeypatch: pytest.MonkeyPatch) -> Started:
-        """Make Ray start this actor."""
         monkeypatch.setattr(ray, "remote", lambda _: self)
         monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: HERE))
         monkeypatch.setattr(ray, "kill", lambda _: None)

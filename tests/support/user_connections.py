@@ -35,11 +35,9 @@ class UserConnection(ABC):
         return [tuple(row) for row in await self._rows(statement)]
 
     async def commit(self) -> None:
-        """Commit, and begin anew."""
         await settled(self.connection.commit())
 
     async def rollback(self) -> None:
-        """Roll back, and begin anew."""
         await settled(self.connection.rollback())
 
     @abstractmethod
@@ -58,7 +56,6 @@ class OfPsycopg(UserConnection):
         return await settled(cursor.fetchall()) if cursor.description else []
 
     def count(self, patch: Any) -> Callable[[], int]:
-        """Count the statements of cursors, in the method that all cursors call."""
         sent: list[Any] = []
         kind = psycopg.Cursor if isinstance(self.connection, psycopg.Connection) else psycopg.AsyncCursor
         execute = kind.execute
@@ -79,17 +76,14 @@ class OfAsyncpg(UserConnection):
         self._transaction: Any = None
 
     async def begin(self) -> None:
-        """Begin a transaction."""
         self._transaction = self.connection.transaction()
         await self._transaction.start()
 
     async def commit(self) -> None:
-        """Commit, and begin anew."""
         await self._transaction.commit()
         await self.begin()
 
     async def rollback(self) -> None:
-        """Roll back, and begin anew."""
         await self._transaction.rollback()
         await self.begin()
 
@@ -97,7 +91,6 @@ class OfAsyncpg(UserConnection):
         return await self.connection.fetch(statement)
 
     def count(self, patch: Any) -> Callable[[], int]:
-        """Count the statements that the connection logs."""
         del patch  # asyncpg's own logger reports the statements
         sent: list[Any] = []
         self.connection.add_query_logger(sent.append)
@@ -118,7 +111,6 @@ class OfSqlalchemy(UserConnection):
         return result.all() if result.returns_rows else []
 
     def count(self, patch: Any) -> Callable[[], int]:
-        """Count the statements that the engine's cursors execute."""
         del patch  # SQLAlchemy's own event reports the statements
         sent: list[Any] = []
         event.listen(self._engine, "before_cursor_execute", lambda *told: sent.append(told))
@@ -126,13 +118,11 @@ class OfSqlalchemy(UserConnection):
 
 
 async def settled(answer: Any) -> Any:
-    """Await an awaitable answer."""
     return await answer if isawaitable(answer) else answer
 
 
 @asynccontextmanager
 async def psycopg_plain(dsn: str) -> AsyncIterator[UserConnection]:
-    """Open a connection of psycopg."""
     with psycopg.connect(dsn) as connection:
         yield OfPsycopg(connection)
         connection.rollback()
@@ -148,7 +138,6 @@ async def psycopg_async(dsn: str) -> AsyncIterator[UserConnection]:
 
 @asynccontextmanager
 async def asyncpg_alone(dsn: str) -> AsyncIterator[UserConnection]:
-    """Open a connection of asyncpg."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:
         user = OfAsyncpg(connection)
@@ -170,7 +159,6 @@ async def asyncpg_pooled(dsn: str) -> AsyncIterator[UserConnection]:
 
 @asynccontextmanager
 async def sqlalchemy_connection(dsn: str) -> AsyncIterator[UserConnection]:
-    """Open a connection of SQLAlchemy, over psycopg."""
     engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn))
     with engine.connect() as connection:
         yield OfSqlalchemy(connection, engine=engine)
@@ -179,7 +167,6 @@ async def sqlalchemy_connection(dsn: str) -> AsyncIterator[UserConnection]:
 
 @asynccontextmanager
 async def sqlalchemy_session(dsn: str) -> AsyncIterator[UserConnection]:
-    """Open a session of SQLAlchemy, over psycopg."""
     engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn))
     with Session(engine) as session:
         yield OfSqlalchemy(session, engine=engine)

@@ -23,7 +23,6 @@ QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
 
 
 def no_runs(needs: RunResources) -> RunProcess:
-    """Refuse to start a run's process, because this worker has no jobs."""
     raise AssertionError(f"a worker without jobs starts no run ({needs})")
 
 
@@ -55,7 +54,6 @@ async def working(
 def worker_of(
     dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
 ) -> Worker:
-    """Make a worker that is not running yet."""
     incarnation = Incarnation(secrets.randbits(62), WORKER, "test", "test", "test", "test", 1)
     return Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes, start_run=no_runs)
 
@@ -67,7 +65,6 @@ async def assigned(dsn: str, holder: int) -> bool:
 
 
 async def ended(dsn: str) -> dict[str, int]:
-    """Count the records of each intent except TRIGGERED."""
     rows = await query(
         dsn, "select intent, count(*) from shardclock.command_log where intent <> 'TRIGGERED' group by 1"
     )

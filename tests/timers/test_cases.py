@@ -145,7 +145,6 @@ def our_answer(row: Row) -> Answer:
 
 
 def our_length(row: Row) -> Answer:
-    """Read a duration into months, days and seconds."""
     length = parse_duration(row["input"])
     seconds = Decimal(length.elapsed // timedelta(microseconds=1)).scaleb(-6)
     if row["dialect"] == "java.time.Duration":  # this type has elapsed time only, so its days are 24 hours
@@ -154,7 +153,6 @@ def our_length(row: Row) -> Answer:
 
 
 def our_sum(row: Row) -> Answer:
-    """Add a duration to a moment."""
     length = parse_duration(row["input"])
     try:
         return [add_duration(base_of(row), length, zone_of(zone_name(row)))]
@@ -163,7 +161,6 @@ def our_sum(row: Row) -> Answer:
 
 
 def our_repeat(row: Row) -> Answer:
-    """Read a repeat."""
     repeat = parse_schedule(row["input"])
     assert isinstance(repeat, Repeat)
     return (repeat.repetitions, repeat.start, repeat.zone.key, str(repeat.period))
@@ -218,7 +215,6 @@ def their_answer(row: Row) -> Answer:
 
 
 def their_length(expected: str) -> Answer:
-    """Read a length in one of the rows' notations."""
     if expected in LENGTHS:
         return LENGTHS[expected]
     if expected.startswith("seconds="):
@@ -250,7 +246,6 @@ def their_moment(text: str) -> datetime | str:
 
 
 def moments_in(row: Row) -> list[str]:
-    """List the moments that a row expects."""
     return FRIDAYS_13 if "Friday" in row["expected"] else row["expected"].split("|")
 
 
@@ -266,7 +261,6 @@ def late_firing(row: Row) -> tuple[datetime, datetime, datetime]:
 
 
 def base_of(row: Row) -> datetime:
-    """Read the moment from which a row counts."""
     moment = their_moment(row["base_time"]) if row["base_time"] else T0
     assert isinstance(moment, datetime)
     return moment

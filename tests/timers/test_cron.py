@@ -19,7 +19,6 @@ FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
 
 def days(text: str, created: str, count: int) -> list[str]:
-    """Read the next due dates as days."""
     return [found[:10] for found in local_times(text, "UTC", created, count)]
 
 

@@ -52,7 +52,6 @@ def test_unix_cron_fires_when_cronsim_fires(text: str, zone: ZoneInfo, hours: in
 
 
 def skips_midnight(gap: OffsetChange) -> bool:
-    """Return whether a gap of the clock contains a midnight."""
     low, high = (gap.at + offset - MICROSECOND for offset in (gap.before, gap.after))
     return low.date() != high.date()
 

@@ -244,7 +244,6 @@ class Times:
 
 
 def at(day: date, hour: int, minute: int = 0, second: int = 0) -> datetime:
-    """Write a local time as text."""
     return datetime(day.year, day.month, day.day, hour, minute, second)  # noqa: DTZ001 - as local times have it
 
 
@@ -368,7 +367,6 @@ def day_of_week(random: Random) -> tuple[str, Callable[[date], bool]]:
 
 
 def length_of(day: date) -> int:
-    """Count the days of a day's month."""
     return monthrange(day.year, day.month)[1]
 
 

@@ -17,7 +17,6 @@ BERLIN = zone_of("Europe/Berlin")
 
 
 def moment(text: str) -> datetime:
-    """Read a moment, in UTC."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 

@@ -23,7 +23,6 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def elapsed(length: timedelta) -> Duration:
-    """Make a period of elapsed time only."""
     return Duration(0, 0, length)
 
 

@@ -31,12 +31,10 @@ EVERY_HOUR = parse_schedule("0 0 * * * *")
 
 
 def hour(number: int) -> ScheduledOccurrence:
-    """Return an occurrence of the hourly repeat."""
     return ScheduledOccurrence(number, ANCHOR + number * HOUR, ANCHOR, 0)
 
 
 def hour_of_cron(number: int) -> ScheduledOccurrence:
-    """Return an occurrence of the hourly cron rule."""
     return ScheduledOccurrence(number, ANCHOR + number * HOUR, ANCHOR + number * HOUR, number)
 
 

@@ -12,7 +12,6 @@ from shardclock_server.webhooks.sender import SenderSettings, WebhookSender
 
 @pytest.fixture
 async def sender() -> AsyncIterator[WebhookSender]:
-    """Make a sender with short limits."""
     settings = SenderSettings(connect_s=0.5, excerpt_s=0.3)
     async with WebhookSender(settings, networks=networks_of(allowed=["127.0.0.0/8"])) as one:
         yield one

@@ -28,7 +28,6 @@ BODY = write_body(datetime(2026, 3, 29, 12, tzinfo=UTC), {"name": "cart-7"}, '{"
 
 @pytest.fixture
 def example() -> Iterator[subprocess.Popen[str]]:
-    """Run the example."""
     pytest.importorskip("standardwebhooks", reason="the package standardwebhooks is not installed")
     command = [sys.executable, str(EXAMPLE), "0"]
     env = {**os.environ, "WEBHOOK_SECRET": SECRET}

@@ -37,7 +37,6 @@ class Players:
         await settle()
 
     async def end(self) -> None:
-        """Cancel all tasks."""
         for tenant, tasks in self._tasks.items():
             await self.leave(tenant, count=len(tasks))
 
@@ -52,13 +51,11 @@ class Players:
 
 
 async def settle() -> None:
-    """Run all tasks until they wait."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
 def host(number: int) -> Origin:
-    """Return one of many hosts."""
     return f"{number}.example.com", 443
 
 

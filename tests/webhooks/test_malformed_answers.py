@@ -153,7 +153,6 @@ def closing_after(answer: bytes, *, reset: bool = False) -> Behave:
 
 
 def in_pieces(answer: bytes, size: int) -> Behave:
-    """Send these bytes in several pieces."""
 
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for start in range(0, len(answer), size):

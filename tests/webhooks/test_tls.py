@@ -25,7 +25,6 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def server_tls(authority: Authority) -> ssl.SSLContext:
-    """Make the server's TLS context, for receiver.test."""
     return authority.certify("receiver.test")
 
 

@@ -12,7 +12,6 @@ from tests.support.factories import HolderClient, add_holder
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a shard with all slots, and a declared handler for its timers."""
     await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:

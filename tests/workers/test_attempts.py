@@ -20,7 +20,6 @@ SOON = NOON + timedelta(seconds=1)
 
 
 def longest(_: float, most: float) -> float:
-    """Draw no jitter."""
     return most
 
 

@@ -21,7 +21,6 @@ SETTINGS = BreakerSettings(
 
 
 def _breaker(settings: BreakerSettings = SETTINGS, *, latest: bool = True) -> Breaker:
-    """Return a breaker with the longest or the shortest jitter."""
     return Breaker(settings, jitter=lambda low, high: high if latest else low)
 
 

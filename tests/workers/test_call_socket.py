@@ -105,7 +105,6 @@ class Unshown(Exception):
     """An error without a text."""
 
     def __str__(self) -> str:
-        """Fail."""
         raise RuntimeError
 
 

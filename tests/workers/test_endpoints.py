@@ -58,7 +58,6 @@ class Rows:
 
 @pytest.fixture
 def settled() -> list[Settlement]:
-    """Return the settlements."""
     return []
 
 
@@ -106,7 +105,6 @@ async def opened(
 
 @pytest.fixture
 async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
-    """Yield the endpoints of a worker."""
     async with opened(settled) as one:
         yield one
 
@@ -275,5 +273,4 @@ async def test_a_delivery_that_left_in_any_way_uses_no_budget(endpoints: Endpoin
 
 
 def deliveries_of(endpoints: Endpoints) -> int:
-    """Count the deliveries of the endpoints."""
     return sum(queue.usage.deliveries for queue in endpoints._queues.values())

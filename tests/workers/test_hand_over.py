@@ -74,7 +74,6 @@ class Near:
 
 @asynccontextmanager
 async def near(shard: HolderClient, worker: Worker, *, granted: bool = True) -> AsyncIterator[Near]:
-    """Connect to a worker, and wait until the worker has granted deliveries."""
     notified: list[int] = []
 
     class Notifier:

@@ -12,7 +12,6 @@ from tests.support.handlers import NOON, Processes, delivery, spec_of
 
 
 def slot_of(processes: Processes, *, is_async: bool = True) -> HandlerSlot:
-    """Return a slot without a process."""
     return HandlerSlot(spec_of(is_async=is_async), processes, failed=print)
 
 
@@ -26,7 +25,6 @@ async def called(slot: HandlerSlot, timer_key: int) -> ChunkResult:
 
 
 async def passes_on() -> None:
-    """Let the waiting tasks run."""
     for _ in range(5):
         await asyncio.sleep(0)
 

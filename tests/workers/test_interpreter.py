@@ -50,20 +50,17 @@ def install_client(environment: Path, *, of_version: str) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """Make an environment without any package."""
     venv.create(tmp_path / "environment", symlinks=True)
     return tmp_path / "environment"
 
 
 def program(path: Path, text: str) -> str:
-    """Write a program of the shell."""
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return str(path)
 
 
 def refusal_of(name: str) -> str:
-    """Return the sentence with which a Python is refused."""
     with pytest.raises(UnfitInterpreter) as refused:
         Interpreter.named(name)
     sentence = str(refused.value)

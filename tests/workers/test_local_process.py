@@ -68,14 +68,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Write the app."""
     (tmp_path / "app_of_local.py").write_text(APP)
     return tmp_path
 
 
 @asynccontextmanager
 async def started(place: Path) -> AsyncIterator[LocalHandlerProcess]:
-    """Start a process, and end it."""
     process = LocalHandlerProcess(spec_of(), modules="app_of_local", directory=str(place))
     try:
         yield process
@@ -85,7 +83,6 @@ async def started(place: Path) -> AsyncIterator[LocalHandlerProcess]:
 
 
 async def called(process: LocalHandlerProcess, what: str) -> object:
-    """Call the handler with a payload, and return its result."""
     (outcome,) = (await process.call([delivery(payload=json.dumps(what))])).outcomes
     return getattr(outcome, "result", outcome)
 

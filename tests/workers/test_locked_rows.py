@@ -46,7 +46,6 @@ async def _is(dsn: str, count: int) -> bool:
 
 
 async def _renewed(dsn: str, since: dict[int, Any]) -> set[int]:
-    """Return the keys of renewed leases."""
     return {row["timer_key"] for row in await deliveries(dsn) if row["claimed_until"] > since[row["timer_key"]]}
 
 

@@ -20,7 +20,6 @@ SETTINGS = WorkerSettings(**QUICK.model_dump() | {"webhook_http": True, "webhook
 
 
 def url_of(receiver: Receiver) -> str:
-    """Return a receiver's URL."""
     return f"http://127.0.0.1:{receiver.port}/ops"
 
 

@@ -24,7 +24,6 @@ class Repeating:
 
 
 def started(monkeypatch: pytest.MonkeyPatch, *, is_here: bool = True) -> tuple[Started, UserProcess]:
-    """Start a process on this host, or on another."""
     actor = Started(UserActor(Repeating()), is_here=is_here).instead_of_ray(monkeypatch)
     return actor, UserProcess(RayProcess(actor, owner="run"))
 

@@ -29,7 +29,6 @@ TARGET = "webhook:billing"
 
 
 async def add(dsn: str, receiver: Receiver, name: str = "billing", **policy: object) -> StoredEndpoint:
-    """Add an endpoint with a receiver's URL."""
     one = StoredEndpoint("default", name, f"http://127.0.0.1:{receiver.port}/hook", {"x-team": "7"}, (SECRET,), policy)
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         assert await add_endpoint(session, one)

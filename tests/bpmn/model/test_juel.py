@@ -17,7 +17,6 @@ VARIABLES: dict[str, Json] = {
 
 
 def value(text: str) -> Json:
-    """Evaluate a text of Camunda 7."""
     expression = read_text(text)
     assert not isinstance(expression, str)
     return to_json(expression.evaluate({key: from_json(it) for key, it in VARIABLES.items()}, now=NOW))

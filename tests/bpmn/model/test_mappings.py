@@ -67,13 +67,11 @@ def test_outputs_of_an_event_that_throws_an_error_are_refused() -> None:
 
 
 def node_of(element: str) -> FlowNode:
-    """Read the node `a` of a model."""
     text = model(START + element, connected="s>a").replace(b"<definitions", f"<definitions {FLOWABLE}".encode(), 1)
     return read_model(text)[0].nodes["a"]
 
 
 def sentence_of(element: str) -> str:
-    """Return the one message that refuses a model."""
     with pytest.raises(InvalidModel) as refused:
         node_of(element)
     (problem,) = refused.value.problems

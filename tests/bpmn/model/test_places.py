@@ -13,7 +13,6 @@ FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
 
 
 def refusal(elements: str, *, connected: str = "", beside: str = "") -> str:
-    """Return the one message that refuses a model."""
     with pytest.raises(InvalidModel) as refused:
         read_model(model(elements, connected=connected, beside=beside))
     (problem,) = refused.value.problems

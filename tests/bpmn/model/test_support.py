@@ -31,12 +31,10 @@ def read(elements: str, *, connected: str = "", beside: str = "") -> Definition:
 
 
 def standard_space() -> str:
-    """Return BPMN's own namespace."""
     return HEAD.partition('xmlns="')[2].partition('"')[0]
 
 
 def refusal(elements: str, *, connected: str = "", beside: str = "") -> list[str]:
-    """Return the messages that refuse a model."""
     with pytest.raises(InvalidModel) as refused:
         read(elements, connected=connected, beside=beside)
     return [str(problem) for problem in refused.value.problems]

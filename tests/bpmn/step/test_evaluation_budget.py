@@ -17,13 +17,11 @@ LARGE: Json = list(range(40_000))  # to read this list costs 10,000 steps
 
 
 def puts(way: str, count: int, source: str, target: str = "x{n}") -> str:
-    """Write many mappings."""
     written = "".join(f'<zeebe:{way}put source="{source}" target="{target.format(n=n)}"/>' for n in range(count))
     return f"<zeebe:ioMapping>{written}</zeebe:ioMapping>"
 
 
 def play(*mappings: str, **variables: Json) -> Played:
-    """Play a sequence of service tasks, each with its mappings."""
     tasks = "".join(
         f'<serviceTask id="t{n}"><extensionElements><zeebe:taskDefinition type="t"/>{each}</extensionElements>'
         "</serviceTask>"
@@ -34,7 +32,6 @@ def play(*mappings: str, **variables: Json) -> Played:
 
 
 def sentences(played: Played) -> list[str]:
-    """Return the messages of all incidents."""
     return [raised.sentence for raised in played.incidents.values()]
 
 

@@ -13,7 +13,6 @@ TEN_MINUTES = timer("timeDuration", "PT10M")
 
 
 def with_boundary(event: str, *, interrupts: bool = True) -> Played:
-    """Play a job with a boundary event `b`."""
     return Played(
         definition(
             f'<startEvent id="s"/>{job("a")}{boundary("b", "a", event, interrupts=interrupts)}'

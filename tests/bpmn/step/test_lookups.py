@@ -23,13 +23,11 @@ LOOP = """
 
 
 def sentence_of(elements: str, connected: str = "s>t", **variables: Json) -> str:
-    """Play a process until it has an incident, and return the incident's message."""
     (incident,) = Played(definition(START + elements, connected=connected), variables).incidents.values()
     return incident.sentence
 
 
 def extended(kind: str, inside: str, rest: str = "") -> str:
-    """Write an element with extensions."""
     return f'<{kind} id="t"><extensionElements>{inside}</extensionElements>{rest}</{kind}>'
 
 

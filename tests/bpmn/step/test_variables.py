@@ -13,7 +13,6 @@ SUM = '<zeebe:script expression="={expression}" resultVariable="{result}"/>'
 
 
 def evaluate_outputs(*mappings: str) -> str:
-    """Write mappings, each as `in target=source` or `out target=source`."""
     written = ""
     for mapping in mappings:
         way, target, source = mapping.replace("=", " ", 1).split(" ", 2)
@@ -22,13 +21,11 @@ def evaluate_outputs(*mappings: str) -> str:
 
 
 def task(*mappings: str, loop: str = "") -> str:
-    """Write a service task with mappings, with or without a loop."""
     inside = f'<zeebe:taskDefinition type="t"/>{evaluate_outputs(*mappings)}'
     return f'<serviceTask id="t"><extensionElements>{inside}</extensionElements>{loop}</serviceTask>'
 
 
 def looped(attributes: str = "", more: str = "", inside: str = "") -> str:
-    """Write a loop over `items`."""
     return (
         f"<multiInstanceLoopCharacteristics {attributes}><extensionElements>"
         f'<zeebe:loopCharacteristics inputCollection="=items" inputElement="item" {more}/></extensionElements>'
@@ -42,7 +39,6 @@ def play(elements: str, connected: str = "s>t", **variables: Json) -> Played:
 
 
 def complete_all(played: Played, *results: dict[str, Json]) -> None:
-    """Complete the open waits one after the other, in the order of their opening."""
     for result in results:
         token, _ = next(iter(played.open))
         assert played.send(ActivityCompleted(token, result))

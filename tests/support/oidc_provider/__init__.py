@@ -27,13 +27,11 @@ PEOPLE = {
 
 
 def require_package() -> None:
-    """Skip the test without Node.js or without the package."""
     if shutil.which("node") is None or not (MODULES / "oidc-provider").is_dir():
         pytest.skip("no Node.js or no oidc-provider here: `make oidc-provider` installs the package")
 
 
 def free_port() -> int:
-    """Return a port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

@@ -30,7 +30,6 @@ SPECS = [job_spec("first", every_s=3_600.0, priority=1), job_spec()]
 
 @pytest.fixture
 def written_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Record the times at which ends were sent."""
     moments: list[float] = []
 
     async def end(session: Session, holder: int, ended: Sequence[EndedRun]) -> dict[Claim, How]:

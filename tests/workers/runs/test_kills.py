@@ -77,7 +77,6 @@ def worker_process(place: Path, holder: int, specs: list[JobSpec], dsn: str) -> 
 
 @asynccontextmanager
 async def firing(dsn: str, shard: HolderClient) -> AsyncIterator[None]:
-    """Let timers fire during a block."""
 
     async def forever() -> None:
         while True:
@@ -93,7 +92,6 @@ async def firing(dsn: str, shard: HolderClient) -> AsyncIterator[None]:
 
 
 async def declared(dsn: str) -> list[JobSpec]:
-    """Declare jobs of one function, each with an interval and endless retries."""
     specs = [job_spec(f"job{number}", every_s=0.1, max_retries=1_000, retry_period_s=0.1) for number in range(JOBS)]
     await declare(dsn, *specs)
     await query(dsn, "update shardclock.jobs set function = 'app_of_kills:busy'")

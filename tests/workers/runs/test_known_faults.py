@@ -28,7 +28,6 @@ YEAR_S = 365 * 86_400.0
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Yield a worker with all slots."""
     async with JobWorker(dsn, 11) as hand:
         yield hand
 
@@ -54,7 +53,6 @@ async def tended(worker: JobWorker) -> dict[str, str]:
 
 
 async def has_succeeded(dsn: str, name: str, times: int = 1) -> bool:
-    """Return whether a job has succeeded `times` times."""
     return (await job_of(dsn, name)).successes >= times
 
 

@@ -38,7 +38,6 @@ def live_run(
     was_used: bool = False,
     **numbers: Any,
 ) -> LiveRun:
-    """Make a run in a fake process."""
     record = calls or RunnerCalls()
 
     def called(_: LiveRun) -> None:
@@ -57,7 +56,6 @@ def live_run(
 
 
 async def ended(live: LiveRun, when: Callable[[], None], process: FakeRunProcess) -> EndedRun:
-    """Begin a run, call `when`, and wait for the end."""
     making = asyncio.create_task(live.make())
     await eventually(lambda: bool(process.orders))
     when()

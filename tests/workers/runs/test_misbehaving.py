@@ -80,7 +80,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 async def process(tmp_path: Path) -> AsyncIterator[LocalRunProcess]:
-    """Start a local process for runs, and end it."""
     (tmp_path / "app_of_misbehaving.py").write_text(APP)
     started = LocalRunProcess(RunResources(), modules="app_of_misbehaving", directory=str(tmp_path))
     await started.ready()
@@ -90,7 +89,6 @@ async def process(tmp_path: Path) -> AsyncIterator[LocalRunProcess]:
 
 
 def live_run(process: LocalRunProcess, job: str, **numbers: Any) -> LiveRun:
-    """Prepare a run of a job in this process."""
     live = LiveRun(
         begun_run(job=job, function=f"app_of_misbehaving:{job}"),
         job_policy(**numbers),
@@ -103,7 +101,6 @@ def live_run(process: LocalRunProcess, job: str, **numbers: Any) -> LiveRun:
 
 
 async def made(process: LocalRunProcess, job: str) -> EndedRun:
-    """Make a run, and wait for its end, with a timeout."""
     return await asyncio.wait_for(live_run(process, job).make(), 30.0)
 
 

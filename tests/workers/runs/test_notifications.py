@@ -41,7 +41,6 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[frozenset[str]]:
-    """Record the notifications of the worker."""
     said: list[frozenset[str]] = []
     forget = NotificationListener.forget
 

@@ -23,25 +23,21 @@ from tests.support.jobs import job_spec
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Register a worker."""
     async with JobWorker(dsn, 11) as worker:
         yield worker
 
 
 def writer_of(worker: JobWorker) -> OutcomeWriter:
-    """Return the writer of a worker's runs."""
     return OutcomeWriter(worker.session, worker.holder, RunTable(10.0), asyncio.Event(), log=structlog.get_logger())
 
 
 async def begun(dsn: str, shard: HolderClient, worker: JobWorker) -> tuple[BegunRun, OutcomeWriter]:
-    """Begin a run, and return it with its writer."""
     await declare(dsn, job_spec(every_s=60.0))
     await fire(shard)
     return await worker.one(), writer_of(worker)
 
 
 async def begun_each(dsn: str, shard: HolderClient, worker: JobWorker, *names: str) -> list[BegunRun]:
-    """Begin a run of each named job, and return the runs in this order."""
     await declare(dsn, *(job_spec(name, every_s=60.0) for name in names))
     await fire(shard)
     runs = {run.job: run for run in (await worker.begin()).runs}

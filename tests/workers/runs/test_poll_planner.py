@@ -17,7 +17,6 @@ ALL_FREE, NONE_FREE = (4, 4), (0, 4)
 
 
 def begun(runs: int = 0, **facts: Any) -> Begun:
-    """Return the result of a poll."""
     values: dict[str, Any] = {
         "dropped": 0,
         "replaced": 0,
@@ -38,7 +37,6 @@ def planner(seen: Begun, *, free: int = 4) -> PollPlanner:
 
 
 def poll(it: PollPlanner, now_s: float) -> StartPage:
-    """Begin a poll while all processes are free."""
     return it.begin(now_s, free=ALL_FREE)
 
 

@@ -31,7 +31,6 @@ class Run:
         pool.acquire(needs, self)
 
     def receive(self, process: RunProcess, *, was_used: bool) -> None:
-        """Record the process that the run received."""
         self.process, self.was_used = process, was_used
 
     def refuse(self, reason: str) -> None:
@@ -39,7 +38,6 @@ class Run:
         self.refused = reason
 
     def end(self, *, is_reusable: bool = True, took_s: float | None = None) -> None:
-        """Give the process back."""
         assert self.process is not None
         self._pool.release(self._needs, self.process, is_reusable=is_reusable, took_s=took_s)
 

@@ -35,7 +35,6 @@ async def {job}_ends(run):
 
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Started:
-    """Start an actor with the two jobs in this process."""
     monkeypatch.setattr(importing, "lower_priority", lambda _: None)
     monkeypatch.setattr(runs, "live_for", lambda _: None)  # the call would end the test's own process
     name = f"runs_of_{request.node.name}"
@@ -44,7 +43,6 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 
 
 def order(job: str, request: pytest.FixtureRequest) -> RunOrder:
-    """Order a run of one of the jobs."""
     module = f"runs_of_{request.node.name}"
     name = f"{module[:80]}_{job}"
     return RunOrder(name, f"{module}:{name}", "7.1", 2, datetime.now(UTC), None)

@@ -30,12 +30,10 @@ ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
 
 
 async def is_in(dsn: str, state: str, name: str = "refresh") -> bool:
-    """Return whether a job is in a state."""
     return (await job_of(dsn, name)).state == state
 
 
 async def has_ended(dsn: str, runs: int, name: str = "refresh") -> bool:
-    """Return whether `runs` runs of a job have ended."""
     counts = await outcomes(dsn, name)
     return counts["going"] == 0 and sum(counts.values()) >= runs
 
