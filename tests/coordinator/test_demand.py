@@ -78,29 +78,6 @@ def test_the_demand_is_the_least_number_of_shards_that_fire_the_load(
 # Removing shards
 
 
-def test_a_number_is_followed_upwards_at_once_and_downwards_after_a_while() -> None:
-    give_back = GiveBack(after_s=300)
-    followed = [give_back.follow(number, now_s=at_s) for at_s, number in ((0, 2), (5, 9), (10, 3), (305, 3), (306, 3))]
-
-    assert followed == [2, 9, 9, 9, 3]
-
-
-def test_steps_down_are_taken_one_after_another() -> None:
-    give_back = GiveBack(after_s=10)
-    numbers = [8, 8, 6, 6, 4, 4, 2, 2, 2, 2, 2, 2]
-
-    assert [give_back.follow(number, now_s=5.0 * turn) for turn, number in enumerate(numbers)] == [
-        8, 8, 8, 8, 6, 6, 4, 4, 2, 2, 2, 2,
-    ]  # fmt: skip
-
-
-def test_after_a_long_silence_only_the_new_number_counts() -> None:
-    give_back = GiveBack(after_s=10)
-    give_back.follow(9, now_s=0)
-
-    assert give_back.follow(1, now_s=1_000) == 1
-
-
 def test_the_demand_is_settled_after_its_first_number() -> None:
     give_back = GiveBack(after_s=10)
     assert not give_back

@@ -66,12 +66,6 @@ async def test_a_retired_worker_gets_no_deliveries_and_ends_after_its_calls(sess
     assert await it.turn(1, held=0) == [0, 1]
 
 
-async def test_a_retired_worker_without_calls_ends_at_once(session: Session) -> None:
-    it = await two(session, WORKER)
-
-    assert await it.turn(1, held=0) == [0, 1]
-
-
 async def test_a_retired_worker_with_long_calls_ends_at_its_time_limit(session: Session) -> None:
     it = await two(session, WORKER, finish_s=0.3)
     assert await it.turn(1, held=3) == [0, 0]

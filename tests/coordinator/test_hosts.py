@@ -134,23 +134,6 @@ async def test_starts_that_fail_on_every_node_are_paused(dsn: str, fleet: TwoNod
     assert not may_spawn(reconciler)
 
 
-async def test_the_death_of_a_shard_that_had_run_for_long_resets_the_count_of_failed_starts(
-    dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reconciler = reconciler_of(dsn, fleet)
-    for node in ("a", "b"):
-        await fleet_loses_a_start(reconciler, fleet, node)
-    reconciler._crews[0]._quarantine._cases.clear()
-    with monkeypatch.context() as older:
-        older.setattr(reconciler._crews[0]._processes, "age_s", lambda _: STARTING_S + 1)
-        await fleet_loses_a_start(reconciler, fleet)
-
-    for node in ("a", "b"):
-        await fleet_loses_a_start(reconciler, fleet, node)
-
-    assert may_spawn(reconciler)
-
-
 async def test_locks_of_a_silent_shard_are_freed_when_it_is_suspended_and_again_when_it_is_ended(
     session: Session, dsn: str, fleet: TwoNodes, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,17 +302,6 @@ def test_the_balance_is_restored_soon_after_the_network_is_repaired() -> None:
         assert it.serving() == {"a": 1, "b": 1}, cut_s
 
 
-def test_the_only_node_is_used_despite_its_failure() -> None:
-    it = world(2, "a")
-    it.cut = {"a"}
-    it.go_on(20)
-    assert it.spawned
-    it.cut = set()
-    it.go_on(2)
-
-    assert it.serving()["a"] >= 1
-
-
 def test_hanging_starts_on_the_only_node_are_limited() -> None:
     it = world(2, "a")
     it.cut = {"a"}
@@ -326,17 +315,6 @@ def test_a_start_that_hangs_for_some_seconds_is_repeated_on_another_node() -> No
     it.go_on(STALLED_S + START_S + 2)
 
     assert it.serving() == {"b": 2}
-
-
-def test_the_first_host_has_its_shard_again_when_the_second_is_cut_off() -> None:
-    it = world(2, "a", "b")
-    it.cut = {"a"}
-    it.go_on(20)
-    it.cut = set()
-    it.go_on(40)
-    it.cut = {"b"}
-
-    assert it.serving() == {"a": 1}
 
 
 @settings(deadline=None, max_examples=60)

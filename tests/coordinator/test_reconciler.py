@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shardclock_server.coordinator.reconciler import Superseded
-from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
+from shardclock_server.sql.cluster.holders import register_holder
 from shardclock_server.sql.cluster.leadership import hand_over
 from shardclock_server.sql.session import Session
 from tests.support.clock import Clock
@@ -88,20 +88,6 @@ async def test_a_leader_ends_only_silent_shards_of_other_clusters(
     await until_left(session, reconciler.turn, clock)
 
 
-async def test_a_death_is_acted_on_in_the_next_turn(session: Session, dsn: str, fleet: FakeFleet) -> None:
-    reconciler = reconciler_of(dsn, fleet)
-    first, second = await serving(session, reconciler)
-    fleet.there["shard-1"].dies.set()
-    await asyncio.wait_for(reconciler._changed.wait(), 10)
-
-    await reconciler.turn()
-
-    (left,) = await list_holders(session)
-    assert (left.holder, left.part, left.part_count) == (second, 0, 1)
-    assert await beat(session, first, held=0) is None
-    assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
-
-
 async def test_a_next_incarnation_adopts_the_shards_that_are_there(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
@@ -111,16 +97,6 @@ async def test_a_next_incarnation_adopts_the_shards_that_are_there(
 
     assert await living(session) == [11, 12]
     assert list(fleet.there) == ["shard-1", "shard-2"]
-
-
-async def test_a_silent_holder_is_ended_and_its_actor_killed(
-    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
-) -> None:
-    reconciler = reconciler_of(dsn, fleet)
-    _, second = await serving(session, reconciler)
-
-    await until_left(session, reconciler.turn, clock, second)
-    assert fleet.killed == [fleet.there["shard-1"]]
 
 
 async def test_a_stop_drains_every_shard_and_hands_the_lease_back(session: Session, dsn: str, fleet: FakeFleet) -> None:

@@ -251,21 +251,6 @@ async def test_an_operators_scaling_between_a_reading_and_its_use_has_precedence
     assert await cluster.next_reading() == 4
 
 
-async def test_a_leader_that_lost_the_lead_meanwhile_writes_nothing(cluster: Cluster) -> None:
-    await follow(cluster, 1, 20)
-    await announce(cluster, 700, 25)
-    await cluster.turn()
-    reading = cluster.scaling._reading
-    assert reading is not None
-    await asyncio.wait([reading])
-    leadership = await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
-    await lead(cluster.session, 2, cluster_id="blue", lease_s=60.0, fresh=True)
-
-    await cluster.scaling.turn(leadership, ME)
-
-    assert await cluster.wanted() == 2
-
-
 async def test_a_reading_that_fails_changes_nothing_and_the_next_one_counts(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

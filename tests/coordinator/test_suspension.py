@@ -141,6 +141,7 @@ async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its
     assert len(fleet.there) == 3
     silent = "select extract(epoch from suspended_at - seen_at)::float8 from shardclock.holders where holder = 11"
     silent_s = await value(dsn, silent)
+    assert reconciler._crews[0].stats.takeovers == {"silent": 1}
     assert reconciler._crews[0].stats.seconds_sum == pytest.approx(silent_s), (
         "until its timers were free, not until its end"
     )

@@ -9,7 +9,6 @@ import httpx2
 import pytest
 
 from shardclock_server.bpmn.model import InvalidModel
-from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX
 from shardclock_server.service import processes
 from shardclock_server.sql.processes import instances, tasks
 from shardclock_server.sql.session import StatementRefused
@@ -185,37 +184,6 @@ async def test_a_correlation_key_over_the_limit_is_an_incident_with_a_sentence()
         assert await sentence_of(it, long) == (
             "the correlation key of w has 4,096 characters, and may have 200; shorten it"
         )
-
-
-async def test_a_circle_without_a_wait_is_an_incident_and_can_be_cancelled() -> None:
-    circle = '<exclusiveGateway id="a"/><manualTask id="b"/>'
-    async with running() as it:
-        await it.deploy(START + circle, connected="s>a a>b b>a")
-        key = await it.start()
-        assert "entered 10,000 nodes without waiting" in await sentence_of(it, key)
-        assert len(await it.history(key)) < 30_000
-        assert await instances.cancel_instance(it.session, key) == "SENT"
-        await it.settle()
-        assert await it.state(key) == "CANCELED"
-
-
-async def test_a_process_that_calls_itself_for_ever_has_an_incident_and_ends_with_its_first_instance() -> None:
-    called = '<extensionElements><zeebe:calledElement processId="p"/></extensionElements>'
-    call = f'<callActivity id="c">{called}</callActivity>'
-    async with running() as it:
-        await it.deploy(START + call, connected="s>c")
-        key = await it.start()
-        found = await instances.find_instances(it.session, page_size=1_000)
-        assert len(found) == CALLS_DEPTH_MAX + 1
-        (stuck,) = await it.query("select instance_key, sentence from shardclock.incidents")
-        assert stuck["sentence"] == (
-            f"the process 'p' would be the {CALLS_DEPTH_MAX + 1}th that calls another in a row,"
-            f" and there may be {CALLS_DEPTH_MAX}; let a process not call itself for ever"
-        )
-        assert await instances.cancel_instance(it.session, key) == "SENT"
-        await it.settle()
-        ended = await instances.find_instances(it.session, page_size=1_000)
-        assert {one.state for one in ended} == {"CANCELED"}
 
 
 @pytest.mark.parametrize("number", ["1e5000", "-1e309", "[1e400]"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,9 @@ from shardclock_server.sql.processes.service_tasks import (
     fail_service_task,
     throw_service_task_error,
 )
-from shardclock_server.sql.session import StatementRefused
+from shardclock_server.sql.session import Session, StatementRefused
 from tests.support.bpmn import boundary, job
-from tests.support.bpmn_cluster import APP, NOW, Processes, running
+from tests.support.bpmn_cluster import NOW, Processes, running
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 LATE = "<timerEventDefinition><timeDuration>PT1M</timeDuration></timerEventDefinition>"
@@ -82,15 +83,6 @@ async def test_a_program_may_allow_more_attempts_than_can_be_counted() -> None:
         await it.start()
         assert await fail(it, retries=2**31 - 1) == (3, "RETRIED")
         assert (await take(it)).attempts_left == 2**31 - 2
-
-
-async def test_a_handler_s_attempts_are_its_policy_s() -> None:
-    async with running(APP) as it:
-        await it.deploy(START + job("flaky") + END, connected="s>flaky flaky>e")
-        key = await it.start()
-        await it.advance("P1D")
-        (incident,) = (await it.see(key)).waits["incident_list"]
-        assert incident["sentence"].endswith("(attempt 20 of 20)")
 
 
 async def test_a_program_has_one_attempt_after_any_number_of_failures() -> None:
@@ -226,8 +218,18 @@ async def test_a_taken_task_shows_the_worker_name_of_its_program() -> None:
         assert end["worker"] == "packer-4"
 
 
-@pytest.mark.parametrize("worker", ["", 101 * "a"])
-async def test_an_invalid_worker_name_is_refused(worker: str) -> None:
-    async with running() as it:
-        with pytest.raises(StatementRefused, match=f"worker '{worker[:60]}' is refused: give 1 to 100 characters"):
-            await take(it, worker=worker)
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"most": 0}, "most 0 is refused: take 1 to 1000"),
+        ({"most": 1001}, "most 1001 is refused: take 1 to 1000"),
+        ({"worker": ""}, "worker '' is refused: give 1 to 100 characters"),
+        ({"worker": 101 * "a"}, f"worker '{60 * 'a'}"),
+    ],
+)
+async def test_an_invalid_number_of_tasks_or_worker_name_is_refused(
+    dsn: str, asked: dict[str, Any], sentence: str
+) -> None:
+    async with Session(dsn, application="test") as session:
+        with pytest.raises(StatementRefused, match=sentence):
+            await activate_service_tasks(session, "pack", **({"most": 1} | asked), lease_s=30.0, tenant_id="default")

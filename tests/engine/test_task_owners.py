@@ -40,6 +40,8 @@ async def test_the_person_who_completes_an_unassigned_task_is_recorded() -> None
         open_still = await tasks.find_task(it.session, key)
         assert open_still is not None
         assert (open_still.state, open_still.assignee) == ("COMPLETED", "bob")
+        rows = await it.query("select assignee from shardclock.tasks")
+        assert [row["assignee"] for row in rows] == [None], "an engine opens the row again if its token had stopped"
         await it.settle()
         assert await told(it, key) == [("CREATED", None), ("COMPLETED", "bob"), ("by", "bob")]
 

@@ -7,7 +7,6 @@ from shardclock_server.service.tasks import variables_of
 from shardclock_server.sql.processes import instances, tasks
 from tests.support.bpmn import SHARED
 from tests.support.bpmn_cluster import Processes, running
-from tests.support.factories import query
 
 START, END, USER = '<startEvent id="s"/>', '<endEvent id="e"/>', '<userTask id="u" name="Approve"/>'
 CALLED = '<zeebe:calledElement processId="child"/>'
@@ -147,19 +146,6 @@ async def test_a_task_without_stored_details_shows_no_invented_ones() -> None:
         await it.settle()
         old = await find(it, key)
     assert (old.node_id, old.name, old.candidate_groups, old.candidate_users) == ("u", None, None, None)
-
-
-async def test_the_completion_of_an_unassigned_task_records_the_person_but_assigns_no_one() -> None:
-    async with running() as it:
-        task = await waiting(it)
-        assert await tasks.complete_task(it.session, task.task_key, variables={}, assignee="ann") == "COMPLETED"
-        told = await find(it, task.task_key)
-        row = await query(it.cluster.dsn, "select assignee from shardclock.tasks")
-        await it.settle()
-        ended = await find(it, task.task_key)
-
-    assert told.assignee == ended.assignee == "ann"
-    assert [one["assignee"] for one in row] == [None], "an engine opens the row again if its token had stopped"
 
 
 async def test_an_instance_shows_the_variables_of_each_token() -> None:

@@ -68,13 +68,6 @@ def test_a_source_with_earlier_reports_to_another_exporter_counts_from_now_on(ag
     assert [sum(histogram.counts) for histogram in aggregator.histograms()] == [13]
 
 
-def test_each_shard_has_its_own_total(aggregator: Aggregator) -> None:
-    aggregator.add(report("a", "0", fired=10), now_s=0)
-    aggregator.add(report("b", "1", fired=5), now_s=0)
-
-    assert (value(aggregator, "0"), value(aggregator, "1")) == (10, 5)
-
-
 def test_a_summed_gauge_adds_up_the_workers_of_a_node(aggregator: Aggregator) -> None:
     for source, in_hand in (("a", 3), ("b", 4), ("a", 5)):
         aggregator.add(MetricsReport(source, samples=[Sample("deliveries_leased", (), in_hand)]), now_s=0)

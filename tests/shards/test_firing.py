@@ -64,24 +64,6 @@ def test_missed_occurrences_are_counted_and_the_next_is_in_the_future() -> None:
     assert firing_of(repeat(), due(10)) == Firing(repeat(), skipped=7, next=nth(11), period=MINUTE)
 
 
-def test_a_late_occurrence_is_skipped_under_the_policy_skip() -> None:
-    timer = repeat(missed="skip")
-
-    # The ninth occurrence is not too late yet, because a takeover may take as long.
-    assert firing_of(timer, due(10)) == Firing(timer, fires=False, skipped=6, next=nth(9), period=MINUTE)
-    assert firing_of(timer, due(3) + MINUTE - MICROSECOND) == Firing(timer, next=nth(4), period=MINUTE)
-
-
-def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
-    eight = datetime(2026, 3, 28, 7, tzinfo=UTC)
-    timer = ClaimedTimer(
-        1, eight, "0 8 * * *", "Europe/Berlin", "fire_once", None, eight, 6, 6, WITHOUT_END, False, None, 0, 1
-    )
-    summer = datetime(2026, 3, 29, 6, tzinfo=UTC)
-
-    assert firing_of(timer, eight) == Firing(timer, next=ScheduledOccurrence(7, summer, summer, 7))
-
-
 @pytest.mark.parametrize(
     ("schedule", "suits"), [(None, True), ("R/PT1M", True), ("R/P1M", False), ("R/PT1M/9000-01-01T00:00Z", False)]
 )

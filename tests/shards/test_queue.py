@@ -79,15 +79,6 @@ def test_a_start_of_a_job_fires_soon_and_never_early(due_us: int) -> None:
     assert 0 <= soonest_s - start.due_date.timestamp() < 1 / STARTS_PER_S
 
 
-def test_gives_the_soonest_first_and_nothing_that_is_not_due() -> None:
-    queue = TimerQueue()
-    queue.add([timer(1, 30), timer(2, 10), timer(3, 20), timer(4, 40)])
-
-    assert keys(queue.pop_due(30, 10)) == [2, 3, 1]
-    assert keys(queue.pop_due(39.9, 10)) == []
-    assert len(queue) == 1
-
-
 def test_the_queue_gives_no_more_timers_than_the_limit_and_keeps_the_other_timers() -> None:
     queue = TimerQueue()
     queue.add(timer(key, key) for key in range(10))
@@ -133,17 +124,6 @@ def test_a_due_timer_that_is_leased_again_before_its_turn_is_given_once(due_s: f
     assert len(queue) == 0
 
 
-def test_a_new_lease_of_a_timer_replaces_its_entry() -> None:
-    queue = TimerQueue()
-    queue.add([timer(1, 10), timer(2, 15)])
-
-    queue.add([timer(1, 20)])
-
-    assert len(queue) == 2
-    assert keys(queue.pop_due(19, 10)) == [2], "not at its old due date"
-    assert queue.pop_due(20, 10) == [timer(1, 20)]
-
-
 @pytest.mark.parametrize(("older_s", "newer_s"), [(10, 20), (20, 10)], ids=["moved later", "moved earlier"])
 def test_the_answer_to_an_older_question_never_replaces_that_to_a_newer_one(older_s: float, newer_s: float) -> None:
     older, newer = timer(1, older_s, request_number=1), timer(1, newer_s, request_number=2)
@@ -155,16 +135,6 @@ def test_the_answer_to_an_older_question_never_replaces_that_to_a_newer_one(olde
         assert queue.pop_due(30, 10) == [newer]
 
 
-def test_a_timer_that_is_moved_earlier_is_given_once() -> None:
-    queue = TimerQueue()
-    queue.add([timer(1, 20)])
-
-    queue.add([timer(1, 10)])
-
-    assert queue.pop_due(10, 10) == [timer(1, 10)]
-    assert queue.pop_due(20, 10) == []
-
-
 def test_a_deferred_timer_is_due_again_later() -> None:
     queue = TimerQueue()
 
@@ -174,16 +144,6 @@ def test_a_deferred_timer_is_due_again_later() -> None:
     assert queue.pop_due(10.04, 10) == []
     assert keys(queue.pop_due(10.05, 10)) == [1]
     assert queue.soonest_s() == 30, "it never moves a due date earlier"
-
-
-def test_an_empty_queue_has_no_soonest() -> None:
-    queue = TimerQueue()
-    assert queue.soonest_s() is None
-
-    queue.add([timer(1, 10)])
-    assert queue.soonest_s() == 10
-    queue.pop_due(10, 1)
-    assert queue.soonest_s() is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50) | st.none()), max_size=200))
@@ -232,14 +192,6 @@ async def test_waits_until_the_soonest_is_due() -> None:
         await queue.until_due(lambda: 0.0)
 
     assert time.monotonic() - started >= 0.05
-
-
-async def test_does_not_wait_when_one_is_due() -> None:
-    queue = TimerQueue()
-    queue.add([timer(1, 10)])
-
-    async with waiting(queue, lambda: 10.0) as waiter:
-        assert waiter.done()
 
 
 async def test_an_overdue_loop_lets_others_run() -> None:

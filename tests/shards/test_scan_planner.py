@@ -165,12 +165,6 @@ def test_choosing_scans_changes_nothing_until_one_begins(planner: ScanPlanner) -
     assert [it.scan.scope for it in chosen[0]] == ["own", "sweep", "outage", "sweep"]
 
 
-def test_the_result_of_a_scan_changes_the_scans_of_the_next_turn(planner: ScanPlanner) -> None:
-    assert turn(planner, now_s=NOW_S) == [AHEAD]
-
-    assert scans(planner, now_s=NOW_S + 0.125)[1:] == [OVERDUE_ONLY]
-
-
 @pytest.mark.parametrize(
     ("scan", "fired", "saturated", "has_backlog"),
     [

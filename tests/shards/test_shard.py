@@ -131,29 +131,6 @@ async def test_a_timer_scheduled_in_a_transaction_fires_if_and_when_that_commits
     assert undone < kept
 
 
-async def test_timers_in_memory_fire_in_the_order_of_their_due_dates(pool: ShardPool) -> None:
-    # Given timers with keys, slots and due dates in three different orders.
-    shard = await pool.start()
-    await pool.lease(shard, 500, "now() + interval '0.5 s' + (i * 7919 % 500) * interval '1 ms'")
-    await pool.until_fired(500)
-
-    due_dates = [row["due_date"] for row in await pool.fired()]
-    assert due_dates == sorted(due_dates)
-    assert shard.stats.claimed == 500, "none was fired by the claim itself"
-
-
-async def test_shards_keep_to_their_own_slots(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 840, "now() + i % 2 * interval '0.5 s'")
-
-    shards = [await pool.start(place, 3) for place in range(3)]
-    await pool.until_empty()
-    await pool.until_told(len(keys), *shards)
-
-    assert [shard.stats.fired for shard in shards] == [280, 280, 280]
-    fired = {row["timer_key"]: row["holder"] for row in await pool.fired()}
-    assert fired == {key: shards[key % 840 % 3].holder for key in keys}
-
-
 async def test_a_cancelled_timer_in_memory_never_fires(pool: ShardPool) -> None:
     shard = await pool.start()
     cancelled, witness = await pool.lease(shard, 2, "now() + interval '0.6 s' + i * interval '0.1 s'")

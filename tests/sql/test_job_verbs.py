@@ -12,7 +12,7 @@ from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.deliveries.claim import DeliveryScan, claim_deliveries
-from shardclock_server.sql.jobs.declare import maintain_jobs, prune_runs
+from shardclock_server.sql.jobs.declare import maintain_jobs
 from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, runs_of, said_of
@@ -358,20 +358,3 @@ async def test_a_mark_that_a_failover_left_does_not_stop_a_job_for_good(
     assert again.run_id != run.run_id
     await worker.end(again)
     assert (await job_of(dsn)).last_outcome == "SUCCEEDED"
-
-
-async def test_old_runs_are_deleted_and_the_newest_of_each_job_stay(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
-    await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))
-    await query(
-        dsn,
-        "insert into shardclock.job_runs (timer_key, claims, job, outcome, attempt, scheduled_at, started_at, ended_at)"
-        " select 1000 + n, 1, case when n % 2 = 0 then 'refresh' else 'other' end, 'SUCCEEDED', 1, now(),"
-        " now() - n * interval '1 s', now() from generate_series(1, 20) n",
-    )
-    async with Session(as_role(dsn, "shard"), application="test") as session:
-        assert await prune_runs(session, 11, keep=3) == 14
-
-    assert [run.run_id for run in await runs_of(dsn)] == ["1006.1", "1004.1", "1002.1"]
-    assert [run.run_id for run in await runs_of(dsn, "other")] == ["1005.1", "1003.1", "1001.1"]

@@ -111,15 +111,6 @@ def test_no_occurrence_follows_the_last_one(missed: Missed) -> None:
 
 
 @pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
-def test_fire_once_fires_one_occurrence_for_a_gap(rule: ScheduleRule, named: Named) -> None:
-    now = ANCHOR + 10 * HOUR
-
-    # The tenth occurrence is due exactly now, so the schedule treats it as missed.
-    assert following(rule, named(3), repetitions=-1, now=now) == Following(True, 7, named(11))
-    assert following(rule, named(3), repetitions=-1, now=now - MICROSECOND) == Following(True, 6, named(10))
-
-
-@pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
 def test_fire_all_fires_each_occurrence_in_order(rule: ScheduleRule, named: Named) -> None:
     now = ANCHOR + 10 * HOUR
 
@@ -209,15 +200,6 @@ def test_a_due_date_that_a_user_moved_does_not_move_the_grid(missed: Missed) -> 
     moved = hour(3)._replace(due_date=ANCHOR + timedelta(hours=3, minutes=20))
 
     assert following(HOURLY, moved, repetitions=-1, now=moved.due_date, missed=missed) == Following(True, 0, hour(4))
-
-
-def test_a_day_of_missed_seconds_is_counted_without_a_loop() -> None:
-    every_second = parse_schedule("* * * * * *")
-    first = first_of(every_second, ANCHOR)
-
-    after = following(every_second, first, repetitions=-1, now=ANCHOR + timedelta(days=1))
-
-    assert (after.skipped, after.next and after.next.number) == (86_399, 86_401)
 
 
 @given(

@@ -12,12 +12,11 @@ import pytest
 
 from shardclock import CallOutcome, Completed, Failed, RunOrder
 from shardclock_server.jobs.states import RunOutcome
-from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.jobs.declare import maintain_jobs, prune_runs, repair_job_waits
 from shardclock_server.sql.jobs.runs import BegunRun
 from shardclock_server.workers.settings import WorkerSettings
 from tests.support.factories import HolderClient, query, value
-from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, runs_of, said_of
+from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, runs_of, said_of
 from tests.support.jobs import job_spec
 from tests.support.runs import RunProcesses, running_jobs
 from tests.support.waiting import eventually
@@ -117,29 +116,6 @@ async def test_a_new_or_changed_job_needs_no_restart_of_its_worker(dsn: str, sha
 # A crash between begin and end is not counted, or the next start is lost with the crash.
 
 
-async def test_a_crash_between_begin_and_end_is_counted_and_never_loses_the_next_start(
-    dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
-) -> None:
-    await declare(dsn, job_spec(every_s=60.0))
-    run = await begun(dsn, shard, worker)
-    (row,) = await query(dsn, "select crashes, consecutive_crashes from shardclock.jobs")
-    assert tuple(row) == (1, 1), "counted before it begins"
-    assert await is_whole(dsn) == []
-
-    await end_holders(another.session, [worker.holder], why="dead")
-    found = await another.one()
-    assert (found.crashed, found.run_id) == (True, run.run_id)
-    assert await is_whole(dsn) == []
-    await another.end(found, RunOutcome.CRASHED, delay_s=LEASE_S, rest_s=LEASE_S)
-
-    job = await job_of(dsn)
-    assert (job.crashes, job.state) == (1, "SCHEDULED")
-    assert await is_whole(dsn) == []
-    await another.wait(LEASE_S + 1)
-    await another.end(await another.one())
-    assert await outcomes(dsn) == {"CRASHED": 1, "SUCCEEDED": 1}
-
-
 # The pause after failures grows beyond the interval.
 
 
@@ -173,22 +149,6 @@ async def test_a_start_without_code_in_any_worker_waits_longer_than_its_interval
 
 
 # A run that reaches its max_runtime is ended, but not counted.
-
-
-async def test_a_run_that_reaches_its_max_runtime_is_ended_and_counted(dsn: str, shard: HolderClient) -> None:
-    processes = RunProcesses(gate=asyncio.Event(), heeds=False)
-    spec = job_spec(every_s=3_600.0, max_runtime_s=0.05, grace_s=0.05, max_retries=0)
-    await declare(dsn, spec)
-    await fire(shard)
-
-    async with running_jobs(dsn, processes, [spec]):
-        await eventually(lambda: _has_failed(dsn, "refresh"))
-
-    job = await job_of(dsn)
-    assert (job.failures, job.consecutive_failures, job.last_outcome) == (1, 1, "TIMED_OUT")
-    assert job.next_start is not None
-    assert processes.started[0][1].killed
-    assert "TERMINATING" in await said_of(dsn)
 
 
 # A job is disabled, enabled or deleted while it runs.
@@ -300,22 +260,6 @@ async def test_a_clock_that_jumps_ahead_by_a_day_makes_one_start_and_not_one_for
 # The interval counts from the start of a run, so a slow job runs again without a pause.
 
 
-async def test_a_slow_run_is_followed_an_interval_after_its_end(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
-    await declare(dsn, job_spec(every_s=60.0))
-    await fire(shard)
-    await worker.wait(0.0)
-    run = await worker.one()
-    began_at = worker.now
-    await worker.wait(3_600.0)
-
-    await worker.end(run)
-
-    assert began_at is not None
-    assert (await job_of(dsn)).next_start == began_at + timedelta(seconds=3_660)
-
-
 # A failing job, or jobs with a higher priority, take all places of the worker.
 
 
@@ -358,8 +302,3 @@ async def test_with_few_places_priority_decides_and_no_job_waits_for_ever(
     (run,) = (await worker.begin(places=1)).runs
 
     assert run.job == first
-
-
-async def _has_failed(dsn: str, name: str) -> bool:
-    job = await job_of(dsn, name)
-    return job.failures == 1 and job.run_id is None

@@ -139,24 +139,6 @@ async def test_a_later_start_replaces_the_present_run(dsn: str, shard: HolderCli
     assert [run.outcome for run in await runs_of(dsn)] == ["CANCELED", "SUCCEEDED"]
 
 
-async def test_with_few_places_the_more_urgent_job_is_next(dsn: str, shard: HolderClient) -> None:
-    processes = RunProcesses(gate=asyncio.Event())
-    specs = [job_spec("busy"), job_spec("later", priority=4), job_spec("urgent", priority=1)]
-    await declare(dsn, *specs)
-    await query(dsn, "select shardclock.run_job('busy')")
-    await fire(shard)
-    async with running_jobs(dsn, processes, specs, ONE_PLACE):
-        await eventually(lambda: is_in(dsn, "RUNNING", "busy"))
-        for name in ("later", "urgent"):
-            await query(dsn, "select shardclock.run_job($1)", name)
-            await fire(shard)
-        assert processes.gate is not None
-        processes.gate.set()
-        await eventually(lambda: has_ended(dsn, 1, "later"))
-
-    assert [order.job for order in processes.orders] == ["busy", "urgent", "later"]
-
-
 async def test_a_run_at_a_drain_is_cancelled_and_made_again_by_the_next_worker(dsn: str, shard: HolderClient) -> None:
     going, next_ones = RunProcesses(gate=asyncio.Event(), heeds=False), RunProcesses()
     spec = job_spec(every_s=60.0)
@@ -265,20 +247,6 @@ async def test_a_job_that_is_added_with_gpus_at_run_time_waits_where_no_gpus_are
     assert (await query(dsn, "select claims from shardclock.deliveries where target = 'job:trains'"))[0]["claims"] == 0
 
 
-async def test_many_jobs_share_the_processes_of_a_few_places(dsn: str, shard: HolderClient) -> None:
-    processes = RunProcesses()
-    specs = [job_spec(f"job{number}", every_s=3_600.0) for number in range(30)]
-    await declare(dsn, *specs)
-    await fire(shard)
-
-    async with running_jobs(dsn, processes, specs):
-        await eventually(lambda: _successes(dsn, 30))
-
-    assert len(processes.started) <= 4
-    assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in specs)
-    assert await is_whole(dsn) == []
-
-
 def _has_made(processes: RunProcesses, runs: int) -> bool:
     return len(processes.orders) == runs
 
@@ -294,10 +262,6 @@ async def _crashed(dsn: str) -> bool:
 async def _says(dsn: str, progress: float, message: str) -> bool:
     job = await job_of(dsn)
     return (job.progress, job.message) == (progress, message)
-
-
-async def _successes(dsn: str, count: int) -> bool:
-    return bool(await value(dsn, "select sum(successes) = $1 from shardclock.jobs", count))
 
 
 async def test_while_its_job_is_locked_the_end_of_a_run_waits_and_its_lease_is_renewed(
