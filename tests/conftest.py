@@ -110,10 +110,16 @@ def postgres() -> Iterator[Callable[[int], Server]]:
         yield cache(lambda version: servers.enter_context(closing(Server(version))))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test with the mark `each_version` a database on each embedded version in turn."""
+    if "dsn" in metafunc.fixturenames and metafunc.definition.get_closest_marker("each_version"):
+        metafunc.parametrize("dsn", VERSIONS, indirect=True, ids=[f"postgres{version}" for version in VERSIONS])
+
+
 @pytest.fixture
-def dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
+def dsn(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
     """Name a migrated, empty database on Postgres 18; it is dropped after the test."""
-    with _clone(postgres(18)) as clone:
+    with _clone(postgres(getattr(request, "param", 18))) as clone:
         yield clone
 
 

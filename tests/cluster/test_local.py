@@ -43,19 +43,31 @@ def up(place: Path, dsn: str) -> Iterator[LocalCluster]:
         yield up
 
 
-def test_timers_fire_and_a_stop_hands_everything_back(up: LocalCluster) -> None:
-    shards = up.shards(2)
+def test_it_shows_its_mode_scales_fires_and_hands_everything_back_at_a_stop(up: LocalCluster) -> None:
+    def scale(to: int) -> None:
+        assert run("scale", to, environment=up.environment | {"SHARDCLOCK_DSN": up.operator_dsn}).code == 0
+
+    said = run("status", environment=up.environment).out
+    assert "local processes" in next(line for line in said.splitlines() if line.startswith("keepers"))
+    status = up.status()
+    assert status["keepers_run_as"] == "local processes"
+    assert {it["node_id"] for it in status["shards"]} == {LOCAL_NODE}
+
+    scale(3)
+    three = {it.holder for it in up.shards(3)}
+    scale(1)
+    (shard,) = up.shards(1)
+    assert shard.holder in three
+
     up.schedule_many(5, every_s=0.05)
     up.schedule_many(1, every_s=1.9)
     until(lambda: up.fired() >= 5, "five timers to fire")
-
     up.process.send_signal(signal.SIGTERM)
-
     assert up.process.wait(GONE_S) == 0, up.said
     assert up.processes() == []
     assert "as local processes" in up.said
     assert up.keepers(SHARD) == []
-    assert [up.why_ended(it.holder) for it in shards] == ["drained", "drained"]
+    assert up.why_ended(shard.holder) == "drained"
     assert "Traceback" not in up.said
 
 
@@ -70,9 +82,14 @@ def test_a_shard_that_is_killed_is_taken_over_and_replaced(up: LocalCluster) -> 
     assert up.worst_lag_s() < LATE_S
     assert up.why_ended(victim.holder) == "dead"
     assert f'"{victim.holder:016x}": "died"' in up.said, "the end of its process was noticed, not its silence"
+    (replacement,) = [shard for shard in up.shards(2) if shard.holder != other.holder]
+    assert replacement.holder != victim.holder
+
+    kill(up.processes(FORK_SERVER)[0].pid)
+    kill(replacement.pid)
     new = {shard.holder for shard in up.shards(2)}
-    assert other.holder in new
-    assert victim.holder not in new
+    assert other.holder in new, "the end of the fork server ends no shard"
+    assert replacement.holder not in new, "and it is started again"
 
 
 def test_firing_continues_while_a_killed_host_is_started_again(up: LocalCluster) -> None:
@@ -87,17 +104,6 @@ def test_firing_continues_while_a_killed_host_is_started_again(up: LocalCluster)
     until(lambda: {it.holder for it in up.shards(2)}.isdisjoint(it.holder for it in before), "new shards")
     until(lambda: not any(lives(it.pid) for it in before), "the shards without a host to end")
     assert "had died and is started again in 0 s" in up.said
-
-
-def test_a_killed_fork_server_ends_no_shard_and_is_started_again_for_the_next(up: LocalCluster) -> None:
-    first, second = up.shards(2)
-    kill(up.processes(FORK_SERVER)[0].pid)
-    kill(second.pid)
-
-    new = {shard.holder for shard in up.shards(2)}
-
-    assert first.holder in new
-    assert second.holder not in new
 
 
 def test_a_killed_up_leaves_nothing_behind(up: LocalCluster) -> None:
@@ -138,32 +144,12 @@ def test_a_killed_up_and_a_killed_host_leave_nothing_behind(up: LocalCluster) ->
     assert up.keepers(SHARD) == [], "they handed back"
 
 
-def test_the_number_of_shards_follows_the_wanted_number(up: LocalCluster) -> None:
-    def scale(to: int) -> None:
-        assert run("scale", to, environment=up.environment | {"SHARDCLOCK_DSN": up.operator_dsn}).code == 0
-
-    scale(3)
-    three = {it.holder for it in up.shards(3)}
-    scale(1)
-
-    (one,) = up.shards(1)
-    assert one.holder in three
-
-
-def test_status_names_the_mode_and_the_node(up: LocalCluster) -> None:
-    said = run("status", environment=up.environment).out
-
-    assert "local processes" in next(line for line in said.splitlines() if line.startswith("keepers"))
-    status = up.status()
-    assert status["keepers_run_as"] == "local processes"
-    assert {it["node_id"] for it in status["shards"]} == {LOCAL_NODE}
-
-
-def test_handlers_are_called_and_jobs_run_in_processes_without_ray(place: Path, dsn: str) -> None:
+def test_without_ray_a_bare_up_calls_handlers_and_runs_jobs_in_local_processes(place: Path, dsn: str) -> None:
     (place / "app_of_local.py").write_text(APP.format(place=str(place)))
-    app = {"SHARDCLOCK_APP": "app_of_local", "SHARDCLOCK_SHARDS": "1"}
+    app = {"SHARDCLOCK_APP": "app_of_local", "SHARDCLOCK_SHARDS": "1", "SHARDCLOCK_LOCAL": "false"}
 
     with local_cluster(place, dsn, cwd=place, **app) as up:
+        assert "as local processes; `shardclock status` shows it" in up.said
         run("schedule", "--in", "PT0S", "--target", "greet", environment=up.environment | {"SHARDCLOCK_DSN": dsn})
 
         until((place / "greeted").exists, "the call of the handler")
@@ -178,12 +164,6 @@ def test_an_app_that_asks_for_more_than_the_machine_has_is_refused(place: Path, 
     assert done.code == 2
     assert "handler greet (app_of_local:greet) asks for 1024 CPUs" in done.err
     assert "run `shardclock up` with Ray, and without --local" in done.err
-
-
-def test_without_ray_a_bare_up_runs_local_processes(place: Path, dsn: str) -> None:
-    with local_cluster(place, dsn, SHARDCLOCK_LOCAL="false") as up:
-        assert "as local processes; `shardclock status` shows it" in up.said
-        assert up.shards(2)
 
 
 def test_without_ray_an_up_that_shall_join_one_says_how_to_continue(place: Path, dsn: str) -> None:

@@ -80,22 +80,15 @@ def test_the_demo_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("has_ray", "why"), [(False, "Ray is not installed"), (True, "SHARDCLOCK_LOCAL is set")], ids=["no Ray", "asked"]
-)
-def test_the_demo_runs_as_local_processes_and_leaves_other_data_alone(file: Path, has_ray: bool, why: str) -> None:
+def test_the_demo_runs_as_local_processes_without_ray_and_leaves_other_data_alone(file: Path) -> None:
     write_timers(file)
     elsewhere = file.parent / "default"
-    mode = (
-        {"SHARDCLOCK_LOCAL": "true"}
-        if has_ray
-        else without_ray(file.parent) | {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379"}
-    )
+    mode = without_ray(file.parent) | {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379"}
 
     done = run("demo", "--file", file, "--json", environment=mode | {"SHARDCLOCK_DATA_DIR": str(elsewhere)})
 
     assert_kept(done)
-    assert f"starting two shards and two workers as local processes ({why})" in done.err
+    assert "starting two shards and two workers as local processes (Ray is not installed)" in done.err
     assert "starting Ray" not in done.err
     assert not elsewhere.exists(), "the demo has its own data directory"
 

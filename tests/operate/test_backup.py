@@ -117,42 +117,31 @@ def test_after_a_dump_readers_keep_their_positions_and_new_records_follow(dsn: s
 
 
 @pytest.mark.slow
-def test_a_restored_dump_is_on_hold_until_its_release(restored: str) -> None:
-    environment = {"SHARDCLOCK_DSN": restored, "SHARDCLOCK_IDENTITY": "prod"}
-    assert "is a copy" in run("status", "--json", environment=environment).json["hold"]
-
-    assert run("release", "--yes", environment=environment).code == 0
-
-    assert run("status", "--json", environment=environment).json["hold"] is None
-
-
-@pytest.mark.slow
-def test_overdue_timers_are_held_back_at_once_and_fired_ones_are_cancelled(restored: str) -> None:
+def test_a_restored_dump_is_on_hold_holds_overdue_timers_back_and_draws_no_key_twice(restored: str) -> None:
     def left() -> list[int]:
         return [row["timer_key"] for row in asyncio.run(query(restored, LEFT))]
 
     def shardclock(*words: object) -> Any:
-        done = run(*words, environment={"SHARDCLOCK_DSN": restored})
+        done = run(*words, environment={"SHARDCLOCK_DSN": restored, "SHARDCLOCK_IDENTITY": "prod"})
         assert done.code == 0, done
         return done
 
     fired, forgotten = left()
     shardclock("migrate")
     shardclock("ramp", 0)
-    assert shardclock("status", "--json").json["ramp_per_s"] == 0
+    status = shardclock("status", "--json").json
+    assert status["ramp_per_s"] == 0
+    assert "is a copy" in status["hold"]
     asyncio.run(do(restored, block("cancel_timers").replace("{101,102}", f"{{{fired}}}")))
     assert left() == [forgotten]
     assert asyncio.run(intents(restored))[fired, "CANCELED"] == 1
 
+    highest = asyncio.run(value(restored, "select last_value from shardclock.timer_key_seq"))
+    asyncio.run(do(restored, block("setval")))
+    assert min(asyncio.run(add_timers(restored, 3))) > highest + 1_000_000_000
 
-@pytest.mark.slow
-def test_no_key_is_drawn_twice(restored: str) -> None:
-    async def check() -> None:
-        highest = await value(restored, "select last_value from shardclock.timer_key_seq")
-        await do(restored, block("setval"))
-        assert min(await add_timers(restored, 3)) > highest + 1_000_000_000
-
-    asyncio.run(check())
+    shardclock("release", "--yes")
+    assert shardclock("status", "--json").json["hold"] is None
 
 
 async def left_of(dsn: str, table: str) -> set[int]:

@@ -10,15 +10,11 @@ from tests.support.factories import BOUND_S, HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
 
+pytestmark = pytest.mark.each_version
+
 SLOW = [f"slow{number:02}" for number in range(11)]
 QUEUED = 100  # for each job; together more than one poll reads
 STARTS = "select shardclock.run_job(name) from unnest($1::text[]) as j (name), generate_series(1, $2) order by name"
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 async def fire_all(shard: HolderClient) -> None:

@@ -26,10 +26,7 @@ from tests.support.factories import (
 from tests.support.scheduling import Ask, by_sql, timer
 from tests.support.sql_client import schedule
 
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    return each_dsn
+pytestmark = pytest.mark.each_version
 
 
 @pytest.mark.parametrize(("policy", "outcome"), [("ignore", "unchanged"), ("replace", "replaced")])

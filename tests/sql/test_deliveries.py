@@ -13,11 +13,7 @@ from shardclock_server.sql.session import StatementRefused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, deliveries
 from tests.support.factories import HolderClient, add_schedule, add_timers, intents, query, value
 
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
+pytestmark = pytest.mark.each_version
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.support.plans import prepare
 from tests.support.postgres import Server
 from tests.support.roles import as_role
 
+pytestmark = pytest.mark.each_version
+
 CART = "cart.left"
 
 MANY_ENDPOINTS = """
@@ -41,11 +43,6 @@ async def session(each_dsn: str) -> AsyncIterator[Session]:
     """Yield a session like the exporter's, on each version."""
     async with Session(as_role(each_dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
         yield opened
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    return each_dsn
 
 
 async def waiting(

@@ -12,14 +12,10 @@ from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_
 from tests.support.factories import query
 from tests.support.plans import prepare
 
+pytestmark = pytest.mark.each_version
+
 CART = "cart.left"
 ORDERS, CARTS = Lane(HANDLER, "acme"), Lane(CART, "acme")
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ from tests.support.job_runs import declare as declare_job
 from tests.support.jobs import job_spec
 from tests.support.plans import prepare
 
+pytestmark = pytest.mark.each_version
+
 OTHER = "cart.left"
 LEASE_IS_OVER = "update shardclock.deliveries set claimed_until = now()"
 
@@ -45,12 +47,6 @@ class Verb(NamedTuple):
 
 CANCEL, RETRY = Verb(cancel_delivery, "DISCARDED"), Verb(retry_delivery, "DUE")
 each_verb = pytest.mark.parametrize("verb", [CANCEL, RETRY], ids=["cancel", "retry"])
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 @pytest.fixture

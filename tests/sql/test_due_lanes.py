@@ -12,14 +12,10 @@ from tests.support.deliveries import WorkerClient, add_deliveries, add_worker
 from tests.support.factories import query
 from tests.support.plans import prepare
 
+pytestmark = pytest.mark.each_version
+
 MANY = 20_000
 FIRST = Lane("webhook:first", "umbrella")
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from tests.support.operator_events import bodies, events, send, subscribe
 from tests.support.roles import as_role
 from tests.support.sql_client import schedule
 
+pytestmark = pytest.mark.each_version
+
 START = """
     insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, claims,
         failed_attempts, slot, tenant_id, timer_type, target, reason, process_instance_key)
@@ -30,12 +32,6 @@ INSTANCE = """
 JOB = """
     insert into shardclock.jobs (name, function, every_s, policy) values ('refresh', 'app:refresh', 60, '{}')
 """
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 async def only(dsn: str, *, tenant_id: str = "default") -> dict[str, Any]:

@@ -67,37 +67,6 @@ async def test_a_schedule_that_needs_a_calendar_waits_for_a_shard_to_plan_it(cli
     assert tuple(row) == (text, "Europe/Berlin", True, None, -1)
 
 
-async def test_a_schedule_s_count_has_the_same_meaning_in_all_interfaces(client: HolderClient) -> None:
-    for text, repetitions in {"R/PT1S": -1, "R-1/PT1S": -1, "R0/PT1S": 1, "R1/PT1S": 1, "R7/P1D": 7}.items():
-        key = await schedule(client, schedule=text)
-
-        assert await client.value("select repetitions from shardclock.timers where timer_key = $1", key) == repetitions
-        assert parse_schedule(text).repetitions == repetitions
-
-
-async def test_a_rolled_back_transaction_leaves_no_trace(each_dsn: str) -> None:
-    async with HolderClient(each_dsn, plans={}) as client:
-        kept = await schedule(client, name="kept")
-        before = await query(each_dsn, "select * from shardclock.timers")
-        await client.begin()
-        await schedule(client)
-        await client.reschedule(name="kept", delay="PT2H")
-        await client.cancel(timer_key=kept)
-        await client.rollback()
-
-    assert await query(each_dsn, "select * from shardclock.timers") == before
-    assert await value(each_dsn, "select count(*) from shardclock.command_log") == 0
-
-
-async def test_a_due_date_in_the_past_is_due_at_once(dsn: str, client: HolderClient) -> None:
-    key = await schedule(client, due_date=datetime(1, 1, 2, tzinfo=UTC))
-    await add_holder(dsn, 1)
-
-    async with HolderClient(dsn, holder=1) as shard:
-        assert (await shard.take(fire_overdue=True)).fired == 1
-    assert await client.value("select timer_key from shardclock.command_log") == key
-
-
 async def test_a_payload_of_64_kib_is_accepted(client: HolderClient) -> None:
     await schedule(client, payload='"' + "x" * 65_534 + '"')
 

@@ -11,13 +11,9 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliveries, done
 from tests.support.factories import HolderClient, add_schedule, add_timers, intents, query
 
+pytestmark = pytest.mark.each_version
+
 WORKER, OTHER = 11, 12
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Run each test on each version of Postgres."""
-    return each_dsn
 
 
 @pytest.fixture(autouse=True)

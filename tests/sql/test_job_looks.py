@@ -15,6 +15,8 @@ from tests.support.factories import HolderClient, query
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, runs_of, said_of
 from tests.support.jobs import job_spec
 
+pytestmark = pytest.mark.each_version
+
 SMALL = Machine(cpus=2, memory_mib=1_024).to_json()
 
 # One more start of the job; by its name the start counts as planned by the job's rule.
@@ -22,12 +24,6 @@ PLANNED = """
     insert into shardclock.timers (due_date, target, name)
     values (now(), 'job:refresh', $1)
 """
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 async def test_a_poll_reads_the_first_starts_and_reports_that_there_may_be_more(

@@ -19,14 +19,11 @@ from tests.support.jobs import job_spec
 from tests.support.plans import prepare
 from tests.support.roles import as_role
 
+pytestmark = pytest.mark.each_version
+
 EVERY: dict[str, Any] = {"every_s": 900.0}
 HOURLY: dict[str, Any] = {"schedule": "R/PT1H"}
 FAILED, CRASHED = RunOutcome.FAILED, RunOutcome.CRASHED
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    return each_dsn
 
 
 @pytest.fixture

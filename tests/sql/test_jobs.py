@@ -26,13 +26,9 @@ from tests.support.job_runs import (
 )
 from tests.support.jobs import job_spec
 
+pytestmark = pytest.mark.each_version
+
 RUN_NOW = "select shardclock.run_job($1, $2)"
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 async def start(dsn: str, shard: HolderClient, name: str = "refresh", config: str | None = None) -> int:

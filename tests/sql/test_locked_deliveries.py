@@ -25,14 +25,10 @@ from tests.support.deliveries import (
 from tests.support.factories import HolderClient, query, recorded, seconds, value
 from tests.support.plans import prepare
 
+pytestmark = pytest.mark.each_version
+
 LOCK = "select timer_key from shardclock.deliveries where timer_key = $1 for update"
 MANY, KEYS = 5_000, range(7, 107)
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.operator_events import bodies, events, send, subscribe
 from tests.support.roles import as_role
 
+pytestmark = pytest.mark.each_version
+
 DEAD, DISABLED = "delivery.dead", "endpoint.disabled"
 BURY = """
     insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, claims,
@@ -31,12 +33,6 @@ ADD_SUBJECTS = """
     insert into shardclock.operator_events (tenant_id, kind, subject, sentence)
     select 'default', 'delivery.dead', 'target ' || n, 'it was given up' from generate_series(1, $1::integer) n
 """
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 @pytest.fixture

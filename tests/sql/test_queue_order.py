@@ -17,14 +17,10 @@ from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole
 from tests.support.jobs import job_spec
 
+pytestmark = pytest.mark.each_version
+
 ASK = "select shardclock.run_job('refresh')"
 PARTS = 2
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 @pytest.fixture

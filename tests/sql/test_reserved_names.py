@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shardclock_server.sql.clients.outcomes import Refused
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.verbs import Shift, TimerRef, change_system_timer
 from shardclock_server.sql.jobs.declare import maintain_jobs
@@ -57,23 +58,23 @@ async def rows(dsn: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("job")
-@pytest.mark.parametrize("on_conflict", ["refuse", "ignore", "replace"])
-@pytest.mark.parametrize("name", RESERVED)
-async def test_a_reserved_name_is_refused_in_each_way_to_schedule(
-    client: HolderClient, name: str, on_conflict: str
-) -> None:
-    for function in ("schedule_timer", "ensure_timer"):
-        refused = await refusal(client, function, delay="'PT1H'", name=f"'{name}'", on_conflict=f"'{on_conflict}'")
-        assert refused == NAME_SENTENCE.format(name)
-    fields = {"name": name, "on_conflict": on_conflict}
-    taken, _ = await ScheduleBatch([timer(**fields), timer(name="free")]).send(client.session)
-    assert isinstance(taken, Refused)
-    assert NAME_SENTENCE.format(name) in str(taken)
+async def test_a_reserved_name_is_refused_in_each_way_to_schedule(client: HolderClient) -> None:
+    for name, on_conflict in itertools.product(RESERVED, ("refuse", "ignore", "replace")):
+        for function in ("schedule_timer", "ensure_timer"):
+            refused = await refusal(client, function, delay="'PT1H'", name=f"'{name}'", on_conflict=f"'{on_conflict}'")
+            assert refused == NAME_SENTENCE.format(name)
+        fields = {"name": name, "on_conflict": on_conflict}
+        (taken,) = await ScheduleBatch([timer(**fields)]).send(client.session)
+        assert isinstance(taken, Refused)
+        assert NAME_SENTENCE.format(name) in str(taken)
+    _, free = await ScheduleBatch([timer(name=RESERVED[0]), timer(name="free")]).send(client.session)
+    assert isinstance(free, Scheduled)
     assert [row["name"] for row in await rows(client.dsn)] == ["free"]
-    with pytest.raises(asyncpg.CheckViolationError, match="is reserved"):
-        await query(client.dsn, "insert into shardclock.timers (due_date, name) values (now(), $1)", name)
-    with pytest.raises(asyncpg.CheckViolationError, match="is reserved"):
-        await query(client.dsn, "update shardclock.timers set name = $1", name)
+    for name in RESERVED:
+        with pytest.raises(asyncpg.CheckViolationError, match="is reserved"):
+            await query(client.dsn, "insert into shardclock.timers (due_date, name) values (now(), $1)", name)
+        with pytest.raises(asyncpg.CheckViolationError, match="is reserved"):
+            await query(client.dsn, "update shardclock.timers set name = $1", name)
 
 
 @pytest.mark.usefixtures("job")

@@ -93,21 +93,6 @@ async def test_an_extra_run_of_a_repeat_changes_neither_its_dates_nor_its_count(
     assert await shard.value("select timer_key from shardclock.command_log order by position limit 1") == key
 
 
-async def test_an_extra_run_of_a_cron_schedule_does_not_change_its_dates(shard: HolderClient) -> None:
-    await schedule(shard, schedule="0 30 8 * * *", zone="Europe/Berlin", name="beat")
-    assert await plan(shard)
-    before = await row(shard)
-
-    assert await run_timer(shard.session, BEAT) == "RESCHEDULED"
-    await fire(shard, (await row(shard))["due_date"])
-
-    after = await row(shard)
-    assert (after["occurrence"], after["due_date"]) == (2, before["due_date"])
-    await fire(shard, before["due_date"])
-    local = (await row(shard))["due_date"].astimezone(ZoneInfo("Europe/Berlin"))
-    assert (local.hour, local.minute, (local.date() - before["due_date"].date()).days) == (8, 30, 1)
-
-
 async def test_a_schedule_that_is_run_again_under_its_operation_after_it_has_fired_runs_once(
     shard: HolderClient,
 ) -> None:
@@ -264,17 +249,6 @@ async def test_a_schedule_of_three_fires_three_times_after_a_gap(shard: HolderCl
     assert sorted(await log(shard)) == sorted(
         [*(("TRIGGERED", number) for number in triggered), *(("SKIPPED", number) for number in skipped)]
     )
-
-
-async def test_only_a_start_that_the_clock_skips_moves_forward(shard: HolderClient) -> None:
-    await schedule(shard, schedule="R/2031-03-30T02:30[Europe/Berlin]/P1D", name="beat")
-    assert await plan(shard)
-    first = await row(shard)
-
-    await fire(shard, first["due_date"])
-
-    assert first["due_date"] == datetime(2031, 3, 30, 1, 30, tzinfo=UTC)  # 03:30 there
-    assert (await row(shard))["due_date"] == datetime(2031, 3, 31, 0, 30, tzinfo=UTC)  # 02:30 there
 
 
 # Planning

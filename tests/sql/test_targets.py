@@ -16,13 +16,9 @@ from tests.support.jobs import job_spec
 from tests.support.plans import prepare
 from tests.support.sql_client import session
 
+pytestmark = pytest.mark.each_version
+
 BILLING = "webhook:billing"
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Name an empty database on each version."""
-    return each_dsn
 
 
 @pytest.fixture
