@@ -282,7 +282,7 @@ def test_a_failed_migration_ends_the_upgrade_before_ray_changes(place: Place) ->
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_a_missing_secret_is_named_before_other_objects_are_made(place: Place, overlay: str) -> None:
-    for line in secrets_of(overlay)[:: len(secrets_of(overlay)) - 1]:
+    for line in secrets_of(overlay):
         every = place.state["secrets"]
         place.becomes(secrets=[secret for secret in every if secret != line.split()])
         done = place.upgrade(overlay, "blue")

@@ -13,9 +13,8 @@ import pytest
 from benchmarks.cases import handled
 from benchmarks.cases.case import NotForIt
 from benchmarks.cases.handled import completed
-from benchmarks.contenders import SqlAlone, WithHandler, ours
+from benchmarks.contenders import SqlAlone
 from benchmarks.contenders.contender import Batch, Contender, Firing
-from benchmarks.contenders.handlers import HANDLERS
 from tests.support.factories import BOUND_S, query
 from tests.support.waiting import eventually
 
@@ -126,24 +125,3 @@ async def test_our_sql_returns_when_each_timer_was_due_and_claimed(dsn: str) -> 
         [batch.begin_s + n * batch.every_s for n in range(500)], abs=1e-5
     )
     assert all(it.fired_s > batch.end_s for it in calls)
-
-
-@pytest.mark.ray
-@pytest.mark.exhaustive
-async def test_each_handler_is_called_on_a_cluster_and_records_its_time(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ours, "SETTLE_S", 0.0)
-    contender, count = WithHandler("async"), 600
-    async with opened(contender, dsn):
-        await contender.start()
-        for number, target in enumerate(HANDLERS, 1):
-            contender.target = target
-            await contender.put(Batch.overdue(count))
-            await completed(contender, number * count, within_s=BOUND_S)
-        calls = await contender.firings()
-
-    ended = await query(dsn, ENDED)
-    assert ({row["intent"] for row in ended}, len(ended)) == ({"DELIVERED"}, 3 * count)
-    assert {round(it.due_s, 4) for it in calls} == {round(row["due_date"].timestamp(), 4) for row in ended}
-    assert all(it.fired_s > it.due_s for it in calls)
