@@ -37,23 +37,23 @@ REFUSED = "ERROR"
 NEVER = "NONE"
 END = "end"
 
-NEGATIVE = "A minus sign is refused, before a length or within it: a timer is due after now."
-ROUNDED = "A fraction finer than a microsecond is rounded up, so that no timer is early."
-DIGITS = "A decimal sign needs a digit on each side."
-ALTERNATIVE = "The alternative format of a duration (P0018-09-04T11:09:08) is refused; its units must be named."
-CALENDAR = "Years, months and weeks are allowed wherever days are allowed: there is one format of durations, not two."
-YEARS = "A due date is in the years 1 to 9999; a later date is refused."
-END_GIVEN = "A repeat may have an end, after which it has no occurrence."
+NEGATIVE = "A minus sign before or within a duration is refused: a timer can't be due before the present."
+ROUNDED = "A fraction of a microsecond is rounded up, so that no timer is early."
+DIGITS = "A decimal point or comma needs a digit on each side."
+ALTERNATIVE = "A duration without units (P0018-09-04T11:09:08) is refused."
+CALENDAR = "Durations have only one format: years, months and weeks are allowed wherever days are allowed."
+YEARS = "A due date after the year 9999 is refused."
+END_GIVEN = "A repeat may have an end; no occurrence comes after the end."
 FROM_ANCHOR = (
-    "Each occurrence is counted from the anchor, so a short month or a skipped hour does not move later occurrences."
+    "Each occurrence is computed from the schedule's start, so a short month or a skipped hour moves no later date."
 )
-PAST_START = (
-    "A start in the past sets the grid: the first occurrence is the next date of the grid, not the present moment."
+PAST_START = "If the start is in the past, the first occurrence is the next date of the rule, not the present moment."
+ON_GRID = "After a late firing the next occurrence is the next date of the rule, not one period later."
+UNIX_CRON = "A rule with five fields has the meaning of Unix cron, a rule with six fields the meaning of Spring."
+TWICE = (
+    "If the clock shows a time twice, a rule with * as the start of its minute or hour fires twice, other rules once."
 )
-ON_GRID = "After a late firing the next occurrence is the next date of the grid, not one period from now."
-UNIX_CRON = "Five fields are Unix cron, six are Spring's."
-TWICE = "A time that the clock shows twice fires twice if the minute or the hour starts with *, and once otherwise."
-ANY_DAY = "A ? means any day, like *, even if both day fields have it."
+ANY_DAY = "Both day fields may be ?, which means any day, like *."
 
 # The rows for which our answer differs, by reason; docs/when.md lists the reasons for users.
 DIFFERS = {
