@@ -34,7 +34,7 @@ def release(
         found = await use_cases.release(session, settings.identity or "", silent_s=silent_s, dry_run=not yes)
         _show(found, as_json=as_json)
         if found.owner.hold_reason is None:
-            print_note("nothing to release: it is not on hold")
+            print_note("nothing to release: the database is not on hold")
         elif not yes and not as_json:
             print_note("nothing was changed; add --yes to release it")
         return DONE

@@ -3,7 +3,7 @@
 A gateway needs only Postgres, so it accepts requests while no cluster runs.
 
 Any number of gateways may run on one database. Each route calls a use case of `service` or a verb of `sql.clients`. A
-gateway itself decides about HTTP: the caller, the size and form of a body, and the status of an outcome.
+gateway itself handles only HTTP: it authenticates the caller, checks the body, and sets the response's status.
 
     serving      run a gateway: `shardclock gateway`; `protocol` limits one connection
     connections  limit the open connections, in total and by client address

@@ -1,4 +1,4 @@
-"""Authenticate callers, check their scopes, and record the changes of operators: the dependencies of routes."""
+"""Provide the dependencies of routes that authenticate callers, check scopes and audit operators' changes."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -61,7 +61,7 @@ def scoped(scope: str) -> Callable[..., Awaitable[Caller]]:
 async def admit(request: Request, caller: Caller, scope: str) -> None:
     """Check a caller's scope; begin the audit record of an operator's change.
 
-    errors:  Problem           the scope is missing, or a rate is used up
+    errors:  Problem           the scope is missing, or a rate limit is exceeded
              StoreUnavailable  the tenant's limits can't be read now
     """
     caller.require(scope)
@@ -73,7 +73,7 @@ async def admit(request: Request, caller: Caller, scope: str) -> None:
 def admit_bulk(request: Request, caller: Caller) -> None:
     """Begin the audit record of a tenant's change.
 
-    errors:  Problem  the tenant has used up its audit records for now
+    errors:  Problem  the tenant has reached its hourly limit of audited requests
     """
     if is_dry_run(request):
         return
@@ -85,9 +85,9 @@ def admit_bulk(request: Request, caller: Caller) -> None:
 
 
 def refuse_tenant_key(caller: Caller, target: str) -> None:
-    """Refuse a tenant's key for a timer of a job: jobs belong to the whole installation.
+    """Refuse a tenant's API key if the target is a job: jobs belong to the whole installation.
 
-    errors:  Problem  the key is a tenant's, and the target is a job's
+    errors:  Problem  a tenant's key names a job as the target
     """
     if target.startswith(TARGET_OF_JOB):
         caller.require_operator()
@@ -108,7 +108,7 @@ def operating(scope: str) -> Callable[..., Caller]:
 def admit_operator(request: Request, caller: Caller, scope: str) -> None:
     """Check that a caller has the scope for the whole installation, and begin the audit record of its change.
 
-    errors:  Problem  the scope is missing, or the key is a tenant's
+    errors:  Problem  the scope is missing, or the key belongs to one tenant
     """
     caller.require(scope)
     caller.require_operator()
@@ -119,8 +119,8 @@ def admit_operator(request: Request, caller: Caller, scope: str) -> None:
 async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
     """Open a transaction for an operator's change and its audit record, so that both are written or neither is.
 
-    If the block raises an error, the transaction is rolled back, and a later record says that the change was not made.
-    If an earlier request made the change, the block drops the record.
+    If the block raises an error, the transaction is rolled back, and a separate record reports that the change was not
+    made. A repeated request changes nothing, so its block drops the record.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the record can't be written, so the change was rolled back
@@ -139,36 +139,34 @@ async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterat
 async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
     """Check the caller's write scope, and subtract one write from its tenant's rate budget.
 
-    errors:  Problem           the scope is missing, or the rate is used up
+    errors:  Problem           the scope is missing, or the rate limit is exceeded
              StoreUnavailable  the tenant's limits can't be read now
     """
     await gateway_of(request).quotas.take_write(caller.tenant_id)
     return caller
 
 
-# A caller with the write scope, without a check of its rate: for a program that ends or extends a service task, whose
-# lease was a counted request. If the rate refused the end of the task, another program would do the task again.
+# A caller with the write scope, without a rate check, for requests that end or extend a service task. The request that
+# leased the task was already counted. If the rate limit refused the completion, another program would repeat the task.
 Worker = Annotated[Caller, Depends(scoped("write"))]
 
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
-    """Check the write scope, and begin an audit record, because a change by a filter is an operator's act."""
+    """Check the write scope, and begin an audit record, because each change by a filter is audited."""
     admit_bulk(request, caller)
     return caller
 
 
 def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
-    """Make a dependency that refuses headers without effect on a route, because their sender expects an effect.
+    """Make a dependency that refuses headers that a route would ignore, because the client expects an effect.
 
-    errors:  Problem  a request that changes something has one of these headers
+    errors:  Problem  a changing request has one of these headers
     """
 
     async def refuse(request: Request) -> None:  # async: FastAPI runs a sync dependency in a thread
         for header in headers:
             if request.method != "GET" and header in request.headers:
-                raise Problem(
-                    REFUSED, f"{header} goes with {ROUTE_HEADERS[header]}, and has no effect here; leave it out"
-                )
+                raise Problem(REFUSED, f"{header} has an effect only on {ROUTE_HEADERS[header]}; leave it out")
 
     return refuse
 

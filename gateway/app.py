@@ -84,8 +84,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.pool import Pool
 
 DESCRIPTION = (
-    "Durable timers: schedule them, look at them, change them. It needs Postgres alone, and so accepts while no"
-    " cluster runs; what is due then fires when one does."
+    "Schedule, find and change durable timers. The gateway needs only Postgres, so it accepts requests while no cluster"
+    " runs; timers that become due in this time fire as soon as a cluster runs."
 )
 READY_S = 1.0  # the limit of a readiness check, shorter than the timeout of probes
 OTHERS_SHARE = 4  # one session in 4 is reserved for other tenants, so a tenant gets at most three quarters
@@ -120,21 +120,22 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         exception_handlers=HANDLERS,
         redirect_slashes=False,
     )
-    # Added first, and therefore inside the middlewares that see each response.
+    # The middleware that is added first runs innermost, so the other middlewares also process deferred responses.
     app.add_middleware(DeferredMiddleware, errors=HANDLERS)
     app.add_middleware(UnsentLimit)
     app.add_middleware(Recorded)
     app.add_middleware(UniqueHeaders)
-    app.add_middleware(RequestCounter, stats=stats)  # inside the next two, which change the routed scope
+    app.add_middleware(RequestCounter, stats=stats)  # inside the next two, which change the routed path and method
     app.add_middleware(PreservedSlashes)
     app.add_middleware(HeadAsGet)
     app.state.stats = stats
     app.state.pages, app.state.drawings, app.state.console_paths = PageCache(), Drawings(), console.PATHS
     app.router.routes.extend(_routes())
-    routers = (app, *ROUTERS, timers.router, *console.ROUTERS)  # an included router is one opaque route of the app
+    # The app lists an included router as one opaque route.
+    routers = (app, *ROUTERS, timers.router, *console.ROUTERS)
     app.state.routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
-    # The reference is built at its first request, so that a start does not wait. FastAPI documents this override of the
-    # method.
+    # The first request for the reference builds it, so that the gateway starts sooner. FastAPI's documentation
+    # describes this override of the method.
     described = partial(openapi_of, app, [*ROUTERS, timers.router], OF_PROCESSES, {TIMERS: {"post": CREATE}})
     app.openapi = cache(described)  # type: ignore[method-assign]
     return app
@@ -188,7 +189,7 @@ async def _opened(
     async with (
         pool_of(application="shardclock gateway", size=size, share=size - size // OTHERS_SHARE) as pool,
         Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
-        # A request with a session may wait for a read of a quota; with a single pool, both could wait for each other.
+        # A request that holds a session may wait for the read of a quota. With a shared pool, both could deadlock.
         pool_of(application="shardclock gateway quotas", size=QUOTA_SESSIONS) as counting,
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, audited_per_hour=settings.gateway_audited_per_hour) as quotas,

@@ -46,7 +46,7 @@ class _QueuedTimer:
     timer: NewTimer
     request: IdempotentRequest | None
     outcome: asyncio.Future[Scheduled | Refused]
-    batch: ScheduleBatch | None = None  # writes the timer alone, after a batch found its name locked
+    batch: ScheduleBatch | None = None  # for this timer alone, after a batch found its name locked
 
     @property
     def name(self) -> tuple[str, str | None]:
@@ -100,7 +100,7 @@ class Combiner:
         self._limit = ConcurrencyLimit(
             WAITING_MAX, doing="timers wait to be written", way_out="send this one again in a moment"
         )
-        self._apart_until_s: dict[str, float] = {}  # by tenant: until when it has a separate writer
+        self._apart_until_s: dict[str, float] = {}  # by tenant: the end of the time with a separate writer
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # by name: timers that are written alone
         # 80 % of the statement timeout, so that the wait for a lock ends first and the outcome is certain: not written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
@@ -130,7 +130,7 @@ class Combiner:
     ) -> Scheduled | Refused:
         """Write a timer for a caller of these tenants, and return its outcome.
 
-        errors:  Problem           too many timers are queued, in total or of the tenant: the timer was not written
+        errors:  Problem           the queue is full, in total or for the tenant: the timer was not written
                  PoolEmpty         all sessions are in use: the timer was not written
                  StoreUnavailable  the outcome is unknown; a timer with an idempotency key may be sent again
         """
@@ -149,7 +149,7 @@ class Combiner:
             async with asyncio.timeout(WAIT_S):
                 return await one.outcome
         except TimeoutError:
-            raise StoreUnavailable(f"it was not written within {WAIT_S:g} s: ask whether it was") from None
+            raise StoreUnavailable(f"the timer was not written within {WAIT_S:g} s: check whether it exists") from None
 
     def _queue_of(self, tenant_id: str) -> _TimerQueue:
         until_s = self._apart_until_s.get(tenant_id)
@@ -164,14 +164,14 @@ class Combiner:
         while True:
             if batch := await queue.take():
                 await self._send(batch)
-                del batch  # free the batch's memory during the wait of the next `take`
+                del batch  # free the batch's memory while the next `take` waits
 
     async def _send(self, queued: list[_QueuedTimer]) -> None:
         """Write a batch; a timer with a locked name moves to the queue of its name."""
         batch = ScheduleBatch([one.timer for one in queued], [one.request for one in queued])
         may_wait = any(one.timer.name is not None for one in queued)
         outcomes = await self._outcomes_of(batch, queued, PATIENCE if may_wait else None)
-        # After a lost answer the list is empty.
+        # The list is empty if Postgres did not answer.
         for number, (one, outcome) in enumerate(zip(queued, outcomes, strict=False)):
             if isinstance(outcome, Locked):
                 one.batch = batch.alone(number)
@@ -210,7 +210,7 @@ class Combiner:
     async def _outcomes_of(
         self, batch: ScheduleBatch, queued: list[_QueuedTimer], patience: LockPatience | None
     ) -> list[Scheduled | Refused]:
-        """Send a batch until its outcome is known; if Postgres stays silent, fail the requests, and return nothing."""
+        """Send a batch until its outcomes are known; after an error, fail the requests and return an empty list."""
         try:
             async with self._pool.session(NO_TENANTS.union(*(one.tenants for one in queued))) as session:
                 outcomes = await _send_again(batch, session, patience)
@@ -235,7 +235,7 @@ class Combiner:
 async def _send_again(
     batch: ScheduleBatch, session: Session, patience: LockPatience | None
 ) -> list[Scheduled | Refused]:
-    """Send a batch, and send it again after a lost answer: the keys are the same, so no timer is written twice."""
+    """Send a batch; after a lost response repeat it with the same keys, so that no timer is written twice."""
     is_again = False
     while True:
         try:
@@ -243,7 +243,7 @@ async def _send_again(
         except StoreLocked:
             if patience is None:
                 raise
-            patience = None  # the whole table is locked: each timer has to wait
+            patience = None  # the whole table is locked: all timers have to wait
         except StoreUnavailable:
             if is_again:
                 raise

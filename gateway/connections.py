@@ -1,8 +1,8 @@
 """Limit the open connections of one gateway, in total and by client address, below the process's limit of files.
 
-At the limit, a new connection replaces an idle connection: the oldest unauthenticated connection of the address that
-has most of these, otherwise an idle connection of an authenticated caller. So a client that opens connections without
-requests can't lock out other clients.
+At the limit, a new connection replaces an idle connection. The gateway first closes unauthenticated connections: the
+oldest connection of the address with the most of them. Otherwise it closes an idle connection of an authenticated
+caller. So a client that opens connections without requests can't lock out other clients.
 """
 
 import resource
@@ -36,8 +36,8 @@ class Connections:
         self.most = most
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
-        # By address, the oldest first: connections without an authenticated request, and idle authenticated
-        # connections, each with the moment when its state began.
+        # The connections without an authenticated request, and the idle authenticated connections: by address, the
+        # oldest first, each with the moment since which it has this state.
         self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
 
@@ -65,7 +65,10 @@ class Connections:
             self._forget_idle(connection, site)
 
     def rest(self, connection: Connection, *, is_proven: bool) -> None:
-        """Mark a connection as idle: the last request is answered. `is_proven`: a request was authenticated."""
+        """Mark a connection as idle: the last request is answered.
+
+        `is_proven`: a request of the connection was authenticated.
+        """
         if (site := self._open.get(connection)) is not None:
             (self._idle if is_proven else self._unproven)[site][connection] = time.monotonic()
 
@@ -86,9 +89,10 @@ class Connections:
                     del kind[site]
 
     def _make_room_for(self, site: str) -> bool:
-        """End an idle connection of the address that has most idle connections.
+        """Close an idle connection of the address that has most idle connections.
 
-        The address of an authenticated connection must have more connections than the new connection's address.
+        An authenticated connection is closed only if its address has more connections than the new connection's
+        address.
         """
         if self._unproven:
             most = max(self._unproven, key=lambda it: len(self._unproven[it]))
@@ -97,7 +101,7 @@ class Connections:
         return self._by_address[most] > self._by_address[site] and self._make_room(self._idle, most, site)
 
     def _make_room(self, kind: defaultdict[str, dict[Connection, float]], site: str, newcomer: str) -> bool:
-        """End the oldest connection of one kind of an address."""
+        """Close an address's oldest connection of one kind."""
         if not (held := kind.get(site)):
             return False
         oldest, since_s = next(iter(held.items()))

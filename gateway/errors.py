@@ -53,7 +53,7 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 
 async def _unavailable(request: Request, error: StoreUnavailable) -> Response:
-    is_ours = isinstance(error, PoolEmpty | StoreLocked)  # these two errors also occur while Postgres answers
+    is_ours = isinstance(error, PoolEmpty | StoreLocked)  # these two errors don't mean that Postgres is unreachable
     sentence = str(error) if is_ours else f"Postgres does not answer: {error}; send it again"
     return await _problem(request, unavailable(sentence))
 
@@ -66,7 +66,7 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         method = "HEAD" if is_head(request.scope) else request.method
         allowed = ", ".join(_methods_of(request))
-        sentence = f"{method} is not for {path}, which takes {allowed}; {where} describes each of them"
+        sentence = f"{path} does not accept {method}, but {allowed}; {where} describes these methods"
         return await _problem(request, Problem(WRONG_METHOD, sentence, headers={"Allow": allowed}))
     return await _problem(request, Problem(NOT_FOUND, f"there is nothing at {path}; {where} lists all paths"))
 
@@ -80,7 +80,7 @@ def _methods_of(request: Request) -> list[str]:
 
 
 async def _refused_by_postgres(request: Request, error: StatementRefused) -> Response:
-    """Answer a refusal by our functions or the tables' rules; any other refusal of Postgres is a bug of the gateway."""
+    """Answer a refusal by a SQL function or a constraint; any other refusal by Postgres is a bug of the gateway."""
     if error.code is not None and error.sqlstate != NOT_ALLOWED:
         return await _problem(request, _problem_of(error.code, str(error)))
     if not error.are_values_at_fault:
@@ -91,7 +91,7 @@ async def _refused_by_postgres(request: Request, error: StatementRefused) -> Res
 async def _broken(request: Request, error: Exception) -> Response:
     structlog.get_logger().error("a request failed", method=request.method, path=request.url.path, exc_info=error)
     if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
-        sentence = "Postgres refuses this to the gateway's role: grant it shardclock_gateway, or read the gateway's log"
+        sentence = "the gateway's Postgres role lacks a right: grant it shardclock_gateway, or read the gateway's log"
         return await _problem(request, Problem(BROKEN, sentence))
     return await _problem(request, Problem(BROKEN, "the gateway has failed; its log has the reason"))
 

@@ -8,7 +8,8 @@ SECONDS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 
 # The operations are those of the API's reference, so the number of labels is limited.
 OPERATION = Label("operation", frozenset([OTHER]), is_open=True)
-# Statuses with their own label: the tenant causes a 429; a lack of Postgres or of slots causes a 503.
+# Statuses with their own label: a tenant that exceeds a limit causes a 429, an unreachable Postgres or a full gateway
+# causes a 503.
 ALONE = frozenset([429, 503])
 STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx", *map(str, ALONE)]))
 # A tenant name that is longer or has control characters is reported as `other`.
@@ -22,7 +23,7 @@ FAMILIES = (
     Family(
         "request_seconds",
         "histogram",
-        "Time until the answer of a request began; long polls and streams are left out.",
+        "Time from a request to the start of its response, without long polls and streams.",
         (OPERATION,),
         SECONDS_EDGES,
     ),
@@ -41,7 +42,7 @@ FAMILIES = (
         "waiters_behind_seconds",
         "gauge",
         "Time of the last complete read of the log for waiting callers; 0 if no caller waits.",
-        summed=True,  # the sum also shows one stalled gateway among the node's healthy gateways
+        summed=True,  # in the sum, one stalled gateway of a node remains visible
     ),
     Family("log_streams", "gauge", "Callers that follow the log.", summed=True),
     Family("log_streams_max", "gauge", "The limit of callers that follow the log.", summed=True),
@@ -50,7 +51,11 @@ FAMILIES = (
     Family("gateway_sessions_in_use", "gauge", "Connections to Postgres that are in use.", summed=True),
     Family("gateway_sessions_lent", "counter", "Connections to Postgres that requests got from the pool."),
     Family("gateway_session_wait_seconds", "counter", "Total time that requests waited for these connections."),
-    Family("gateway_sessions_missed", "counter", "Requests that got no connection in time and were answered 503."),
+    Family(
+        "gateway_sessions_missed",
+        "counter",
+        "Requests that got no connection within the time limit and were answered 503.",
+    ),
     Family(
         "gateway_loop_lag_seconds", "histogram", "Delay of the event loop, measured ten times a second.", (), LOOP_EDGES
     ),

@@ -71,12 +71,12 @@ class Gateway:
     health_pool: Pool  # a separate session, so that the health check works while all other sessions are in use
     combiner: Combiner
     callers: Callers
-    viewers: Viewers  # of the console
+    viewers: Viewers  # identify the viewers of the console
     single_sign_on: SingleSignOn | None  # None: people sign in with keys only
     quotas: Quotas
     refused_quotas: RefusedQuotas
-    signal_notifications: NotificationSender  # to engines
-    due_notifications: NotificationSender  # to shards
+    signal_notifications: NotificationSender  # notifies engines
+    due_notifications: NotificationSender  # notifies shards
     timer_ends: TimerEnds
     instance_ends: InstanceEnds
     task_waiters: TaskWaiters
@@ -91,7 +91,7 @@ class Gateway:
     stopping: asyncio.Event  # the event is set when all streams must end
 
     def stop_waits(self) -> None:
-        """End all waits and streams: the gateway stops."""
+        """End all waits and streams, because the gateway stops."""
         self.stopping.set()
         for waits in (self.timer_ends, self.instance_ends, self.task_waiters, self.long_polls, self.changes):
             waits.stop()
@@ -106,7 +106,7 @@ class Gateway:
             self.due_notifications.want(1)
 
     async def acquire_wait_slot(self, tenant_id: str, limit: ConcurrencyLimit) -> WaitSlot:
-        """Acquire one of the gateway's slots for waiting callers, and one of the tenant's.
+        """Acquire a slot for a waiting caller: one of the gateway's slots and one of the tenant's slots.
 
         errors:  Problem           no slot is free
                  StoreUnavailable  the tenant's limit can't be read now

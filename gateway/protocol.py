@@ -17,11 +17,11 @@ from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, unavailab
 
 HEAD_BYTES_MAX = 65_536  # the limit of the request line and all headers; also of the bytes between two body pieces
 HEAD_S = 10.0  # the time from the connection's start, or from a request's first byte, to the end of its headers
-REST_S = 10.0  # how long to read the rest of a request after its response, because a close may cut off the response
+REST_S = 10.0  # the time to read the rest of an answered request, because a close may cut off the response
 UNREAD_S = 30.0  # within this time a client must read the next 16 KiB of its responses, or the rest of them
 READ_LEAST_BYTES = 16_384
 UNPROVEN_S = 10.0  # the longest pause between two requests, if no request of the connection was authenticated
-NO_ROOM = unavailable("this gateway has as many connections as it may have; connect again later").answer()
+NO_ROOM = unavailable("this gateway has reached its limit of connections; connect again later").answer()
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n"
     b"retry-after: %d\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
@@ -40,14 +40,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._keep_alive_s = self.timeout_keep_alive
         self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
         self._bare_bytes = 0  # the bytes since the last piece of a body, or since the end of a request
-        self._in_body = False  # stays true while the trailers are read
+        self._in_body = False  # also true while the trailers are read
         self._is_answered = True  # whether the last request has its response
         self._piece = b""  # the bytes that the parser is parsing
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Limit the time to the first request; close the connection if the gateway has too many."""
+        """Limit the time to the first request; close the connection if the gateway has too many connections."""
         super().connection_made(transport)
         if self._all.admit(self, self.client[0] if self.client else ""):
             self._expect_within(HEAD_S)
@@ -132,12 +132,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._expect_within(REST_S)
 
     def pause_writing(self) -> None:
-        """Limit the time until the client reads again."""
+        """Limit the time for which the client may stop reading."""
         super().pause_writing()
         self._expect_read()
 
     def resume_writing(self) -> None:
-        """End the limit: the client reads again."""
+        """Remove the limit, because the client reads again."""
         self._be_read()
         super().resume_writing()
 

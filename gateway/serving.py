@@ -28,8 +28,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-STOP_S = 10  # requests in progress may take this long after the stop
-IDLE_S = 75  # longer than load balancers keep an idle connection
+STOP_S = 10  # the time limit of requests in progress after the stop
+IDLE_S = 75  # longer than load balancers keep an idle connection open
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
 PORT_FAULTS = (errno.EADDRINUSE, errno.EACCES)
@@ -49,7 +49,7 @@ class Server(uvicorn.Server):
         self._stop_requested.set()
 
     async def main_loop(self) -> None:
-        """Tick once a second, for the date in responses, and end without delay.
+        """Run uvicorn's tick once a second, which updates the `Date` header; return immediately after `stop`.
 
         Uvicorn's own loop polls every 0.1 s.
         """
@@ -150,19 +150,19 @@ def needs_keys_of(settings: GatewaySettings) -> bool:
         if settings.gateway_keys is False:
             raise CannotServe(
                 "SHARDCLOCK_GATEWAY_OIDC_ISSUER asks people to sign in, and SHARDCLOCK_GATEWAY_KEYS is false: each"
-                " caller could do everything without a sign-in; leave one of them out"
+                " caller could do everything without a sign-in; remove one of these settings"
             )
         return True
     if settings.gateway_keys is False and not is_local:
         raise CannotServe(
             f"SHARDCLOCK_GATEWAY_HOST {settings.gateway_host} can be reached from elsewhere, and"
-            " SHARDCLOCK_GATEWAY_KEYS is false: each caller could do everything; leave one of them out"
+            " SHARDCLOCK_GATEWAY_KEYS is false: each caller could do everything; remove one of these settings"
         )
     return not is_local if settings.gateway_keys is None else settings.gateway_keys
 
 
 async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
-    """Check the database's clock, rights and schema; a gateway also starts while Postgres is away."""
+    """Check the database's clock, rights and schema; a gateway also starts while Postgres is unreachable."""
     async with Session(dsn, application="shardclock gateway") as session:
         try:
             await require_real_clock(session)
@@ -193,11 +193,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
-    """Word why the gateway can't listen: the port is at fault, or the host is."""
+    """Describe why the gateway can't listen on this host or port."""
     if isinstance(error, OSError) and error.errno in PORT_FAULTS:
         return (
             f"the port {port} of {host} can't be opened ({error.strerror or error}):"
-            " set SHARDCLOCK_GATEWAY_PORT to a free one, or to 0 for any"
+            " set SHARDCLOCK_GATEWAY_PORT to a free port, or to 0 for any free port"
         )
     why = isinstance(error, OSError) and error.strerror
     return (

@@ -41,7 +41,7 @@ class MetricsServer:
         except OSError as error:
             raise PortTaken(
                 f"the metrics port {port} of {host} can't be opened ({error.strerror}): "
-                "set SHARDCLOCK_METRICS_PORT to a free one, or to 0 for any"
+                "set SHARDCLOCK_METRICS_PORT to a free port, or to 0 for any free port"
             ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(CLOSE_S,), name="metrics", daemon=True)
         self._thread.start()

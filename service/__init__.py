@@ -3,7 +3,7 @@
 A use case needs Postgres but no running cluster, so no module here imports Ray. A use case takes values, and returns
 values or raises an error; it neither prints nor parses options.
 
-    explain                 why a timer fired when it did, or why it did not
+    explain                 why a timer fired at its moment, or why it did not fire
     explain_delivery        how the delivery to the timer's target ended
     timeline                the records of a timer around a moment
     next_due                the next occurrences of a timer
@@ -13,7 +13,7 @@ values or raises an error; it neither prints nor parses options.
     hold                    put a database on hold, release it, read its hold
     operator_hold           the author of an operator's hold
     scaling                 the wanted number of shards, workers and engines
-    bulk_run                change many rows: find all of them, then change them page by page
+    bulk_run                change many rows: find all rows first, then change them page by page
     operations              bulk operations: begin, continue, list and cancel them
     operation_verbs         the change of one page, by the verb of its operation
     bulk_change             a bulk run over timers
@@ -47,12 +47,12 @@ values or raises an error; it neither prints nor parses options.
     instance_cancellation   cancel all instances with one business key
     tasks                   the tasks of persons
     service_tasks           lease service tasks to programs
-    unserved                handlers and jobs with waiting deliveries and without a running worker
+    unserved                handlers and jobs that have waiting deliveries, but no running worker
     undeclared              service task types that have no handler and no endpoint
     incidents               resolve many incidents
     token_moves             move tokens of an instance, and set the variables of tokens
     schedules               schedules, each with its last firings
-    single_change           one change of one timer, and the meaning of its answer
+    single_change           one change of one timer, and the meaning of the returned state
     wording                 numbers and lengths of time in sentences
 
 A use case with a single SQL statement has no module here; it is in the folder of its subject in `sql`.

@@ -25,8 +25,8 @@ NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX = 60, 200
 WHAT_BYTES_MAX = 8_192
 DEPTH_MAX, BITS_MAX = 4, 64
 
-# The record has the values of these fields and options; of all others it has the names. So a new field can't leak a
-# secret if its author forgets this list.
+# A record stores the values of these fields and options, and only the names of all other fields. So a new field can't
+# leak a secret if its author forgets this list.
 RECORDED_FIELDS = frozenset({
     # the selected object
     "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",
@@ -64,8 +64,8 @@ async def page_of(session: Session, wanted: AuditFilter, *, size: int, page: str
     """Find audit records, the newest first.
 
     shape:   at most `size` records
-    errors:  Refusal           `page` is not from an earlier answer
-             StoreUnavailable  no answer in time
+    errors:  Refusal           `page` is not the `next` of an earlier page
+             StoreUnavailable  no answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     acts = await list_acts(session, wanted, limit=size, after=None if page is None else _read_cursor(page))

@@ -80,7 +80,7 @@ class BulkChange(BulkRun):
     async def find(self, session: Session, progress: BulkProgress) -> None:
         """Find all timers, for `start`; a pause gets one end for all timers.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer within the timeout
                  InvalidTimer      the end of the pause is refused
         """
         if self.change.pause is not None:
@@ -90,7 +90,7 @@ class BulkChange(BulkRun):
     async def count(self, session: Session, *, most: int) -> TimerCount:
         """Count the timers without their keys, at most `most` of them.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer within the timeout
                  InvalidTimer      two filters of names
         """
         matched = left_out = 0

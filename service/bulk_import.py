@@ -18,7 +18,7 @@ BATCH_RETRY = StoreRetry(attempts=8)  # the attempts last about 20 s in all
 
 
 class UnreadableLine(Refusal):
-    """The system can't read a file to its end; all lines before the named one are scheduled or refused."""
+    """The system can't read a file to its end; all lines before the named line are scheduled or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ async def import_lines(
     `defaults` are the values of fields that a line omits.
 
     errors:  ImportBroken  no answer from Postgres for about 20 s; the message names the lines with an unknown outcome
-             UnreadableLine  `lines` raised it; the lines before are in the report
+             UnreadableLine  `lines` raised the error; the report has the outcomes of all earlier lines
     """
     failures: list[UnreadableLine] = []
 

@@ -37,10 +37,10 @@ class BulkProgress(Protocol):
     """Receives the progress of a bulk run."""
 
     def found(self, things: int, /, *, all_found: bool) -> None:
-        """Take the number of rows found so far."""
+        """Receive the number of rows that were found until now."""
 
     def changed(self, things: int, /, *, of: int) -> None:
-        """Take the number of rows for which a change was sent, and the number of all found rows."""
+        """Receive the number of rows for which a change was sent, and the number of all found rows."""
 
 
 class _NoProgress:
@@ -59,7 +59,8 @@ class BulkRun(ABC):
     """The state of one bulk run.
 
     `actor` is the caller. `keys` are the found rows, and `changed` counts the changed rows. `unsure` counts the rows
-    whose change had no answer. `operation_id` is None until the operation begins.
+    with an unknown outcome: a change was sent, and Postgres did not answer. `operation_id` is None until the operation
+    begins.
     """
 
     actor: Actor

@@ -11,10 +11,10 @@ POSITION_DIGITS = 18
 
 
 async def position_of(session: Session, text: str, *, called: str = "to") -> int:
-    """Return the position after which a group continues to read; `called` is the option or field in a refusal.
+    """Return the position after which a group continues to read; a refusal names the option or field `called`.
 
     errors: Refusal the text is not a position and not a moment
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     if text == START:
         return 0

@@ -1,6 +1,6 @@
 """Redrive or discard all dead letters of a filter in one bulk run.
 
-The run first finds all keys, so that it does not redrive a letter twice that dies again during the run.
+The run first finds all keys. So a letter that fails again during the run is not redriven a second time.
 """
 
 import asyncio
@@ -52,15 +52,15 @@ class DeadLetterRun(BulkRun):
         if dry_run or not self.keys:
             return
         await self.start(session)
-        # The pause ends when the last letter of the page before is due. Without this pause the rates of pages would add
-        # up.
+        # The pause ends when the last letter of the previous page is due. Without this pause, two pages would be due
+        # together.
         pause_s, pause = (self.page_size / self.change.per_s, self.pause) if self.change.per_s else (0.0, None)
         await self.change_all(session, self._change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
 
     async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
         """Find all dead letters of the filter, for `start`; unless it is a dry run, enable endpoints first.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer within the timeout
         """
         await self.find_all(self._pages(session, dry_run=dry_run), progress)
 
@@ -83,7 +83,7 @@ class DeadLetterRun(BulkRun):
         left = self.change.describe_rest(len(self._signals))
         are_all = len(self.changed_keys) == len(
             self.keys
-        )  # after a part of the changes, the tenants of the changed letters are unknown
+        )  # if only some letters were changed, the tenants of the changed letters are unknown
         done = BulkResult(
             self.changed_keys,
             many.word_change(len(self.changed_keys), selected if are_all else [], left=left),

@@ -48,8 +48,8 @@ async def page_of(session: Session, wanted: DeadLetterFilter, *, size: int, page
     """Find dead letters, the most recently given up first.
 
     shape:   at most `size`; large letters make a page smaller, but a page has at least one letter
-    errors:  Refusal           `page` is not from an earlier answer
-             StoreUnavailable  no answer in time
+    errors:  Refusal           `page` is not the `next` of an earlier page
+             StoreUnavailable  no answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     found, more = await find_dead_letters(
@@ -88,7 +88,7 @@ class DeadLetterChange:
         """Choose the dead letters that can be changed; a redrive needs a target that can be called.
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
-                 StoreUnavailable  no answer in time: call again
+                 StoreUnavailable  no answer within the timeout: call again
         """
         if self.redriving is None:
             return list(letters)
@@ -98,18 +98,18 @@ class DeadLetterChange:
         return chosen
 
     def with_rest(self, changed: BulkResult[int], number_of: "Counter[tuple[str, str]]") -> BulkResult[int]:
-        """Continue the result's sentence with the letters that stay and the deliveries that wait."""
+        """Return the end of the result's sentence: the letters that stay unchanged, and the deliveries that wait."""
         return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
 
     def describe(self, number: int, sentence: str, number_of: "Counter[tuple[str, str]]") -> str:
-        """Continue a sentence about `number` letters by the numbers of other letters and deliveries for each target."""
+        """Return the end of a sentence about `number` letters: the other letters and deliveries of each target."""
         said = "" if self.redriving is None else self.redriving.describe(number_of)
         return f"{sentence if number else 'nothing was changed'}{said}" if said else sentence
 
     async def count(self, session: Session, wanted: DeadLetterFilter) -> CountedLetters:
         """Count the dead letters of a filter that the change would change.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer within the timeout
         """
         counts = await count_selected_letters(session, wanted)
         chosen = await self.open_among(wanted, list(counts), dry_run=True)
@@ -133,7 +133,7 @@ class DeadLetterChange:
         )
 
     def describe_rest(self, signals: int) -> str:
-        """Continue the sentence with the number of signals that stay; '' if none stays."""
+        """Return the end of the sentence: the number of signals that stay unchanged; '' for no signals."""
         if not (signals and self.leaves_signals):
             return ""
         return f"; left: {counted(signals, 'signal')} for which instances wait: redrive them, or cancel the instances"
@@ -184,7 +184,7 @@ async def change_letters(
 ) -> BulkResult[int]:
     """Apply a change to at most `limit` dead letters, in the order in which they were given up.
 
-    The change is an operation of the caller `by`; None: it is a change of one letter.
+    The operation records the caller `by`; None: a change of one letter is not an operation.
 
     errors:  StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
     """
@@ -262,7 +262,7 @@ def _key(letter: DeadLetterKey) -> int:
 
 
 def _of_tenants(selected: Sequence[DeadLetterKey]) -> str:
-    """Count the tenants if several have this target, because each tenant has its own endpoint of this name."""
+    """Count the tenants of a target if there are several, because each tenant's endpoint of this name is separate."""
     tenants = len({letter.tenant_id for letter in selected})
     return f" of {tenants} tenants" if tenants > 1 else ""
 

@@ -1,6 +1,6 @@
 """List deliveries, cancel one, or make their next attempts due now.
 
-The sentences name no option of the command line, because each interface adds its own way out.
+The sentences name no option of the command line, because the command line and the API add different advice.
 """
 
 import json
@@ -73,7 +73,7 @@ class ShownDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The state of one delivery after a change, which may have been unnecessary."""
+    """The state of one delivery after a requested change, also if nothing had to be changed."""
 
     state: str
     sentence: str
@@ -83,8 +83,8 @@ async def page_of(session: Session, wanted: DeliveryFilter, *, size: int, page: 
     """Find deliveries, ordered by target, tenant and the date of the next attempt.
 
     shape:   at most `size` deliveries
-    errors:  Refusal           `page` is not from an earlier answer
-             StoreUnavailable  no answer in time
+    errors:  Refusal           `page` is not the `next` of an earlier page
+             StoreUnavailable  no answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     found = await find_deliveries(session, wanted, limit=size, after=None if page is None else _read_cursor(page))
@@ -92,9 +92,9 @@ async def page_of(session: Session, wanted: DeliveryFilter, *, size: int, page: 
 
 
 async def show(session: Session, timer_key: int) -> ShownDelivery | None:
-    """Find a timer's delivery, or the record of its end; None: it had no delivery, or the log no longer has the record.
+    """Find a timer's delivery, or the record of its end; None: no delivery existed, or the log has deleted the record.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     delivery = await find_delivery(session, timer_key)
     records = await records_of(session, TimerRef(timer_key))
@@ -126,7 +126,7 @@ async def retry(session: Session, timer_key: int) -> DeliveryResult:
 async def retry_many(
     session: Session, wanted: DeliveryFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool, by: Actor | None = None
 ) -> BulkResult[int]:
-    """Make the next attempts of all delayed deliveries of a filter due now, as an operation of the caller `by`.
+    """Make the next attempts of a filter's delayed deliveries due now; the operation records the caller `by`.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """

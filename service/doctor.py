@@ -37,7 +37,7 @@ Check = Callable[[Session, Installation], Awaitable[Finding]]
 async def check_database(session: Session, its: Installation) -> list[Finding]:
     """Check the server and the schema, one finding for each check.
 
-    A check that the role may not make is reported as such.
+    If the role lacks the rights for a check, the finding says so.
     """
     sent = datetime.now(UTC)
     try:

@@ -1,7 +1,7 @@
 """Add, change, test, enable, disable and remove a tenant's endpoints, and rotate their secrets.
 
-An answer has a sentence for people and fields for programs. A `Refusal` rejects an invalid request. Answers and
-refusals name no option of the command line, because each interface adds its own way out.
+A result has a sentence for people and fields for programs. A `Refusal` rejects an invalid request. Neither names an
+option of the command line, because the command line and the API add different advice.
 """
 
 import time
@@ -47,7 +47,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """The outcome of a change that made a secret. `verifier` is the receiver's text: show it once."""
+    """The outcome of a change that made a secret.
+
+    The receiver verifies webhooks with `verifier`: show this text only once.
+    """
 
     sentence: str
     verifier: str
@@ -62,7 +65,7 @@ class EndpointInUse:
 
     @property
     def sentence(self) -> str:
-        """Return the number of timers with this target, and the consequence for them."""
+        """Return a sentence: the number of timers with this target, and the consequence for these timers."""
         many = counted(self.timers, "pending timer")
         if self.timers == COUNTED_MAX:
             many += " or more"
@@ -203,7 +206,7 @@ async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules
     """Find an endpoint that can receive webhooks.
 
     errors:  Refusal           unknown_endpoint; or the endpoint is disabled, or violates the present rules
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     found = await _found(session, key)
     if found.why_closed is not None:
@@ -216,7 +219,7 @@ async def send_test(
 ) -> SentTest:
     """Send one test webhook from this machine, and wait for the answer, for up to half a minute.
 
-    Without `body`, the webhook looks like that of a timer.
+    Without `body`, the webhook looks like a timer's webhook.
     """
     # A late import: it takes a fifth of a second, and most commands send nothing.
     from shardclock_server.webhooks.answers import Delivered
@@ -236,7 +239,7 @@ async def read_signing_facts(session: Session, key: EndpointName) -> SigningFact
     """Read which secrets sign an endpoint's webhooks, and which headers these webhooks have.
 
     errors:  Refusal           unknown_endpoint
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     found = await _found(session, key)
     kinds = ["key pair (v1a)" if it.startswith(PRIVATE) else "shared secret (v1)" for it in found.secrets]

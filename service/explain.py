@@ -1,7 +1,7 @@
-"""Explain why a timer fired when it did, or why it did not fire, from stored rows.
+"""Explain from stored rows why a timer fired at its moment, or why it did not fire.
 
 `service.timeline` reads the records around a moment, and `explain` describes the last occurrence that was due at this
-moment. If no occurrence was due, the answer has the reason.
+moment. If no occurrence was due, `explain` returns the reason.
 """
 
 from dataclasses import dataclass
@@ -142,7 +142,7 @@ def _left_by(timeline: Timeline, timer: TimerState) -> str:
 
 
 def _delayed_by_a_client(timeline: Timeline, timer_key: int, due_date: datetime, until: datetime) -> str | None:
-    """Name the client's pause or move that delayed a timer; None: no client delayed it."""
+    """Describe the client's pause or move that delayed a timer; None: no client delayed the timer."""
     for record in reversed(timeline.records):
         if record.timer_key == timer_key and due_date <= record.recorded_at <= until:
             if record.intent == "RESUMED":
@@ -153,14 +153,14 @@ def _delayed_by_a_client(timeline: Timeline, timer_key: int, due_date: datetime,
 
 
 def _pause_reason(timeline: Timeline, resumed: LogRecord) -> str:
-    """Return a phrase with the reason of the pause that this record ended; '' if the pause has no reason."""
+    """Return a phrase with the reason of the pause that a record ended; '' if the pause has no reason."""
     paused = [it for it in timeline.records if it.intent == "PAUSED" and it.position < resumed.position]
     reason = detail_of(paused[-1]).get("reason") if paused else None
     return f" ({reason}), since {show_moment(paused[-1].recorded_at)}" if reason else ""
 
 
 def _planned(timeline: Timeline, moment: datetime) -> Explanation | None:
-    """Explain a future moment: list the occurrences until then, if no client changes the timer."""
+    """Explain a future moment: count the occurrences before this moment, as if no client changed the timer."""
     if timeline.plan is None or (moment <= timeline.now and not timeline.is_unplanned):
         return None
     try:
@@ -201,7 +201,7 @@ def _decided(timeline: Timeline, moment: datetime) -> Explanation | None:
 
 
 def _next_after(timeline: Timeline, decided: LogRecord) -> str:
-    """Name the timer's next date, if this occurrence is the last one that fired or was skipped."""
+    """Name the timer's next date, if no later occurrence has fired or was skipped."""
     timer, later = timeline.timer, [it for it in timeline.records if it.position > decided.position]
     if timer is None or timer.state != "PENDING" or timeline.is_unplanned or timer.due_date <= timeline.now:
         return ""

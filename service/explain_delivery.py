@@ -10,7 +10,7 @@ from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.find import DeliveryState
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 
-LATE = timedelta(seconds=1)  # a worker takes a due delivery earlier
+LATE = timedelta(seconds=1)  # while a worker is free, a due delivery waits for a shorter time
 ENDS_OF_DELIVERY = {
     "DELIVERED": "delivered to",
     "DISCARDED": "discarded by",
@@ -20,7 +20,7 @@ ENDS_OF_DELIVERY = {
 
 
 def delivered(timeline: Timeline, fired: LogRecord) -> str:
-    """Continue the sentence with the delivery's end or its present state; '' if the timer has no target."""
+    """Return the end of the sentence: the delivery's outcome or present state; '' if the timer has no target."""
     if not fired.has_target:
         return ""
     told = (*ENDS_OF_DELIVERY, "REDRIVEN")
@@ -57,7 +57,7 @@ def _under_way(timeline: Timeline, fired: LogRecord) -> str:
 
 
 def _next_attempt(timeline: Timeline, delivery: DeliveryState) -> str:
-    """Describe when the next attempt is due and, if it is late, why."""
+    """Describe when the next attempt is due, and the reason of a late attempt."""
     if delivery.next_attempt_at is None:
         return ""
     due = show_moment(delivery.next_attempt_at)

@@ -16,7 +16,7 @@ WINDOWS = (("due_from", "due_before", "due"), ("changed_from", "changed_before",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFilter:
-    """A client's unparsed filter: moments are texts; a None filters nothing."""
+    """A client's unparsed filter: moments are texts; a field that is None excludes no timer."""
 
     tenant_id: str | None = None
     name_prefix: str | None = None

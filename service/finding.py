@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """The weight of a finding; a fault makes the command fail."""
+    """The severity of a finding; a fault makes the command fail."""
 
     OK = "ok"
     UNKNOWN = "unknown"
@@ -15,7 +15,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: the value, the rule, and the way out."""
+    """The result of one check: the value, the rule, and the advice."""
 
     check: str
     level: Level

@@ -33,12 +33,12 @@ class Hold:
 
     @property
     def reason(self) -> str:
-        """Describe the hold without the way out."""
+        """Describe the hold, without the command that ends it."""
         return self.why if self.of_all else f"{', '.join(self.clusters)}: {self.why}; others fire"
 
     @property
     def line(self) -> str:
-        """Describe the hold in one line, with the way out."""
+        """Describe the hold in one line, with the command that ends it."""
         way_out = "`shardclock release --yes` lets it fire" if self.of_all else "is its SHARDCLOCK_DSN right?"
         return f"ON HOLD: {self.reason}; {way_out}"
 
@@ -65,7 +65,7 @@ def describe_owner(name: str | None, origin: str | None) -> str:
 
 
 async def hold(session: Session, reason: str) -> str | None:
-    """Put a database on hold for all clusters; return the reason of an earlier operator's hold, if there was one.
+    """Put a database on hold for all clusters; return the reason of an operator's earlier hold, or None.
 
     errors:  InvalidReason     the reason is empty, too long, or not one line of text
              StoreUnavailable  the outcome is unknown: call again
@@ -81,7 +81,7 @@ async def hold(session: Session, reason: str) -> str | None:
 async def release(session: Session, identity: str, *, silent_s: float, dry_run: bool) -> Release:
     """End an operator's hold; give a copy, or another installation's database, to this installation.
 
-    units:   a holder without a sign of life for `silent_s` counts as dead
+    units:   a holder without a heartbeat for `silent_s` counts as dead
     errors:  Refusal           not_released: a live cluster owns the database, or waits here with another identity
              StoreUnavailable  the outcome is unknown: call again
     """
@@ -101,8 +101,8 @@ async def release(session: Session, identity: str, *, silent_s: float, dry_run: 
 async def read_hold(session: Session, identity: str, *, silent_s: float) -> Hold | None:
     """Return the hold that is in force for the caller's installation; `identity` is its name, or ''.
 
-    units:   a holder without a sign of life for `silent_s` counts as dead
-    errors:  StoreUnavailable  no answer in time
+    units:   a holder without a heartbeat for `silent_s` counts as dead
+    errors:  StoreUnavailable  no answer within the timeout
     """
     return hold_of(living_of(await list_holders(session), silent_s), await read_identity(session, identity), identity)
 
@@ -113,7 +113,7 @@ def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | 
     if held:
         clusters = sorted({holder.cluster_id for holder in held})
         return Hold(held[0].hold_reason or "", clusters, of_all=len(held) == len(living))
-    # A caller without an identity only reads, so its missing name must not count as a hold.
+    # A caller without an identity only reads, so the missing name must not count as a hold.
     if not living and owner.hold_reason and (identity or owner.is_copy or owner.is_held):
         return Hold(owner.hold_reason, (), of_all=True)
     return None
@@ -143,7 +143,7 @@ def objection_to(living: Sequence[Holder], owner: Identity, identity: str) -> st
 
 
 def living_of(holders: Sequence[Holder], silent_s: float) -> list[Holder]:
-    """Return the holders with a sign of life within `silent_s`."""
+    """Return the holders with a heartbeat within `silent_s`."""
     return [holder for holder in holders if holder.silent_s < silent_s]
 
 

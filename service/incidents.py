@@ -18,7 +18,7 @@ async def resolve_many(
 ) -> BulkResult[Token]:
     """Resolve incidents, so that their tokens continue; dead letters of signals are not included.
 
-    The change is an operation of the caller `by`.
+    The operation records the caller `by`.
 
     shape:   the token that stopped first comes first
     errors:  StoreUnavailable  the outcome is unknown: call again; an incident that is resolved already is left out

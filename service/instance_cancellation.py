@@ -18,7 +18,7 @@ async def cancel_many(
     limit: int = AT_ONCE_MAX,
     dry_run: bool,
 ) -> BulkResult[int]:
-    """Cancel the instances that have a business key and have not ended, together with their timers and tasks.
+    """Cancel all unfinished instances with a business key, and cancel their timers and tasks.
 
     shape:   the newest instance first
     errors:  StoreUnavailable  the outcome is unknown: call again; an instance that is cancelled already is not affected

@@ -14,8 +14,8 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
 from shardclock_server.timers.refusal import Refusal, shortened
 
-# The time for all attempts of a start, in addition to the time of one run. The alert ShardclockJobNotSucceeding uses
-# the same time.
+# The time limit for all attempts of a start, in addition to the duration of one run. The alert
+# ShardclockJobNotSucceeding uses the same time.
 STOPPED = ("DISABLED", "WITHDRAWN")
 ATTEMPTS_S = 15 * 60
 
@@ -41,7 +41,7 @@ async def check_job(session: Session, name: str) -> JobCheck:
     """Check a job.
 
     errors:  Refusal        there is no such job; the message suggests the nearest names
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     job = await find_job(session, name)
     measured = await measure_job(session, name)
@@ -60,16 +60,16 @@ async def check_job(session: Session, name: str) -> JobCheck:
 
 @dataclass(frozen=True, slots=True)
 class JobTrouble:
-    """The jobs that need a person, by name: how many seconds a job is late, or how many runs in a row have failed."""
+    """The jobs that need a person, by name: the lateness in seconds, or the number of consecutive failed runs."""
 
     late_s: Mapping[str, float]
     failed: Mapping[str, int]
 
 
 async def find_troubled_jobs(session: Session) -> JobTrouble:
-    """Find the jobs with an overdue success, and the enabled jobs with several failed runs in a row.
+    """Find the jobs with an overdue success, and the enabled jobs with several consecutive failed runs.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     jobs = (await measure_jobs(session)).jobs
     late_s = _late(jobs)
@@ -81,7 +81,7 @@ async def late_jobs(session: Session, names: Collection[str] | None = None) -> d
     """Find the jobs with an overdue success, of all jobs or of the named jobs.
 
     shape:   by name, the age in seconds of the oldest start that was due since the last success
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     return _late((await measure_jobs(session, names=names)).jobs)
 
@@ -95,7 +95,7 @@ def _is_late(measured: JobMeasures) -> bool:
 
 
 def _fault_of(job: Job, measured: JobMeasures) -> str | None:
-    """Return the reason why a job does not do its work; None: the job works."""
+    """Return the reason why a job does not work; None: the job works."""
     if job.withdrawn_at is not None:
         return f"is withdrawn{_since(job.withdrawn_at, 'no app has it')}"
     if job.disabled_at is not None:

@@ -1,4 +1,4 @@
-"""Check configurations of jobs against the arguments of their functions, before they are written."""
+"""Check jobs' configurations against the arguments of the jobs' functions before the jobs are stored."""
 
 from collections.abc import Iterable
 
@@ -9,15 +9,15 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 
 async def misfits_of(session: Session, configs: Iterable[tuple[str, str]]) -> list[str | None]:
-    """Check pairs of a function and a configuration; return for each the reason why the two do not fit; None: they fit.
+    """Check pairs of a function and a configuration; return a reason for each wrong pair, None for each good pair.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     asked = list(configs)
     outlines = await find_config_outlines(session, {function for function, _ in asked})
     misfits = [misfit_of(config, outlines[function]) if function in outlines else None for function, config in asked]
     return [
-        None if why is None else f"config does not fit what {shortened(function)} takes: {why}"
+        None if why is None else f"config does not fit the argument of {shortened(function)}: {why}"
         for why, (function, _) in zip(misfits, asked, strict=True)
     ]
 
@@ -26,7 +26,7 @@ async def require_fit(session: Session, function: str, config: str) -> None:
     """Refuse a configuration that does not fit the function's argument.
 
     errors:  InvalidTimer      the configuration does not fit
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     (why,) = await misfits_of(session, [(function, config)])
     if why is not None:

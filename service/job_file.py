@@ -1,4 +1,7 @@
-"""Write jobs from their descriptions: one job, or all jobs of a file. One invalid job refuses the whole file."""
+"""Write jobs from their descriptions: one job, or all jobs of a file.
+
+If one job is invalid, the whole file is refused.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,8 +45,8 @@ class FileReport:
 async def apply_file(session: Session, content: bytes, *, dry_run: bool = False) -> FileReport:
     """Write the jobs that a file describes: newline-delimited JSON, or one JSON array.
 
-    errors:  Refusal           the file is not such JSON, or has no job or too many; or one of its jobs was changed at
-                               the same time and is refused now. Nothing was written
+    errors:  Refusal           the file has another form, no jobs or too many jobs; or a job was changed concurrently
+    and is refused now. Nothing was written
              StoreUnavailable  the outcome is unknown: call again
     """
     report = FileReport()
@@ -65,7 +68,7 @@ async def apply_file(session: Session, content: bytes, *, dry_run: bool = False)
 
 
 async def apply_one(session: Session, entry: JobEntry) -> JudgedJob:
-    """Write one job as it is described; return the change.
+    """Write one job from its description; return the change.
 
     errors:  Refusal           invalid_job
              StatementRefused  invalid_job: another request has changed the job at the same time
@@ -104,7 +107,7 @@ def _entries_of(content: bytes, report: FileReport, *, now: datetime) -> Iterato
 
 
 def _numbered(content: bytes, report: FileReport) -> Iterator[tuple[int, object]]:
-    """Yield the elements of an array as values, or the lines that are not blank as bytes; numbered from 1."""
+    """Yield numbers from 1 with the elements of an array as values, or with the non-blank lines as bytes."""
     if not content.lstrip().startswith(b"["):
         yield from ((number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
         return

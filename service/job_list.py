@@ -11,7 +11,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """One page of jobs, by name. `late_s` has the lateness by name; `next` is the `after` of the next call, or None."""
+    """One page of jobs, by name.
+
+    `late_s` maps names to latenesses; `next` is the `after` of the next call, or None on the last page.
+    """
 
     jobs: list[Job]
     late_s: Mapping[str, float]
@@ -23,8 +26,8 @@ async def page_of(
 ) -> JobPage:
     """Find jobs by a part of the name, and with `late` only jobs with an overdue success.
 
-    shape:   at most `size` jobs; with `late`, of the 2,000 jobs that are measured
-    errors:  StoreUnavailable  no answer in time
+    shape:   at most `size` jobs; with `late`, only the first 2,000 jobs are measured
+    errors:  StoreUnavailable  no answer within the timeout
     """
     found_max = JOBS_MAX if late else size + 1
     names = await find_job_names(session, contains=contains, after=after, limit=found_max)

@@ -32,10 +32,10 @@ async def history_of(session: Session, name: str, *, limit: int = 20) -> list[Jo
 
 
 async def logs_of(session: Session, name: str, *, run_id: str | None = None) -> JobRun | None:
-    """Read the run with the requested log lines: the named run, or the newest run that was not skipped; None: no run.
+    """Read a run with its last log lines: the named run, or the newest run that was not skipped; None: there is no run.
 
     errors:  Refusal           unknown_job, unknown_run
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     if run_id is None:
         runs = await history_of(session, name, limit=HISTORY_MAX)
@@ -55,13 +55,13 @@ async def follow_run(
     within_s: float | None = None,
     on_change: Callable[[JobRun], None] = lambda _: None,
 ) -> JobRun | None:
-    """Wait until a start of a job is over, and return its last run; pass each new or changed run to `on_change`.
+    """Wait until a start of a job has ended, and return its last run; pass each new or changed run to `on_change`.
 
-    A start with a failed run is over after its last attempt.
+    A start whose runs fail ends with the last attempt.
 
-    shape:   None: the start was not over within `within_s`
+    shape:   None: the start has not ended within `within_s`
     errors:  Refusal           start_dropped: the job was removed, or the start was cancelled
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     deadline_s = float("inf") if within_s is None else time.monotonic() + within_s
     seen: JobRun | None = None
@@ -77,10 +77,10 @@ async def follow_run(
 
 
 async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun | None, bool]:
-    """Return the last run of a job's start (None before its first run), and whether the start is over.
+    """Return the last run of a job's start (None before the first run), and whether the start has ended.
 
     errors:  Refusal           unknown_start, start_dropped, runs_forgotten
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     newest = await _newest_run(session, name, timer_key)
     if newest is None:
@@ -92,7 +92,8 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
             raise end
     if newest.outcome is None or not await _is_over(session, timer_key):
         return newest, False
-    # Read the run again, because the start may have had another run since the first read; later it gets none.
+    # Read the run again: the start may have had another run since the first read, and an ended start gets no further
+    # run.
     return await _newest_run(session, name, timer_key) or newest, True
 
 
@@ -129,5 +130,5 @@ async def _newest_run(session: Session, name: str, timer_key: int) -> JobRun | N
 
 
 async def _is_over(session: Session, timer_key: int) -> bool:
-    """Return whether a start that has run has no delivery left."""
+    """Return whether the delivery of a start has ended after a run."""
     return await find_delivery(session, timer_key) is None

@@ -25,7 +25,7 @@ T = TypeVar("T")
 async def list_jobs(session: Session) -> list[Job]:
     """Read all jobs, by name.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     return await statements.find_jobs(session)
 
@@ -34,7 +34,7 @@ async def find_job(session: Session, name: str) -> Job:
     """Read one job.
 
     errors:  Refusal           unknown_job; the message suggests the nearest names
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     found = await statements.find_jobs(session, names=[name])
     if not found:
@@ -44,7 +44,7 @@ async def find_job(session: Session, name: str) -> Job:
 
 
 async def run_job(session: Session, name: str, *, config: str | None = None) -> int:
-    """Start a job now; return the key of the start's timer. `config` is JSON text for this run alone.
+    """Start a job now; return the key of the start's timer. `config` is JSON text, and applies to this run only.
 
     errors:  Refusal           unknown_job
              StatementRefused  job_disabled, job_withdrawn
@@ -85,7 +85,7 @@ async def enable_job(session: Session, name: str) -> str:
 
 
 async def configure_job(session: Session, name: str, config: str) -> str | None:
-    """Set a job's configuration, as JSON text, for the next run; return the previous one.
+    """Set a job's configuration, as JSON text, for the next runs; return the previous configuration.
 
     errors:  InvalidTimer  the configuration is not JSON, is too long, or does not fit the function
              Refusal, StoreUnavailable  as `find_job`

@@ -44,12 +44,12 @@ OVERLAP_MAX = timedelta(days=90)
 
 
 class InvalidKey(Refusal):
-    """A requested key is refused; the sentence names the wrong field."""
+    """A request for a key is refused; the sentence names the wrong field."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedKey:
-    """A generated key: the text for its caller, and the stored proof."""
+    """A generated key: the text for the client, and the digest for the database."""
 
     text: str = field(repr=False)
     proof: Proof
@@ -57,7 +57,7 @@ class GeneratedKey:
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A new key and its text: show the text once."""
+    """A new key and its text; show the text only once."""
 
     sentence: str
     key: ApiKey
@@ -147,7 +147,7 @@ async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKe
     """Find the API keys with these texts in one statement.
 
     shape:   one key per text, in order; None: the key is unknown, expired or revoked
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     prefixes = {text: written["prefix"] for text in texts if (written := KEY.fullmatch(text))}
     found = await live_keys(session, sorted(set(prefixes.values()))) if prefixes else {}

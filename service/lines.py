@@ -31,7 +31,7 @@ class LineTimer(NamedTuple):
 
 @dataclass(slots=True)
 class LinePart:
-    """Consecutive lines; after the write, `outcomes` has an outcome for the number of each line that is not blank.
+    """Consecutive lines; after the write, `outcomes` maps the number of each non-blank line to its outcome.
 
     `repeats` maps a line's number to the number of an earlier line of the part that is the same request.
     """
@@ -74,14 +74,14 @@ class LinePart:
 
 
 async def admit_all(part: LinePart) -> None:
-    """Let each timer of a part be written."""
+    """Accept each timer of a part."""
 
 
 class ImportBroken(Exception):
     """Postgres stopped answering in the middle of a file; the message names the line at which to continue.
 
-    The lines before `first_line` and of yielded parts are done. The outcomes of the other lines up to `last_line` are
-    unknown, and the lines after `last_line` are not done.
+    The lines before `first_line` and the lines of yielded parts are done. The outcomes of the other lines up to
+    `last_line` are unknown, and the lines after `last_line` are not done.
     """
 
     def __init__(self, message: str, *, first_line: int, last_line: int) -> None:
@@ -102,10 +102,11 @@ async def write_lines(
 ) -> AsyncGenerator[LinePart, None]:
     """Schedule numbered lines, one transaction per part; read the next part during the write.
 
-    Each of the sessions writes one part at a time. A part has at most `part_lines` lines, and ends with the line that
-    brings it to 4 MiB. A part with names or requests waits for the parts before it.
+    Each of the sessions writes one part at a time. A part has at most `part_lines` lines, and ends earlier at the line
+    with which its size reaches 4 MiB. A part with names or requests waits for the parts before it.
 
-    shape:   the parts, in their order, each after its write. `read` raises InvalidTimer for a line that it refuses.
+    shape:   the parts in order; each part is yielded after its write. `read` raises InvalidTimer for a line that it
+    refuses.
              `admit` may replace timers of a part by outcomes
     errors:  ImportBroken  no answer from Postgres; all written parts were yielded before
     """
@@ -159,7 +160,7 @@ class _PendingParts:
         self._parts.append((part, asyncio.create_task(writing)))
 
     async def settle(self, *, all_but: int = 0) -> None:
-        """Wait until at most the newest `all_but` parts are being written."""
+        """Wait until at most `all_but` parts, the newest, are being written."""
         tasks = [task for _, task in self._parts]
         if older := tasks[: max(0, len(tasks) - all_but)]:
             await asyncio.wait(older)
@@ -218,7 +219,7 @@ async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], Line
 
 
 async def _write(session: Session, part: LinePart, retry: StoreRetry, patience: LockPatience | None) -> None:
-    """Send a part again until its outcome is known; the drawn keys prevent a second write of a timer.
+    """Send a part again until its outcome is known; the timers have keys, so no timer is written twice.
 
     errors:  StoreUnavailable  the outcome is unknown
     """

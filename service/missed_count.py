@@ -17,7 +17,7 @@ COUNTED_S = 0.1  # a count may use this much processor time
 
 @dataclass(frozen=True, slots=True)
 class MissedCount:
-    """The missed occurrences of some paused schedules; `is_whole` is False if there are more."""
+    """The number of missed occurrences of paused schedules; `is_whole` is False if there may be more."""
 
     occurrences: int
     is_whole: bool
@@ -27,7 +27,7 @@ async def read_missed(session: Session, wanted: TimerFilter) -> tuple[list[Upcom
     """Read the paused schedules of a filter with a due date in the past, and whether the list is complete.
 
     shape:   at most 1,000 schedules
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
              InvalidTimer      two filters of names
     """
     keys = await find_keys(session, "PAUSED", wanted, size=SCHEDULES_MAX)

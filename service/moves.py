@@ -33,7 +33,7 @@ def destination_of(
     called: Mapping[str, str] = NO_OTHER_NAMES,
     choices: Sequence[str] = CHOICES,
 ) -> Destination:
-    """Read a timer's destination from texts, by the names in `FIELDS`; None, or no entry, means not given.
+    """Read a timer's destination from texts, by the names in `FIELDS`; None, like a missing entry, means not given.
 
     A refusal uses a field's name in `called`, or the field's own name if `called` does not have it.
 
@@ -81,7 +81,7 @@ def operator_destination(
         raise InvalidTimer.of(invalid("verb"), why=f"{shortened(verb)} is unknown: use {', '.join(OPERATED)}")
     if verb == "reschedule":
         to = destination_of(given, called=called, choices=MOMENTS)
-        assert not isinstance(to, NewRule), "a rule is no choice"
+        assert not isinstance(to, NewRule), "a rule is not allowed"
         return to
     for field in (*MOMENTS, "zone"):
         if given.get(field) is not None:
@@ -94,7 +94,7 @@ def operator_destination(
 
 
 async def move(session: Session, which: TimerRef, to: Destination) -> str:
-    """Move a timer; return RESCHEDULED, or the state in which it ended.
+    """Move a timer; return RESCHEDULED, or the state of a timer that has ended.
 
     errors:  as `reschedule_timer`, and InvalidTimer for a rule that never occurs
     """
@@ -124,7 +124,7 @@ def _rule(text: str, zone: ZoneInfo | None, missed: str | None) -> NewRule:
 
 
 def _named(field: str, names: Mapping[str, str], read: Callable[[str], T], text: str) -> T:
-    """Read the text of a field; a refusal begins with the user's name of the field."""
+    """Read the text of a field; a refusal begins with the caller's name for the field."""
     try:
         return read(text)
     except InvalidTimer as refusal:

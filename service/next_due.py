@@ -1,4 +1,4 @@
-"""Compute a pending timer's next occurrences under the assumption that each one fires on time (pure)."""
+"""Compute a pending timer's next occurrences, under the assumption that each occurrence fires on time (pure)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ def _next_due_after(
     last: int,
     moment: datetime,
 ) -> UpcomingOccurrences:
-    """Count the occurrences of a rule up to a moment, from the current occurrence on, which fires first."""
+    """Count the occurrences of a rule up to a moment; the current occurrence is the first."""
     if second is None or second.due_date > moment:
         return UpcomingOccurrences(current, due=1, after=second)
     more, after = rule.after(second, moment)
@@ -66,7 +66,7 @@ def _next_due_after(
 
 
 def _next_due_with_run(plan: UpcomingTimer, kept_due_date: datetime, moment: datetime) -> UpcomingOccurrences:
-    """Compute the next occurrences of a schedule with a run on request (`run-now`) before its regular date."""
+    """Compute the next occurrences of a schedule for which `run-now` has requested a run before the regular date."""
     run = ScheduledOccurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
     if run.due_date > moment:
         return UpcomingOccurrences(run, due=0, after=run)
@@ -93,7 +93,7 @@ def count_missed(plan: UpcomingTimer, now: datetime) -> int:
 
 
 def preview_of(plan: UpcomingTimer, schedule: str, now: datetime, *, count: int) -> list[PreviewedOccurrence]:
-    """List the next occurrences of a schedule in local time, each with a note where a change of the clock matters.
+    """List the next occurrences of a schedule in local time, with notes where daylight saving time begins or ends.
 
     shape:   at most `count`, in order; the occurrences that a late firing skips are left out
     errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
@@ -123,7 +123,7 @@ def _iterate_preview(
 def _step(
     rule: ScheduleRule, current: ScheduledOccurrence, plan: UpcomingTimer, *, repetitions: int, now: datetime
 ) -> Following:
-    """Decide about the current occurrence as a shard does, by the policy that the resume has chosen."""
+    """Decide like a shard whether the current occurrence fires, by the policy that the resume has chosen."""
     missed, missed_before = Missed(plan.missed), plan.missed_before
     return following(rule, current, repetitions=repetitions, now=now, missed=missed, missed_before=missed_before)
 

@@ -1,6 +1,6 @@
 """Subscribe endpoints to events for operators, and test them.
 
-Answers and refusals name no option of the command line.
+Results and refusals name no option of the command line.
 """
 
 import json
@@ -29,7 +29,7 @@ FAILURES_MIN, FAILURES_MAX = 3, 1_000
 
 @dataclass(frozen=True, slots=True)
 class PreparedTest:
-    """A test event that is not sent yet."""
+    """A test event, with the subscription and the endpoint to which it will be sent."""
 
     key: EndpointName
     endpoint: Endpoint
@@ -62,7 +62,7 @@ def new_subscription(
 
 
 async def subscribe(session: Session, wanted: EventSubscription) -> Done:
-    """Subscribe an endpoint, in place of its earlier subscription.
+    """Subscribe an endpoint, and replace its earlier subscription.
 
     errors:  Refusal           unknown_endpoint
              StoreUnavailable  the outcome is unknown: call again
@@ -81,14 +81,14 @@ async def unsubscribe(session: Session, key: EndpointName) -> Done:
     """
     if not await unsubscribe_endpoint(session, key):
         raise Refusal.of(UNKNOWN_SUBSCRIPTION, tenant_id=key.tenant_id, name=key.name)
-    return Done(f"endpoint {key.target} gets no more events; the endpoint is still there")
+    return Done(f"endpoint {key.target} gets no more events; the endpoint itself stays")
 
 
 async def find_subscription(session: Session, key: EndpointName) -> FoundSubscription:
     """Find the subscription of an endpoint.
 
     errors:  Refusal           unknown_subscription
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     found = await find_subscriptions(session, tenant_id=key.tenant_id, endpoint=key.name, limit=1)
     if not found:
@@ -100,7 +100,7 @@ async def prepare_test(session: Session, key: EndpointName, *, rules: EndpointRu
     """Find the subscription and the endpoint for a test.
 
     errors:  Refusal           unknown_subscription; or the endpoint is disabled, or violates the present rules
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     found = await find_subscription(session, key)
     return PreparedTest(key, await find_open(session, key, rules=rules), _test_body(found))

@@ -13,7 +13,7 @@ Change = Mapping[str, Any]
 
 CANCEL, PAUSE, RESUME, RESCHEDULE = "cancel", "pause", "resume", "reschedule"
 REDRIVE, DISCARD = "dead-letters redrive", "dead-letters discard"
-# For these verbs, one statement finds and changes all rows.
+# For each of these verbs, one statement finds and changes all rows.
 RETRY, RESOLVE = "deliveries retry", "processes resolve"
 OF_TIMERS = frozenset({CANCEL, PAUSE, RESUME, RESCHEDULE})
 

@@ -110,7 +110,7 @@ class InOneStep:
 def in_one_step(
     session: Session, by: Actor | None, verb: str, wanted: Any, parameters: Mapping[str, object]
 ) -> InOneStep | None:
-    """Describe a bulk change in one transaction. If `by` is None, a single row is changed, which is no operation."""
+    """Describe a bulk change in one transaction. If `by` is None, a single row is changed without an operation."""
     return None if by is None else InOneStep(session, by.begin(verb, wanted.tenant_id, asdict(wanted), parameters))
 
 
@@ -125,9 +125,9 @@ async def record_done(session: Session, new: NewOperation, counts: Counts) -> in
 async def change_page(
     session: Session, operation_id: int, change: Callable[[Sequence[int]], Awaitable[int]], *, pause_s: float = 0.0
 ) -> Progress:
-    """Change the next page of an operation, for the process that began it; return the progress after it.
+    """Change the next page of an operation in the process that began it; return the new progress.
 
-    errors:  Refusal           operation_ended: another process found a page that is refused
+    errors:  Refusal           operation_ended: another process has ended the operation, because a page was refused
              StoreUnavailable  the outcome is unknown: call again
              any error of `change`: none of the page's rows was changed
     """
@@ -146,9 +146,9 @@ def tenants_of(due: DueOperation) -> Tenants:
 
 
 async def continue_operation(session: Session, due: DueOperation) -> None:
-    """Change the next page of an operation, unless another gateway does; a refusal ends the operation.
+    """Change the next page of an operation, unless another gateway is changing it; a refusal ends the operation.
 
-    errors:  StoreUnavailable  no answer in time: the operation is due again later
+    errors:  StoreUnavailable  no answer within the timeout: the operation is due again later
     """
     change = partial(change_keys, session, due.verb, due.change)
     try:
@@ -185,8 +185,8 @@ class OperationPage:
 async def page_of(session: Session, wanted: OperationFilter, *, size: int, page: str | None = None) -> OperationPage:
     """Find operations, the newest first; the state is in upper or lower case.
 
-    errors:  Refusal           the state is unknown, or `page` is not from an earlier answer
-             StoreUnavailable  no answer in time
+    errors:  Refusal           the state is unknown, or `page` is not the `next` of an earlier page
+             StoreUnavailable  no answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     state = wanted.state and wanted.state.upper()
@@ -203,7 +203,7 @@ async def find_operation(session: Session, wanted: OperationFilter, operation_id
     """Find one operation.
 
     errors:  Refusal           unknown_operation
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     found = await list_operations(session, wanted, operation_id=operation_id, limit=1)
     if not found:
@@ -227,7 +227,8 @@ async def cancel_operation(session: Session, wanted: OperationFilter, operation_
 def describe(operation: Operation) -> dict[str, Any]:
     """Return the fields of an operation, with the fields of its filter and the parameters of its verb.
 
-    The reason is a separate field. The name of a shift is missing, because it is the secret token of a bulk request.
+    The reason is a separate field. The parameter `operation` of a shift is left out, because it is the secret token of
+    a bulk request.
     """
     parameters = json.loads(operation.change)
     return asdict(operation) | {

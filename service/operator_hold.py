@@ -9,12 +9,12 @@ from shardclock_server.sql.clients.history import read_past_hold
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 
-ACTS_READ = 20  # read at most this many acts since a hold began: refused repetitions follow the act that began it
+ACTS_READ = 20  # the limit of read audit records: refused repetitions follow the record that began a hold
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorHold:
-    """The begin of an operator's hold, and the operator; None: the audit lacks the act."""
+    """The begin of an operator's hold, and the operator; None: the audit has no record of the hold."""
 
     began_at: datetime
     actor: str | None
@@ -23,7 +23,7 @@ class OperatorHold:
 async def read_operator_hold(session: Session) -> OperatorHold | None:
     """Return the operator's hold that is in force, with its author from the audit.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     now = await read_clock(session)
     held = await read_past_hold(session, since=now, until=now)

@@ -31,7 +31,7 @@ OTHERS = "other targets"
 
 @dataclass(frozen=True, slots=True)
 class Punctuality:
-    """Whether timers fire on time, and a sentence with the figure that decides."""
+    """Whether timers fire on time, and a sentence with the deciding figure."""
 
     is_on_time: bool
     why: str
@@ -72,10 +72,10 @@ class Coming:
 class Attention:
     """The rows of one tenant that need a person. Only operators get `jobs`.
 
-    `unserved` is the line about handlers and jobs without a running worker, for operators alone; or ''.
+    `unserved` is for operators too: a sentence about handlers and jobs without a running worker, or ''.
 
     shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, and INCIDENTS_MAX, ENDPOINTS_MAX and
-             REFUSED_MAX rows: a full list means that many or more
+             REFUSED_MAX rows: a full list means that there may be more rows
     """
 
     dead_letters: Mapping[str, TargetLetters]
@@ -87,7 +87,7 @@ class Attention:
 
     @property
     def incident_groups(self) -> list[Sequence[FoundIncident]]:
-        """The incidents of one process, node and sentence together, the newest first; the largest group comes first."""
+        """Groups of incidents with the same process, node and sentence; the largest group comes first."""
         groups: dict[tuple[str, str, str], list[FoundIncident]] = {}
         for it in self.incidents:
             groups.setdefault((it.process_id, it.node_id, it.sentence), []).append(it)
@@ -124,7 +124,7 @@ def judge_lag(status: Status) -> Punctuality:
 async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) -> Coming:
     """Count a tenant's overdue timers, and its timers of the next 30 minutes.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     return Coming(await count_coming(session, tenant_id, with_jobs=is_operator))
 
@@ -132,7 +132,7 @@ async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) ->
 async def read_attention(session: Session, tenant_id: str, *, is_operator: bool) -> Attention:
     """Find the rows of a tenant that need a person.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     letters = await count_dead_letters_by_target(session, tenant_id, targets_max=TARGETS_MAX, letters_max=LETTERS_MAX)
     incidents = await find_incidents(session, IncidentFilter(tenant_id), limit=INCIDENTS_MAX)

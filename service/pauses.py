@@ -27,7 +27,7 @@ class Pause:
 def read_until(text: str | None, *, called: str = "until") -> datetime | Duration | None:
     """Read the end of a pause: a moment, or an ISO 8601 duration from now; None: the pause has no end.
 
-    errors:  InvalidTimer  the text is neither
+    errors:  InvalidTimer  the text is neither a moment nor a duration
     """
     if text is None:
         return None
@@ -41,7 +41,7 @@ def read_until(text: str | None, *, called: str = "until") -> datetime | Duratio
 
 
 async def pause(session: Session, which: TimerRef, *, asked: Pause) -> str:
-    """Pause a timer, or change the end of its pause; return PAUSED, or how the timer ended.
+    """Pause a timer, or change the end of its pause; return PAUSED, or the state of a timer that has ended.
 
     errors:  as `pause_timer`
     """
@@ -52,7 +52,7 @@ async def pause(session: Session, which: TimerRef, *, asked: Pause) -> str:
 async def operate(
     session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, asked: Pause
 ) -> str:
-    """Pause, resume or move a timer of a job or a process; `asked` has the choice of a resume, too.
+    """Pause, resume or move a timer of a job or a process; `asked` also has the resume's rule for missed occurrences.
 
     errors:  as `change_system_timer`
     """

@@ -73,10 +73,10 @@ async def deploy_described(
 
 
 async def find_definition(session: Session, definition_key: int, *, tenant_id: str | None = None) -> StoredDefinition:
-    """Find a version of a process with its model. A deleted version is found until it is cleaned up.
+    """Find a version of a process with its model. A deleted version is found until its data are removed.
 
     errors:  Refusal           unknown_definition
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     found = await definitions.read_definition(session, definition_key)
     if found is None or tenant_id not in (None, found.tenant_id):
@@ -118,7 +118,7 @@ async def find(session: Session, instance_key: int, *, tenant_id: str | None = N
     """Find one instance, with its open timers, tasks and subscriptions.
 
     errors:  Refusal           unknown_instance
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     if found := await instances.find_instance(session, instance_key, tenant_id=tenant_id):
         return found
@@ -128,7 +128,7 @@ async def find(session: Session, instance_key: int, *, tenant_id: str | None = N
 async def wait_for_end(
     session: Session, instance_key: int, *, within_s: float, tenant_id: str | None = None
 ) -> WholeInstance:
-    """Wait until an instance has ended, or `within_s` is over; return its present state.
+    """Wait until an instance has ended, but at most `within_s`; return the instance's present state.
 
     errors:  as `find`
     """
@@ -152,9 +152,9 @@ async def not_sent(
 ) -> Refusal:
     """Return the refusal of a command for an instance, by the state of the instance.
 
-    `why` is the part of the sentence about the refused command; `running` is the refusal if the instance runs.
+    `why` is the part of the sentence that names the refused command; `running` is the refusal for a running instance.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     whole = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
     state = "NOT_FOUND" if whole is None else whole.found.state
@@ -182,7 +182,7 @@ def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
 
 
 def local_variables_of(whole: WholeInstance) -> list[dict[str, Any]]:
-    """List the variables of tokens other than the process: of input mappings, of items of a loop, of sub-processes.
+    """List the variables of all tokens except the process: input mappings, items of a loop, sub-processes' variables.
 
     shape:   objects of `token`, `node_id` and `variables`, in the order of the tokens; empty if the state can't be read
     """
@@ -220,7 +220,7 @@ def tokens_of(whole: WholeInstance) -> list[tuple[int, str]]:
 
 
 def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
-    """Return the variables that a token of an instance sees: its own, and the variables of the scopes around it.
+    """Return the variables that a token of an instance sees: the token's own, and those of the enclosing scopes.
 
     shape:   None: the token is gone, or a newer release has written the state. For a state that no client can read as
              JSON, an object with the reason

@@ -1,4 +1,4 @@
-"""Redrive the dead letters with usable targets, and explain why the other dead letters stay."""
+"""Redrive the dead letters with usable targets, and explain why the other dead letters stay unchanged."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ NAMED_MAX = 3  # one sentence names at most this many targets
 class Redriving:
     """One redrive: its rate, and whether it enables disabled endpoints.
 
-    shape: `closed` has the closed targets that `open_among` has found so far, by name and tenant
+    shape: `closed` has the targets that `open_among` could not use until now, by name and tenant
     """
 
     session: Session
@@ -62,7 +62,7 @@ class Redriving:
         return Refusal.of(NOT_REDRIVEN, which=f"dead letter {letter.timer_key} is", why=why)
 
     def describe(self, number_of: "Counter[tuple[str, str]]") -> str:
-        """Continue the sentence with the letters that stay and the deliveries that wait, and the reasons."""
+        """Return the end of the sentence: which letters stay unchanged, which deliveries wait, and why."""
         staying = {lane: number for lane, number in number_of.items() if self._stays(*lane)}
         waiting = {lane: number for lane, number in number_of.items() if lane in self.closed and lane not in staying}
         return self._reasons("left", staying) + self._reasons("waiting", waiting)

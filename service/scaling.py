@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
 from shardclock_server.timers.refusal import Refusal
 
-TARGET_MAX = 1_000_000  # timers a second: far more than a shard can fire
+TARGET_MAX = 1_000_000  # in timers a second; no shard can fire as many
 
 
 class InvalidScale(Refusal):
@@ -57,7 +57,7 @@ class Scale:
 async def read_scale(session: Session, role: str) -> Scale:
     """Read a role's wanted number of keepers, its policy, and the number of serving keepers.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     policy, holders = await read_policy(session, role), await list_holders(session, role)
     return Scale(role, policy, sum(holder.part is not None for holder in holders))
@@ -76,7 +76,7 @@ async def scale(session: Session, role: str, number: int) -> None:
 async def let_forecast(session: Session, bounds: Bounds, called: BoundNames = FIELDS) -> None:
     """Let the forecast choose the number of shards between bounds; the first policy needs both bounds.
 
-    errors:  InvalidScale      a bound is out of range, is missing, or contradicts the other
+    errors:  InvalidScale      a bound is out of range, is missing, or contradicts the other bound
              StoreUnavailable  the outcome is unknown: call again
     """
     check_bounds(bounds, called)
@@ -94,7 +94,7 @@ def check_number(number: int, role: str, *, of: str = "") -> None:
 
 
 def check_bounds(bounds: Bounds, called: BoundNames = FIELDS) -> None:
-    """Check each given bound by itself.
+    """Check the range of each given bound.
 
     errors:  InvalidScale  a bound is out of range
     """

@@ -7,7 +7,7 @@ from shardclock_server.sql.clients.firings import PastFiring, read_firings
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.session import Session
 
-SCHEDULES_MAX = 50  # one page has at most this many schedules, because it reads up to 100 records of each
+SCHEDULES_MAX = 50  # one page has at most this many schedules, because it reads up to 100 records for each schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class ScheduleState:
 
     @property
     def last(self) -> PastFiring | None:
-        """The last occurrence that fired; None: none is in the log."""
+        """The last occurrence that fired; None: the log has no such occurrence."""
         return next((it for it in self.firings if it.intent == "TRIGGERED"), None)
 
     @property
@@ -32,7 +32,7 @@ async def with_firings(session: Session, tenant_id: str, timers: Sequence[TimerS
     """Read the last firings of a tenant's schedules.
 
     shape:   one for each timer, in the same order
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     found = await read_firings(session, tenant_id, [it.name for it in timers if it.name is not None])
     return [ScheduleState(it, found.get(it.name or "", [])) for it in timers]

@@ -1,4 +1,4 @@
-"""Lease service tasks to programs, and choose the refusal if a program's answer has no effect."""
+"""Lease service tasks to programs, and choose the refusal if a program's result changes nothing."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from shardclock_server.service.tasks import CANCELED, COMPLETED_BEFORE, NOT_FOUN
 from shardclock_server.sql.processes.service_tasks import TakenTask, activate_service_tasks, fail_service_task
 from shardclock_server.sql.session import Session
 
-# The refusals of a program's answer, by the task's state.
+# The refusals of a program's result, by the task's state.
 IGNORED_ANSWERS: Mapping[str, RefusalCode] = {
     TAKEN: SERVICE_TASK_TAKEN,
     COMPLETED_BEFORE: SERVICE_TASK_COMPLETED,
@@ -34,7 +34,7 @@ async def take(
 ) -> list[TakenTask]:
     """Lease service tasks of a type. A task with variables that no program can read becomes an incident.
 
-    errors:  StoreUnavailable  the outcome is unknown: a taken task is free again after its lease
+    errors:  StoreUnavailable  the outcome is unknown: a leased task is free again after its lease
              StatementRefused  the number, the lease or the worker is out of range
     """
     found = await activate_service_tasks(

@@ -1,6 +1,7 @@
 """Begin and end sessions of the console for an API key or a person, and find the holder of a session.
 
-A session's token is `scs_` and 32 random bytes. The browser has the token in a cookie, and the database its SHA-256.
+A session's token is `scs_` and 32 random bytes. The browser stores the token in a cookie; the database stores only the
+token's SHA-256.
 """
 
 import re
@@ -56,7 +57,7 @@ async def holders_of(session: Session, tokens: Sequence[str]) -> list[SessionHol
     """Find the holders of these sessions in one statement.
 
     shape:   one holder per token, in order; None: the session or its key has ended
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     digests = [_digest(token) for token in tokens]
     found = await find_sessions(session, digests)

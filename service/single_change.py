@@ -1,6 +1,6 @@
 """Change one timer, and translate the returned state into a word or a refusal.
 
-`shardclock.api.changes` has the meaning of each state for each verb; the SQL client uses the same meanings.
+`shardclock.api.changes` defines the meaning of each state for each verb; the SQL client uses the same definitions.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ class ChangedTimer:
 
 
 class NotChanged(Refusal):
-    """A timer is not in the requested state; the member `state` has its present state."""
+    """A timer can't get the requested state; the problem's member `state` has the present state."""
 
     def __init__(self, code: RefusalCode, which: TimerRef, state: str) -> None:
         super().__init__(code.sentence(which=which, state=state), code=code, state=state)
@@ -49,7 +49,7 @@ async def change_one(
              NotChanged        the timer has ended, or its state does not allow the change
              StatementRefused  the timer belongs to an instance of a process, or has no date yet
              InvalidTimer      the change is refused
-             StoreUnavailable  the outcome is unknown: the verb's docstring says whether it may be sent again
+             StoreUnavailable  the outcome is unknown: the verb's docstring tells whether the request may be repeated
     """
     state = await change(session, which)
     if state in outcomes.done:

@@ -45,7 +45,7 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
     """Read a tenant's limits and its usage.
 
     errors:  InvalidLimit      the name can't be a tenant's
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     _check_name(tenant_id)
     own = await list_tenants(session, tenant_id=tenant_id, limit=1)
@@ -55,7 +55,7 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
 
 
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> Tenant:
-    """Set some of a tenant's own limits, by name; None means no limit. Limits that are not given stay.
+    """Set some of a tenant's own limits, by name; None means no limit. Limits that are not given stay unchanged.
 
     errors:  InvalidLimit      a limit or the tenant's name is refused, or no limit is given
              StoreUnavailable  the outcome is unknown: call again
@@ -83,7 +83,7 @@ def _check_name(tenant_id: str) -> None:
 
 
 def _checked(name: str, limit: float | None) -> float | None:
-    """Convert a limit to the form in which it is stored.
+    """Convert a limit to its stored form.
 
     errors:  InvalidLimit  the limit is out of range
     """

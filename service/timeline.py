@@ -57,8 +57,8 @@ async def read_timeline(
 ) -> Timeline:
     """Read a timer's records around a moment; `identity` names the caller's installation, or is ''.
 
-    units:   a holder without a sign of life for `silent_s` counts as dead
-    errors:  StoreUnavailable  no answer in time
+    units:   a holder without a heartbeat for `silent_s` counts as dead
+    errors:  StoreUnavailable  no answer within the timeout
     """
     timer = await find_timer(session, which)
     records = await records_around(session, which, moment)
@@ -92,8 +92,8 @@ def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, mome
         ),
         None,
     )
-    # A skipped occurrence is recorded with the due date of the occurrence that fired for it. A question about exactly
-    # that date is about the fired occurrence.
+    # The record of skipped occurrences has the due date of the occurrence that fired instead. For exactly this date,
+    # return the record of the fired occurrence.
     return skipped if skipped and last.due_date < moment <= skipped.recorded_at else last
 
 
@@ -103,14 +103,14 @@ def writer_of(key_prefix: str) -> str:
 
 
 def author_of(detail: dict[str, object]) -> str:
-    """Name the author and the reason of a change, as far as they are recorded."""
+    """Describe the author and the reason of a change; a missing author or reason is left out."""
     key_prefix, reason = detail.get("key_prefix"), detail.get("reason")
     by = detail.get("by") if key_prefix is None else writer_of(str(key_prefix))
     return (f" by {by}" if by else "") + (f" ({reason})" if reason else "")
 
 
 def detail_of(record: LogRecord) -> dict[str, object]:
-    """Return the record's data outside its columns."""
+    """Parse the JSON data of a record, which has the fields without a column."""
     return record.detail or {}
 
 

@@ -1,4 +1,4 @@
-"""Move tokens of an instance, and set their variables; refuse an impossible request before sending it."""
+"""Move tokens of an instance, and set their variables; refuse an impossible request before it is sent."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +22,7 @@ LISTED_MAX = 20  # one sentence names at most this many tokens or nodes
 async def model_of(session: Session, instance_key: int, *, tenant_id: str | None = None) -> StoredDefinition | None:
     """Read the model of a running instance; None: the instance has not begun, has ended or does not exist.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
     return None if found is None or found.state is None else await read_definition(session, found.definition_key)
@@ -45,7 +45,7 @@ async def move(
     definition: Definition | None,
     tenant_id: str | None = None,
 ) -> bool:
-    """End some tokens and begin others in one change. Return False if the instance has ended or does not exist.
+    """End some tokens and create tokens at other nodes in one change; False: the instance has ended or does not exist.
 
     `definition` is the instance's definition; without a definition, nodes are not checked. The check reads the present
     state, so the move has no effect if the instance advances before the engine processes the move.

@@ -1,4 +1,4 @@
-"""Find service task types without a handler or endpoint: a spelling mistake, or the type of a program's tasks."""
+"""Find service task types without a handler or endpoint: the type is misspelt, or external programs do its tasks."""
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from shardclock_server.sql.deliveries.targets import declared_targets
 from shardclock_server.sql.session import Session
 
 WEBHOOK = "webhook:"
-LIKENESS = 0.8  # the similarity from 0 to 1; high, because an app's names often begin alike: order.pack and order.ship
+LIKENESS = 0.8  # from 0 to 1; high, because names of one app often begin alike: order.pack and order.ship
 
 
 def undeclared_among(task_types: Iterable[str], declared: Collection[str]) -> tuple[str, ...]:
@@ -19,9 +19,9 @@ def undeclared_among(task_types: Iterable[str], declared: Collection[str]) -> tu
 
 
 async def notes_on(session: Session, undeclared: Iterable[str], *, tenant_id: str) -> list[str]:
-    """Write a warning for each type; it suggests the nearest declared name.
+    """Write a warning for each type, with the nearest declared name.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     types = sorted(set(undeclared))
     declared = await declared_targets(session, tenant_id) if types else []

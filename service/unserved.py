@@ -12,7 +12,7 @@ DELIVERIES, STARTS = ("waiting delivery", "waiting deliveries"), ("waiting start
 
 
 def line_of(unserved: Sequence[UnservedTarget]) -> str:
-    """Write the way out, then the first targets with their numbers of waiting deliveries.
+    """Write the advice, and then the first targets with their numbers of waiting deliveries.
 
     shape:   one line; '' without a target
     """

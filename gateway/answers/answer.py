@@ -44,7 +44,7 @@ NEXT = Field(examples=[OFTEN["next"]], description="the value of `after` for the
 def examples(**own: Any) -> Callable[[dict[str, Any]], None]:
     """Add examples to the fields of a client's model in the reference, and mark each field as always present.
 
-    `own` has examples by field; a field without an entry gets the usual example of its name in OFTEN, if there is one.
+    `own` maps fields to examples. A field without an entry gets the example that OFTEN has for the field's name.
     """
 
     def add(schema: dict[str, Any]) -> None:
@@ -58,12 +58,12 @@ def examples(**own: Any) -> Callable[[dict[str, Any]], None]:
     return add
 
 
-@lru_cache(maxsize=1_024)  # timers of one request with the same delay are due at the same moment
+@lru_cache(maxsize=1_024)  # many timers of one request may have the same due date
 def moment_text(moment: datetime) -> str:
     """Format a UTC moment."""
     return canonical_moment(moment)
 
 
 def value_of(text: str | None) -> Any:
-    """Parse a JSON text with `stored_json`; None: there is no value."""
+    """Parse a JSON text with `stored_json`; None stays None."""
     return None if text is None else stored_json(text)

@@ -17,11 +17,13 @@ class ActAnswer(Answer):
     act_id: int = Field(examples=[31])
     recorded_at: datetime = Field(examples=["2027-01-31T08:00:00Z"])
     role: str = Field(
-        examples=["gateway"], description="the database role of the login: a gateway's role, or an operator's own"
+        examples=["gateway"],
+        description="the Postgres role that made the change: a gateway's role, or an operator's own role",
     )
     interface: str = Field(examples=["api"], description="api, cli or console")
     key_prefix: str | None = Field(
-        examples=["k7v2m4qa"], description="the prefix of the API key; null: a person, or no key was needed"
+        examples=["k7v2m4qa"],
+        description="the prefix of the API key; null: a person signed in, or the gateway needs no key",
     )
     key_name: str | None = Field(examples=["operations"], description="the name of the API key, or the person's name")
     subject: str | None = Field(
@@ -31,7 +33,7 @@ class ActAnswer(Answer):
     tenant_id: str | None = Field(
         examples=["acme"], description="the tenant of the change; null: the whole installation"
     )
-    verb: str = Field(examples=["endpoints disable"], description="the verb, in the words of the command line")
+    verb: str = Field(examples=["endpoints disable"], description="the change, by its name in the command line")
     parameters: Any = Field(
         examples=[{"name": "billing"}], description="the parameters of the request, without secrets"
     )
@@ -42,7 +44,7 @@ class ActAnswer(Answer):
 
     @classmethod
     def of(cls, act: AuditRecord) -> Self:
-        """Convert a stored record."""
+        """Make the response model from a stored record."""
         return cls(**{**asdict(act), "parameters": value_of(act.parameters)})
 
 

@@ -35,7 +35,7 @@ class KeeperAnswer(Answer):
 
     @classmethod
     def of(cls, keeper: Holder) -> Self:
-        """Convert a stored holder."""
+        """Make the response model from a stored holder."""
         fields = {name: getattr(keeper, name) for name in cls.model_fields}
         return cls(**fields | {"holder": f"{keeper.holder:016x}"})
 
@@ -52,7 +52,8 @@ class ClusterAnswer(Answer):
     left_by_outage: int = Field(examples=[0])
     ramp_per_s: int | None = Field(examples=[2_000])
     lag_p50_ms: float | None = Field(
-        examples=[1.9], description="the lag of the firings among the last thousand records; null: there is no firing"
+        examples=[1.9],
+        description="the lag of the firings in the log's last thousand records; null: no firing in these records",
     )
     lag_p99_ms: float | None = Field(examples=[4.2])
     shards_wanted: int = Field(examples=[2])
@@ -123,7 +124,7 @@ class ForecastAnswer(Answer):
 
     @classmethod
     def of(cls, coming: Forecast, policy: ScalingPolicy) -> Self:
-        """Convert a forecast and a scaling policy."""
+        """Make the response model from a forecast and a scaling policy."""
         return cls(
             timers_per_minute=list(coming.minutes),
             peak_per_s=coming.peak_per_s,
@@ -138,7 +139,7 @@ class ForecastAnswer(Answer):
 
 
 class ScaleAnswer(Answer):
-    """The wanted and the serving keepers of one role."""
+    """The number of wanted keepers of one role, and the number of serving keepers."""
 
     role: str = Field(examples=["shard"])
     wanted: int = Field(examples=[4])
@@ -149,7 +150,7 @@ class ScaleAnswer(Answer):
 
     @classmethod
     def of(cls, scale: Scale) -> Self:
-        """Convert a stored scale."""
+        """Make the response model from a stored scale."""
         policy = scale.policy
         return cls(
             role=scale.role,
@@ -162,7 +163,7 @@ class ScaleAnswer(Answer):
 
 
 class ScalesAnswer(Answer):
-    """The wanted and the serving shards, workers and engines."""
+    """The numbers of wanted and of serving shards, workers and engines."""
 
     scales: list[ScaleAnswer]
 
@@ -179,7 +180,7 @@ class HoldAnswer(Answer):
 
     reason: str = Field(examples=["billing is down"])
     before: str | None = Field(
-        examples=[None], description="the reason of an earlier hold by an operator; null: there was none"
+        examples=[None], description="the reason of an operator's earlier hold; null: there was no earlier hold"
     )
 
 
@@ -204,7 +205,7 @@ class ReleaseAnswer(Answer):
 
     @classmethod
     def of(cls, found: Release) -> Self:
-        """Convert the result of a release."""
+        """Make the response model from the result of a release."""
         status = found.status
         return cls(
             released=found.released,

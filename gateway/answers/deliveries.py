@@ -34,12 +34,12 @@ class DeliveryAnswer(Answer):
 
     @classmethod
     def of(cls, delivery: FoundDelivery | DeliveryState) -> Self:
-        """Convert a stored delivery."""
+        """Make the response model from a stored delivery."""
         return cls(**{name: getattr(delivery, name) for name in cls.model_fields})
 
 
 class DeliveriesAnswer(Answer):
-    """A page of deliveries, in the order of target and due date."""
+    """A page of deliveries, sorted by target and due date."""
 
     deliveries: list[DeliveryAnswer]
     next: str | None = NEXT
@@ -50,7 +50,7 @@ class DeliveryStateAnswer(Answer):
 
     state: str = Field(examples=["DISCARDED"])
     message: str = Field(
-        examples=["the delivery of timer 20514 is DISCARDED"], description="the state in a sentence for people"
+        examples=["the delivery of timer 20514 is DISCARDED"], description="a sentence that describes the state"
     )
 
 
@@ -66,11 +66,11 @@ class DeadLetterAnswer(
         failures=[{"attempt": 20, "at": "2027-02-02T08:00:00Z", "reason": "it answered 503"}],
     ),
 ):
-    """A delivery that was given up."""
+    """A dead letter: a delivery without further attempts."""
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
-        """Convert a stored dead letter."""
+        """Make the response model from a stored dead letter."""
         fields = asdict(letter)
         return cls(**fields | {name: value_of(fields[name]) for name in ("payload", "failures")})
 
@@ -95,7 +95,7 @@ class DeadLetterGroupsAnswer(answers.DeadLetterGroups, json_schema_extra=example
 
     @classmethod
     def of(cls, found: DeadLetterGroups) -> Self:
-        """Convert the groups of one tenant."""
+        """Make the response model from the groups of one tenant."""
         groups = [{name: it for name, it in group._asdict().items() if name != "tenant_id"} for group in found.groups]
         return cls(
             groups=tuple(DeadLetterGroupAnswer(**group) for group in groups), counted=found.counted, is_all=found.is_all
@@ -112,9 +112,9 @@ class DeadLettersChangedAnswer(
     answers.DeadLettersChanged,
     json_schema_extra=examples(timer_keys=[20514, 20517], message="2 dead letters discarded", again_in_s=0),
 ):
-    """The result of a change of deliveries or dead letters, or of its dry run."""
+    """The result of a change, or of a dry run, of deliveries or dead letters."""
 
     @classmethod
     def of(cls, acted: BulkResult[int]) -> Self:
-        """Convert the result of a change."""
+        """Make the response model from the result of a change."""
         return cls(timer_keys=list(acted.keys), message=acted.sentence, more=acted.more, again_in_s=acted.again_in_s)

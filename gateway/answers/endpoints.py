@@ -23,7 +23,7 @@ class EndpointAnswer(Answer):
         examples=["https://billing.example.com/hooks"],
         description="the whole URL with the scope operate; otherwise without path and query, which may be secrets",
     )
-    policy: Any = Field(examples=[{"concurrency": 50}], description="the values that differ from the defaults")
+    policy: Any = Field(examples=[{"concurrency": 50}], description="the policy's values that differ from the defaults")
     added_at: datetime = MOMENT
     changed_at: datetime = MOMENT
     disabled_at: datetime | None
@@ -32,12 +32,12 @@ class EndpointAnswer(Answer):
     failing: int = Field(examples=[0], description="pending deliveries with a failed attempt, counted up to 100")
     failing_since: datetime | None = Field(
         examples=[None],
-        description="the time of the oldest failing delivery's firing or redrive; null: no delivery fails",
+        description="the moment when the oldest failing delivery was fired or redriven; null: no delivery fails",
     )
 
     @classmethod
     def of(cls, endpoint: ListedEndpoint) -> Self:
-        """Convert a stored endpoint."""
+        """Make the response model from a stored endpoint."""
         return cls(target=f"{WEBHOOK}{endpoint.name}", **asdict(endpoint))
 
 
@@ -47,17 +47,19 @@ class EndpointAttemptAnswer(Answer):
     timer_key: int = KEY
     attempt: int = Field(examples=[1], description="the number of the delivery's attempt, from 1")
     ended_at: datetime = MOMENT
-    status: int | None = Field(examples=[503], description="the status of the answer; null: no answer came")
-    duration_ms: int = Field(examples=[120], description="the time until the head of the answer or until the failure")
+    status: int | None = Field(examples=[503], description="the HTTP status of the response; null: no response came")
+    duration_ms: int = Field(
+        examples=[120], description="the time from the request to the headers of the response, or to the failure"
+    )
     failure: str | None = Field(
         examples=["answered 503 Service Unavailable: busy"],
         description="the reason of the failure; null: the endpoint accepted the delivery",
     )
-    body: str = Field(examples=["busy"], description="the first 2 KiB of the answer's body")
+    body: str = Field(examples=["busy"], description="the first 2 KiB of the response's body")
 
     @classmethod
     def of(cls, attempt: EndpointAttempt) -> Self:
-        """Convert a stored attempt."""
+        """Make the response model from a stored attempt."""
         return cls(**asdict(attempt))
 
 
@@ -83,7 +85,7 @@ class EndpointChangedAnswer(Answer):
 
     @classmethod
     def of(cls, done: Done) -> Self:
-        """Convert the result of a change."""
+        """Make the response model from the result of a change."""
         return cls(message=done.sentence, changed=done.changed)
 
 
@@ -95,7 +97,7 @@ class SecretAnswer(Answer):
 
     @classmethod
     def of(cls, made: NewSecret) -> Self:
-        """Convert the result of a change."""
+        """Make the response model from the result of a change."""
         return cls(message=made.sentence, secret=made.verifier)
 
 

@@ -20,7 +20,7 @@ class IncidentAnswer(
 
     @classmethod
     def of(cls, found: FoundIncident) -> Self:
-        """Convert a stored incident."""
+        """Make the response model from a stored incident."""
         return cls(**asdict(found))
 
 
@@ -35,7 +35,7 @@ class TokenAnswer(processes.StoppedToken, json_schema_extra=examples(token=3)):
 
 
 class ResolvedAnswer(processes.Resolved, json_schema_extra=examples(message="1 incident resolved")):
-    """The result of resolving incidents, or of its dry run."""
+    """The result of resolving incidents, or of a dry run."""
 
     tokens: tuple[TokenAnswer, ...] = Field(
         description="the tokens that continue; the token that stopped first comes first"
@@ -43,6 +43,6 @@ class ResolvedAnswer(processes.Resolved, json_schema_extra=examples(message="1 i
 
     @classmethod
     def of(cls, resolved: BulkResult[Token]) -> Self:
-        """Convert the result of a change."""
+        """Make the response model from the result of a change."""
         tokens = [TokenAnswer(instance_key=key, token=token) for key, token in resolved.keys]
         return cls(tokens=tokens, message=resolved.sentence, more=resolved.more)

@@ -40,7 +40,7 @@ class JobAnswer(
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Convert a stored job."""
+        """Make the response model from a stored job."""
         fields = {name: getattr(job, name) for name in cls.model_fields}
         return cls(**fields | {name: value_of(fields[name]) for name in ("config", "policy")})
 
@@ -77,15 +77,15 @@ class RunAnswer(
 
     @classmethod
     def of(cls, run: JobRun) -> Self:
-        """Convert a stored run."""
+        """Make the response model from a stored run."""
         fields = {name: getattr(run, name) for name in cls.model_fields}
         return cls(**fields | {"result": value_of(fields["result"])})
 
 
 class WaitedRunAnswer(StartedAnswer):
-    """A start of a job. If the start is over, the answer includes the last run."""
+    """A requested start of a job, with its last run if the start has ended."""
 
-    run: RunAnswer | None = Field(description="the last run of the start; null: the start is not over")
+    run: RunAnswer | None = Field(description="the last run of the start; null: the start has not ended")
 
 
 class RunsAnswer(Answer):

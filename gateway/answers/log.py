@@ -21,7 +21,7 @@ class RecordAnswer(
 
     @classmethod
     def of(cls, record: LogRecord) -> Self:
-        """Convert a record of the log."""
+        """Make the response model from a record of the log."""
         fields = {name: getattr(record, name) for name in cls.model_fields}
         return cls(**fields | {"payload": value_of(record.payload)})
 
@@ -53,7 +53,7 @@ class GroupAnswer(Answer):
 
     @classmethod
     def of(cls, group: Group) -> Self:
-        """Convert a stored group."""
+        """Make the response model from a stored group."""
         fields = {name: getattr(group, name) for name in cls.model_fields if name != "group"}
         return cls(group=group.group_name, **fields)
 
@@ -73,4 +73,4 @@ class LeaseAnswer(answers.LeasePage, json_schema_extra=examples(token=LEASE_TOKE
 
 
 class PositionAnswer(answers.PositionPage, json_schema_extra=examples(position=812)):
-    """The position of a group, and the token of the lease if the group kept its lease."""
+    """The position of a group, and its lease token if the lease continues."""

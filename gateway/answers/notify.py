@@ -28,7 +28,7 @@ class EventSubscriptionAnswer(
 
     @classmethod
     def of(cls, found: FoundSubscription) -> Self:
-        """Convert a stored subscription."""
+        """Make the response model from a stored subscription."""
         return cls(**asdict(found))
 
 
@@ -46,5 +46,5 @@ class EventSubscriptionChangedAnswer(
 
     @classmethod
     def of(cls, done: Done) -> Self:
-        """Convert the result of a change."""
+        """Make the response model from the result of a change."""
         return cls(message=done.sentence, changed=done.changed)

@@ -36,7 +36,7 @@ class OperationAnswer(
 
     @classmethod
     def of(cls, operation: Operation, *, is_operator: bool) -> Self:
-        """Convert a stored operation; a tenant does not see the name and the reason of an operator."""
+        """Make the response model from a stored operation; a tenant gets neither the operator's name nor the reason."""
         shown = describe(operation)
         if not is_operator:
             shown["role"] = None

@@ -21,7 +21,7 @@ class DeployedAnswer(processes.Deployed, json_schema_extra=examples(is_new=True,
 
     @classmethod
     def of(cls, deployed: DeployedProcess) -> Self:
-        """Convert a deployed process."""
+        """Make the response model from a deployed process."""
         return cls(**asdict(deployed))
 
 
@@ -39,7 +39,7 @@ class ProcessAnswer(
 
     @classmethod
     def of(cls, found: FoundDefinition) -> Self:
-        """Convert a stored definition."""
+        """Make the response model from a stored definition."""
         return cls(**{name: getattr(found, name) for name in cls.model_fields})
 
 
@@ -61,7 +61,7 @@ class InstanceAnswer(processes.InstanceState, json_schema_extra=examples(**OF_IN
 
     @classmethod
     def of(cls, found: FoundInstance) -> Self:
-        """Convert a stored instance."""
+        """Make the response model from a stored instance."""
         return cls(**asdict(found))
 
 
@@ -99,7 +99,7 @@ class WholeInstanceAnswer(
 
     @classmethod
     def of(cls, whole: WholeInstance) -> Self:
-        """Convert a stored instance."""
+        """Make the response model from a stored instance."""
         return cls(
             **asdict(whole.found),
             definition_key=whole.definition_key,
@@ -129,7 +129,7 @@ class StepAnswer(
 
     @classmethod
     def of(cls, step: FoundStep) -> Self:
-        """Convert a stored step."""
+        """Make the response model from a stored step."""
         return cls(**asdict(step))
 
 
@@ -151,11 +151,11 @@ class CanceledAnswer(
     processes.CanceledInstances,
     json_schema_extra=examples(instance_keys=[31007], message="1 instance is told to end"),
 ):
-    """The result of cancelling all instances that have a business key, or of its dry run."""
+    """The result of cancelling all instances with one business key, or of a dry run."""
 
     @classmethod
     def of(cls, canceled: BulkResult[int]) -> Self:
-        """Convert the result of a change."""
+        """Make the response model from the result of a change."""
         return cls(instance_keys=list(canceled.keys), message=canceled.sentence, more=canceled.more)
 
 
@@ -175,7 +175,7 @@ class TaskAnswer(processes.Task, json_schema_extra=examples(**OF_TASK)):
 
     @classmethod
     def of(cls, task: FoundTask) -> Self:
-        """Convert a stored task."""
+        """Make the response model from a stored task."""
         return cls(**asdict(task))
 
 
@@ -195,13 +195,16 @@ class TaskActAnswer(
 class WholeTaskAnswer(
     processes.WholeTask, json_schema_extra=examples(**OF_TASK, state="ASSIGNED", variables={"order": 42})
 ):
-    """One task with its variables and its events. A field of an ended task is null if no event recorded its value."""
+    """One task with its variables and its events.
+
+    A field of an ended task is null if no event recorded the field's value.
+    """
 
     acts: tuple[TaskActAnswer, ...] = Field(description="the last 1,000 events, the oldest first")
 
     @classmethod
     def of(cls, task: WholeTask) -> Self:
-        """Convert a stored task."""
+        """Make the response model from a stored task."""
         fields = asdict(task)
         return cls(variables=seen_by(task), **{name: fields[name] for name in cls.model_fields if name in fields})
 
@@ -225,7 +228,7 @@ class ServiceTaskAnswer(
 
     @classmethod
     def of(cls, task: TakenTask) -> Self:
-        """Convert a leased task."""
+        """Make the response model from a leased task."""
         return cls(**asdict(task))
 
 

@@ -25,7 +25,7 @@ class TargetAnswer(Answer):
 
     @classmethod
     def of(cls, target: Target) -> Self:
-        """Convert a stored target."""
+        """Make the response model from a stored target."""
         return cls(**asdict(target))
 
 

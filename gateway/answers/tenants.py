@@ -12,13 +12,15 @@ from shardclock_server.sql.tenants.tenants import Limits, Tenant
 
 
 class LimitsAnswer(Answer):
-    """A tenant's limits. Null means no limit; in the last five fields it means the default."""
+    """A tenant's limits. Null means no limit; in the last five fields, null means the default limit."""
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
     payload_bytes_max: int | None = Field(
         examples=[None], description="bytes of the payloads of pending timers, as JSON text"
     )
-    waiters_max: int | None = Field(examples=[100], description="callers that wait or follow the log, at each gateway")
+    waiters_max: int | None = Field(
+        examples=[100], description="callers in a long poll or a stream of the log, at each gateway"
+    )
     endpoints_max: int | None = Field(examples=[20])
     rate_per_s: float | None = Field(examples=[50], description="writes a second, at each gateway")
     instances_max: int | None = Field(examples=[5_000], description="unfinished instances of processes")
@@ -29,7 +31,7 @@ class LimitsAnswer(Answer):
 
     @classmethod
     def of(cls, limits: Limits) -> Self:
-        """Convert stored limits."""
+        """Make the response model from stored limits."""
         return cls(**asdict(limits))
 
 
@@ -42,7 +44,7 @@ class TenantAnswer(Answer):
 
     @classmethod
     def of(cls, tenant: Tenant) -> Self:
-        """Convert a stored tenant."""
+        """Make the response model from a stored tenant."""
         return cls(tenant_id=tenant.tenant_id, limits=LimitsAnswer.of(tenant.limits), changed_at=tenant.changed_at)
 
 
@@ -59,10 +61,10 @@ class UsedAnswer(Answer):
     payload_bytes: int = Field(examples=[40_600])
     estimated: bool = Field(
         examples=[False],
-        description="whether `timers` and `payload_bytes` are estimates, as they are above 100,000 timers",
+        description="whether `timers` and `payload_bytes` are estimates; true above 100,000 timers",
     )
     endpoints: int = Field(examples=[2])
-    waiters: int = Field(examples=[0], description="waiting callers at the gateway that answers")
+    waiters: int = Field(examples=[0], description="waiting callers at the gateway that answers this request")
     instances: int = Field(examples=[12], description="unfinished instances, counted up to a million")
     tasks: int = Field(examples=[3])
     messages: int = Field(examples=[0])
@@ -74,13 +76,13 @@ class ShownTenantAnswer(Answer):
     """A tenant's limits and usage."""
 
     tenant_id: str = Field(examples=["acme"])
-    own: bool = Field(examples=[True], description="false: the limits are those of the gateway's settings")
+    own: bool = Field(examples=[True], description="false: the tenant has the default limits of the gateway's settings")
     limits: LimitsAnswer
     used: UsedAnswer
 
     @classmethod
     def of(cls, shown: ShownTenant, *, usual: Limits, waiters: int) -> Self:
-        """Combine the stored limits and usage; `usual` are the limits of the gateway's settings."""
+        """Combine the stored limits and usage; `usual` are the default limits of the gateway's settings."""
         counts = asdict(shown.pending) | dict(shown.counts)
         used = UsedAnswer(**counts, endpoints=shown.endpoints, waiters=waiters)
         own = shown.own

@@ -22,7 +22,7 @@ class ScheduledAnswer(answers.StoredTimer, json_schema_extra=examples()):
 
     @classmethod
     def of(cls, scheduled: Scheduled) -> Self:
-        """Convert the result of a create."""
+        """Make the response model from the result of a create."""
         return cls(timer_key=scheduled.timer_key, due_date=scheduled.due_date, outcome=scheduled.outcome)
 
 
@@ -48,11 +48,11 @@ class TimerAnswer(
 ):
     """One timer, pending or ended."""
 
-    etag: str | None = Field(None, exclude=True)  # the response has the etag as a header
+    etag: str | None = Field(None, exclude=True)  # the response carries the etag in a header
 
     @classmethod
     def of(cls, timer: TimerState) -> Self:
-        """Convert a stored timer, without the internal field `holder`."""
+        """Make the response model from a stored timer, without the internal field `holder`."""
         return cls(**_fields_of(timer))
 
 
@@ -65,7 +65,7 @@ def _fields_of(timer: TimerState) -> dict[str, Any]:
 class FiringAnswer(
     answers.Firing, json_schema_extra=examples(intent="TRIGGERED", occurrence=7, late_s=0.004, skipped=0)
 ):
-    """One past occurrence of a schedule: it fired, or it stands for the occurrences that were skipped together."""
+    """One past firing of a schedule, or one record of several skipped occurrences."""
 
 
 class ScheduleAnswer(
@@ -83,7 +83,7 @@ class ScheduleAnswer(
 
     @classmethod
     def of(cls, state: ScheduleState) -> Self:
-        """Convert a schedule."""
+        """Make the response model from a schedule."""
         last = None if state.last is None else FiringAnswer(**asdict(state.last))
         firings = tuple(FiringAnswer(**asdict(it)) for it in state.firings)
         return cls(**_fields_of(state.timer), last=last, skipped=state.skipped, firings=firings)
@@ -101,7 +101,7 @@ class RefusedTimerAnswer(Answer):
 
     @classmethod
     def of(cls, timer: RefusedTimer) -> Self:
-        """Convert a found timer."""
+        """Make the response model from a found timer."""
         return cls(**asdict(timer))
 
 
@@ -145,7 +145,7 @@ class OccurrenceAnswer(answers.Occurrence, json_schema_extra=examples(number=1, 
 
     @classmethod
     def of(cls, previewed: PreviewedOccurrence) -> Self:
-        """Convert a computed occurrence."""
+        """Make the response model from a computed occurrence."""
         return cls(number=previewed.number, due_date=previewed.moment, local=previewed.local, note=previewed.edge)
 
 
@@ -159,7 +159,7 @@ class TimersCountedAnswer(
     answers.TimersCounted,
     json_schema_extra=examples(token="2-1801382400-5f1d7a9b03c2e846-9c1be3f0d2a4761508c7e5aa"),  # noqa: S106 - an example
 ):
-    """The number of timers that a change would affect, and the token for the real request."""
+    """The number of timers that a change would affect, and the token that confirms the change."""
 
 
 class BulkAnswer(answers.BulkChanged, json_schema_extra=examples(changed=2, unsure=0, operation_id=7)):

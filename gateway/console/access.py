@@ -36,20 +36,23 @@ async def require_own_page(request: Request) -> None:
     errors:  Problem
     """
     if request.method in SAFE_METHODS:
-        refuse_unreadable_path(request)  # a page checks its query itself, as its filter
+        refuse_unreadable_path(request)  # each page validates its query, because the query is the page's filter
         return
     await known_query(request)
     site, origin = header_of(request.headers, "Sec-Fetch-Site"), header_of(request.headers, "Origin")
     if site is not None:
         if site.strip().lower() not in OWN_SITES:
-            raise Problem(NOT_ALLOWED, f"Sec-Fetch-Site {shortened(site)} tells of another web page; use the console's")
+            raise Problem(
+                NOT_ALLOWED,
+                f"Sec-Fetch-Site {shortened(site)} means that another website sent the request; use the console",
+            )
         return
     if origin is None:
-        raise Problem(NOT_ALLOWED, "Origin is missing: a change in the console comes from a page in a browser")
+        raise Problem(NOT_ALLOWED, "Origin is missing: use the pages of the console in a browser")
     if not is_own_origin(request.headers, gateway_of(request).settings.gateway_url):
         raise Problem(
             NOT_ALLOWED,
-            f"Origin {shortened(origin)} is not the console's; behind a proxy set SHARDCLOCK_GATEWAY_URL to the address"
+            f"Origin {shortened(origin)} is not the console; behind a proxy set SHARDCLOCK_GATEWAY_URL to the address"
             " that browsers use",
         )
 
@@ -73,9 +76,9 @@ async def signed_in(request: Request) -> Caller:
 
 
 def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Caller]]:
-    """Make the dependency of a page that needs a scope, with the quota and the audit record of the same API route.
+    """Make the dependency of a page that needs a scope; quotas and the audit work as for a route of the API.
 
-    `is_bulk` is for a change of all rows that match a filter, which the audit records.
+    `is_bulk`: the page changes all rows that match a filter, and the audit records this change.
     """
 
     async def require(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:

@@ -38,7 +38,7 @@ def is_console(request: Request) -> bool:
 
 
 def within(request: Request, path: str | None) -> str:
-    """Build the URL of a page that a request has named; any other text leads to the first page."""
+    """Build the URL of the console page that a request names; for any other text, return the first page's URL."""
     parts = split_url(path or HOME)
     is_ours = not parts.scheme and not parts.netloc and parts.path.startswith("/") and "\\" not in parts.path
     is_plain = is_ours and parts.path.isascii() and parts.path.isprintable() and parts.query.isprintable()

@@ -17,7 +17,7 @@ from shardclock_server.gateway.requests.problems import Problem
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 KEPT = "public, max-age=31536000, immutable"
-CHECKED = "no-cache"  # another version of the file has another hash in its URL
+CHECKED = "no-cache"  # a changed file has another hash in its URL
 
 router = APIRouter(prefix=f"{ROOT}/static", include_in_schema=False)
 
@@ -51,7 +51,7 @@ async def get_asset(digest: str, name: str, request: Request) -> Response:
     asset = ASSETS.get(name)
     if asset is None:
         raise Problem(NOT_FOUND, f"there is no file {name[:100]} here")
-    etag = f'W/"{asset.digest}"'  # weak: the compressed file has the same
+    etag = f'W/"{asset.digest}"'  # weak, because the compressed file has the same etag
     headers = {
         "ETag": etag,
         "Cache-Control": KEPT if digest == asset.digest else CHECKED,

@@ -42,7 +42,7 @@ def chart_of(minutes: Sequence[Mapping[str, int]], targets: Sequence[tuple[str, 
         below = 0
         for series, (target, _) in enumerate(targets):
             timers = minute.get(target, 0)
-            # The difference of two rounded ends leaves no gap between the parts of a stack.
+            # A height is the difference of two rounded positions, so that no gap opens between the bars of a stack.
             start, end = _height_of(below, largest), _height_of(below + timers, largest)
             below += timers
             if timers:

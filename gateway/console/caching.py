@@ -90,7 +90,7 @@ class PageCache:
         return shared.response(request)
 
     def forget(self, tenant_id: str | None) -> None:
-        """Drop a tenant's pages after a change, including pages that are being rendered; None: all pages."""
+        """Drop a tenant's pages after a change, including pages that are being rendered; None: drop all pages."""
         for key in [key for key in self._pages if tenant_id in (None, key.tenant_id)]:
             del self._pages[key]
 
@@ -138,5 +138,5 @@ def _key_of(request: Request, caller: Caller) -> PageKey:
 
 
 def page_router() -> APIRouter:
-    """Make the router of a family of pages; their paths begin within the console, such as /timers."""
+    """Make the router of a family of pages; a path is relative to the console, such as /timers."""
     return APIRouter(prefix=ROOT, route_class=PageRoute, include_in_schema=False)

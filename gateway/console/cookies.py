@@ -51,18 +51,18 @@ def cookie_of(request: Request, name: str) -> str | None:
 
 
 def theme_of(request: Request) -> str | None:
-    """Return the chosen theme; None: the browser's own."""
+    """Return the chosen theme; None: the browser's setting applies."""
     theme = cookie_of(request, THEME)
     return theme if theme in THEMES else None
 
 
 def message_of(request: Request) -> str | None:
-    """Return the message that the last change has left for the next page."""
+    """Return the message that the last change stored for the next page."""
     return cookie_of(request, MESSAGE)
 
 
 def keep_message(request: Request, response: Response, message: str) -> None:
-    """Leave a message for the next page; a long one is cut."""
+    """Store a message for the next page; a long message is cut."""
     while len(quote(message)) > MESSAGE_BYTES_MAX:
         message = f"{message[: len(message) * 3 // 4]}…"
     set_cookie(request, response, MESSAGE, message, lasts_s=MESSAGE_S)

@@ -66,7 +66,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A shape with its look, its marker, its lines of text, and the marks of the instance."""
+    """A shape with its CSS class, its marker, its lines of text, and the instance's tokens, incident and timers."""
 
     shape: Shape
     look: str
@@ -79,7 +79,7 @@ class Node:
 
     @property
     def below(self) -> float:
-        """The place below the shape and its name, for due dates."""
+        """The vertical position of due dates: below the shape and its name."""
         return max([self.shape.y + self.shape.height, *(line.y for line in self.lines)]) + LINE_PX
 
 
@@ -95,7 +95,7 @@ class Diagram:
 
 
 class Drawings:
-    """The drawings of the definitions that were shown last; a definition never changes."""
+    """A cache of drawings by definition; no entry becomes stale, because a definition never changes."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[int, Drawing | None] = OrderedDict()
@@ -108,7 +108,7 @@ class Drawings:
         return self._known[definition_key]
 
     def keep(self, definition_key: int, drawing: Drawing | None) -> None:
-        """Keep a drawing, and forget the least recently shown drawing."""
+        """Store a drawing, and evict the least recently shown drawing if the cache is full."""
         self._known[definition_key] = drawing
         while len(self._known) > DRAWINGS_MAX:
             self._known.popitem(last=False)

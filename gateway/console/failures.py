@@ -38,7 +38,7 @@ async def find_viewer(request: Request) -> None:
 
 
 async def require_sign_in(request: Request, _: SignInNeeded) -> Response:
-    """Send the browser to the sign-in page; after a form it returns to the page with the form."""
+    """Send the browser to the sign-in page, which later leads back to the requested page or to the form."""
     if request.method in SAFE_METHODS:
         return sign_in_redirect(request, path_of(request))
     before = _page_before(request)

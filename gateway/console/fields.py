@@ -19,5 +19,5 @@ def _read_moment(text: object) -> object:
         raise PydanticCustomError("moment", "{why}", {"why": str(refusal)}) from None
 
 
-# A moment as the API reads it.
+# A moment, in the formats that the API accepts.
 Moment = Annotated[datetime, BeforeValidator(_read_moment)]

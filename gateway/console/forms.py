@@ -34,7 +34,7 @@ class Inputs(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Filter(Generic[Model]):
-    """A page's filter: the checked model or, after a refusal, the defaults and the sentence; `given` has the inputs."""
+    """A page's filter: the validated model, or the defaults with a refusal's sentence. `given` has the user's input."""
 
     model: Model
     given: Inputs
@@ -42,7 +42,7 @@ class Filter(Generic[Model]):
     status: int = HTTPStatus.OK
 
     def refused(self, refusal: Refusal | Problem) -> "Filter[Model]":
-        """Return the filter with the sentence and the status of a refusal, for the page that shows both."""
+        """Return the filter with the sentence and the status of a refusal."""
         return replace(self, error=str(refusal), status=refusal.code.status)
 
 
@@ -59,7 +59,7 @@ async def form_of(request: Request, model: type[Model]) -> Model:
 
 
 def filter_of(request: Request, model: type[Model]) -> Filter[Model]:
-    """Read the filter of a page from its query; a wrong filter leaves the defaults of the model and a sentence."""
+    """Read a page's filter from the query; for an invalid query, return the model's defaults and an error sentence."""
     text = request.scope["query_string"].decode("ascii", "replace")
     given = Inputs()
     try:
@@ -79,7 +79,7 @@ def done(request: Request, to: str, message: str) -> Response:
 def _fields_of(text: str, model: type[BaseModel]) -> Inputs:
     """Parse the fields of a form; a list field may occur several times.
 
-    errors:  Problem  too many fields, a field that comes twice, or a text that can't be stored
+    errors:  Problem  the form has too many fields, a repeated field, or a text that can't be stored
     """
     try:
         pairs = parse_qsl(text, errors="strict", max_num_fields=FIELDS_MAX)
@@ -102,7 +102,7 @@ def _fields_of(text: str, model: type[BaseModel]) -> Inputs:
 
 
 def _shown(name: str, value: str, model: type[BaseModel]) -> str:
-    """Write a refused value; the value of a secret field is not shown."""
+    """Format a refused value for a message, and hide the value of a secret field."""
     field = model.model_fields.get(name)
     return "(not shown)" if field is not None and field.annotation is SecretStr else shortened(value)
 

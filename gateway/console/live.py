@@ -44,4 +44,4 @@ async def _is_signed_in(request: Request, gateway: Gateway) -> bool:
     try:
         return await gateway.viewers.viewer_of(request.headers, request.cookies) is not None
     except StoreUnavailable:
-        return True  # the next round checks again
+        return True  # the stream checks again before its next event

@@ -9,7 +9,7 @@ from shardclock_server.service.keys import allows
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of the menu; an installation's page needs a key for all tenants, with the scope."""
+    """A link of the menu. A page about the whole installation needs a key for all tenants with the scope."""
 
     label: str
     path: str
@@ -17,7 +17,7 @@ class Link:
     scope: str = "read"
 
 
-# A link without a page is left out.
+# The menu leaves out a link if no page has its path.
 LINKS = (
     Link("Overview", "/"),
     Link("Timers", "/timers"),

@@ -64,8 +64,8 @@ def page(
 ) -> HTMLResponse:
     """Render a page of a signed-in caller; `title` is required, `error` is the sentence of a refusal.
 
-    `live=False` is for a page that must not reload, such as a secret that is shown once. `personal=True` is for a page
-    with the caller's name, which is not shared; other pages get the caller without key and name.
+    `live=False` is for a page that must not reload, such as a page that shows a secret once. `personal=True` is for a
+    page with the caller's name: such a page is never shared. Other pages get the caller without key and name.
     """
     is_personal = values.pop("personal", False)
     paths = request.app.state.console_paths
@@ -88,7 +88,7 @@ def respond(request: Request, template: str, values: dict[str, Any], *, status: 
         "url": partial(url_of, request),
         "asset": partial(asset_url, request),
         "here": path_of(request),
-        "can_refresh": request.method in SAFE_METHODS,  # the answer to a form has no address
+        "can_refresh": request.method in SAFE_METHODS,  # the response to a form can't be loaded again
         "now": datetime.now(UTC),
         "theme": theme_of(request),
         "message": message,
@@ -105,6 +105,6 @@ def respond(request: Request, template: str, values: dict[str, Any], *, status: 
 
 
 def is_for_one_viewer(response: Response) -> bool:
-    """Return whether a rendered page has a name, a message or a cookie of its viewer, or is a refusal."""
+    """Return whether a page must not be shared: it shows its viewer's name, sets a cookie, or is a refusal."""
     is_personal = response.headers.get("Cache-Control") == PERSONAL
     return is_personal or response.status_code != HTTPStatus.OK or "set-cookie" in response.headers

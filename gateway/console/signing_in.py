@@ -43,7 +43,7 @@ class SignInForm(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    key: SecretStr = SecretStr("")  # without a limit, because the refusal of a long key would show the key
+    key: SecretStr = SecretStr("")  # no maximum length, because the refusal of a long key would show the key
     to: str = Field("/", max_length=4_000)
 
 
@@ -57,7 +57,7 @@ class TenantForm(BaseModel):
 
 
 class ThemeForm(BaseModel):
-    """The chosen theme; if it is missing, the browser's own applies."""
+    """The chosen theme; if it is missing, the browser's theme applies."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -168,7 +168,9 @@ async def choose_tenant(request: Request, caller: Annotated[Caller, Depends(sign
     form = await form_of(request, TenantForm)
     if caller.choices is not None and form.tenant not in caller.choices:
         caller.require_operator()
-        raise Problem(NOT_ALLOWED, f"tenant {shortened(form.tenant)} is none of yours; choose one of the list")
+        raise Problem(
+            NOT_ALLOWED, f"tenant {shortened(form.tenant)} is not a tenant of your key; choose a tenant of the list"
+        )
     if not is_tenant(form.tenant):
         raise Problem(REFUSED, f"tenant {shortened(form.tenant)} is refused: it must be {NAME_RULE}")
     response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
@@ -178,7 +180,7 @@ async def choose_tenant(request: Request, caller: Annotated[Caller, Depends(sign
 
 @router.post("/theme")
 async def choose_theme(request: Request) -> Response:
-    """Choose the light or the dark theme, or the browser's own."""
+    """Choose the light theme, the dark theme, or the browser's theme."""
     form = await form_of(request, ThemeForm)
     response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
     if form.theme in THEMES:

@@ -10,7 +10,7 @@ from shardclock_server.sql.clients.firings import FIRINGS_MAX, PastFiring
 LATE_S = 1.0
 BAR_PX, HEIGHT_PX = 5, 24
 LOWEST_PX = 4
-HIGHEST_S = 3_600  # a bar of the full height
+HIGHEST_S = 3_600  # the lateness that gives a bar the full height
 KINDS = {"punctual": "on time", "late": "late", "skipped": "skipped"}
 
 

@@ -37,8 +37,8 @@ class BodyBudget:
                         acquired.append(budget)
             except TimeoutError:
                 raise unavailable(
-                    f"large bodies of others are still being worked on after {within_s:g} s; send it again later,"
-                    " or in smaller parts"
+                    f"other large bodies are still in progress after {within_s:g} s; send this body again"
+                    " later, or in smaller parts"
                 ) from None
             yield
         finally:
@@ -47,7 +47,7 @@ class BodyBudget:
 
 
 class _ByteBudget:
-    """A number of free bytes with a first-in, first-out queue; the first request in the queue has the lock."""
+    """A number of free bytes, and the lock that a request needs to reserve bytes; requests get the lock in order."""
 
     def __init__(self, bytes_max: int) -> None:
         self._free = bytes_max

@@ -23,8 +23,8 @@ class ConcurrencyLimit:
     """The slots of one kind, counted by tenant.
 
     `doing` and `way_out` are inserted into the refusal, such as "wait here" and "ask without wait". Each slot also
-    takes a slot of the limit `within`. With `closes`, a refusal closes the connection, so that refused callers don't
-    use connections of other callers.
+    takes a slot of the limit `within`. With `closes`, a refusal also closes the connection, so that refused callers
+    leave the connections to other callers.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class ConcurrencyLimit:
         if not is_within_share(own, self.most - self.in_use):
             raise Problem(
                 OVER_QUOTA,
-                f"{own:,} of tenant {shortened(tenant_id)} {self._doing} already, its share of {self.most:,} slots"
-                f" while others may want one; {self._way_out}",
+                f"{own:,} of tenant {shortened(tenant_id)} {self._doing} already, the most for one tenant: the rest"
+                f" of the {self.most:,} slots is for other tenants; {self._way_out}",
                 headers={"Retry-After": str(RETRY_AFTER_S), **self._closing},
                 quota="slots",
                 limit=own,
@@ -83,7 +83,7 @@ class ConcurrencyLimit:
     def slot(self, tenant_id: str) -> Iterator[None]:
         """Hold a slot during a block.
 
-        errors:  Problem  as in `acquire`
+        errors:  Problem as in `acquire`
         """
         self.acquire(tenant_id)
         try:

@@ -3,8 +3,8 @@
 `timer_quotas` checks the quotas of a new timer. Postgres checks the quotas of instances, definitions and messages
 (sql/functions/tenants/check_process_quota.sql).
 
-The creation of a timer counts nothing in Postgres. For a tenant with a quota, a gateway sometimes counts the pending
-timers, and adds the timers that it has written since the count: docs/decisions/0046-quotas.md.
+Creating a timer runs no count in Postgres. Instead, a gateway repeatedly counts the pending timers of a tenant with a
+quota, and adds the timers that it has written since the last count: docs/decisions/0046-quotas.md.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ COUNT_SHARE = 0.05  # counts of one tenant take at most this share of the time
 STALE_S = 30.0  # a count that is older than this is not used
 TENANTS_MAX = 10_000
 HOUR_S = 3_600
-# A limit for each tenant, because the audit has 400 days of records: at most 3.5 million records, about 1 GB.
+# The audit keeps records for 400 days, so this limit bounds one tenant's records: at most 3.5 million, about 1 GB.
 AUDITED_PER_HOUR, AUDITED_AT_ONCE = 360, 2_000
 WAITERS_AGAIN_S = 1
 ENDPOINTS_AGAIN_S = 60
@@ -88,7 +88,7 @@ class Quotas:
     async def take_write(self, tenant_id: str) -> None:
         """Subtract one write from a tenant's rate budget.
 
-        errors:  Problem  the tenant has used up its rate; the problem says when to retry
+        errors:  Problem  the tenant exceeds its rate limit; the problem says when to retry
                  StoreUnavailable  the limits can't be read now
         """
         await self._take(self._rates, tenant_id, 1)
@@ -187,7 +187,7 @@ class Quotas:
         return True
 
     async def _recount(self, usage: TenantUsage) -> None:
-        """Count again before a refusal if a count is due, because timers may have fired, or if it lacks schedules."""
+        """Count again before a refusal if the last count is old or lacks the schedules."""
         for _ in range(2):  # a count that began earlier may lack the schedules
             if usage.is_due(self._clock()) or usage.lacks_schedules:
                 await self._refresh(usage)
@@ -212,7 +212,7 @@ class Quotas:
 
     async def _count_usage(self, usage: TenantUsage) -> None:
         begun_s = self._clock()
-        # ALL_TENANTS: the size of the default tenant is estimated from a sample of all timers.
+        # The session reads all tenants, because the default tenant's size is estimated from a sample of all timers.
         async with self._pool.session(ALL_TENANTS) as session:
             limits = await find_limits(session, usage.tenant_id) or self._usual
             counts_schedules = usage.begin_count()
@@ -243,7 +243,7 @@ def endpoints_over_quota(tenant_id: str, most: int) -> Problem:
 async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_schedules: bool) -> Pending | None:
     """Count a tenant's pending timers and schedules if they are limited; None: the count took too long."""
     pending = Pending()
-    # For a limit in bytes the payloads of all timers must be added up.
+    # A limit in bytes needs the sum of all payloads, so the count can't stop early.
     most = limits.timers_max if limits.payload_bytes_max is None else None
     try:
         if limits.are_of_pending:
@@ -252,8 +252,8 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # Postgres has just answered the read of the limits, so only the count is slow: an older count is better than a
-        # refusal of all requests of the tenant.
+        # Postgres has just returned the limits, so only the count is slow. An older count is better than refusing all
+        # requests of the tenant.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
     return pending

@@ -24,7 +24,7 @@ def _write_rule(per_s: float) -> str:
 class RateLimits:
     """Count the writes of each tenant in a token bucket.
 
-    The allowance of `burst_s` may be used in one burst; `rule` is the limit's wording in a refusal. A wait is at most
+    One burst may use the writes of `burst_s` seconds; `rule` words the limit in a refusal. A wait is at most
     the largest of `debt_s`, `burst_s` and the time of one write.
     """
 
@@ -46,7 +46,7 @@ class RateLimits:
         """Subtract writes from a tenant's bucket. A full bucket grants any number of writes.
 
         units:   `per_s` writes a second; None: without a limit
-        errors:  Problem  the tenant has used up its rate; the problem says when to retry
+        errors:  Problem  the tenant exceeds its rate limit; the problem says when to retry
         """
         if per_s is None:
             return

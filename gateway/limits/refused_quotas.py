@@ -1,4 +1,4 @@
-"""The quotas for which this gateway has refused requests, until the events for operators are written."""
+"""Collect this gateway's refusals by quotas until their events for operators are written."""
 
 from collections.abc import Mapping
 

@@ -19,7 +19,7 @@ from shardclock_server.timers.model import NewTimer, OnConflict
 
 @dataclass(slots=True, eq=False)
 class TimerReservation:
-    """The quota that is reserved for one timer; `replaced` is the size of the timer that it replaces."""
+    """The quota that is reserved for one timer; `replaced` is the size of the replaced timer."""
 
     usage: TenantUsage
     reserved: Pending
@@ -39,7 +39,7 @@ class QuotaReservation:
 
     A timer that replaces another timer, or that is not written because its name is taken, needs no quota of timers. A
     replacing timer needs quota for the bytes by which its payload is larger, and a schedule that replaces a plain timer
-    needs quota of schedules. A repeated request needs no quota, because it gets its earlier answer. At the end of a
+    needs quota of schedules. A repeated request needs no quota, because it gets the stored response. At the end of a
     block, a timer with an unknown outcome counts as written.
     """
 
@@ -62,7 +62,7 @@ class QuotaReservation:
     async def reserve(
         self, timers: Sequence[NewTimer], requests: Sequence[IdempotentRequest | None]
     ) -> list[TimerReservation | Problem | None]:
-        """Reserve quota for timers, one after the other; refuse a timer only by a fresh count.
+        """Reserve quota for timers, one after the other; refuse a timer only after a fresh count.
 
         shape:   `requests` has for each timer its idempotent request, or None. Returns for each timer its
                  reservation, None if the timer needs no reservation, or the refusal, which says when to ask again
@@ -100,13 +100,13 @@ class QuotaReservation:
         self._reserve(one, one)
 
     def _fits(self, timers: Sequence[NewTimer]) -> bool:
-        """Whether the quotas suffice for all timers, if none replaces another."""
+        """Return whether the quotas suffice even if no timer replaces an existing timer."""
         sizes = [_size_of(timer) for timer in timers]
         whole = Pending(len(sizes), sum(it.payload_bytes for it in sizes), sum(it.schedules for it in sizes))
         return self._usage.exceeded_by(whole) is None
 
     async def _existing_sizes(self, timers: Sequence[NewTimer]) -> Mapping[str, Pending]:
-        """Find the existing timers with these names, by name, with their sizes; empty if no quota needs them."""
+        """Find the sizes of the existing timers with these names; empty if no quota depends on existing timers."""
         matters = self._usage.limits.payload_bytes_max is not None or not self._fits(timers)
         names = {
             timer.name
@@ -162,7 +162,7 @@ def _written(taken: TimerReservation, outcome: Scheduled | Refused) -> Pending:
     """Return the usage that a written timer has added."""
     if isinstance(outcome, Refused) or outcome.replayed:
         return NOTHING
-    if outcome.outcome == "created":  # also true if the timer to replace has ended in the meantime
+    if outcome.outcome == "created":  # also true if the named timer has ended since `_existing_sizes`
         return taken.size
     if outcome.outcome == "replaced":
         # The replaced timer was written after `_existing_sizes`, so its size is unknown; the next count corrects this.
@@ -171,7 +171,7 @@ def _written(taken: TimerReservation, outcome: Scheduled | Refused) -> Pending:
 
 
 def _more(timer: Pending, replaced: Pending) -> Pending:
-    """Return by how much a timer is larger than the timer that it replaces; negative if it is smaller."""
+    """Return the size of a timer minus the size of the replaced timer."""
     return Pending(0, timer.payload_bytes - replaced.payload_bytes, timer.schedules - replaced.schedules)
 
 

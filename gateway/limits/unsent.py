@@ -36,8 +36,9 @@ class UnsentBytes:
         if own > PER_FREE * free:
             raise Problem(
                 TOO_MANY,
-                f"{own - size:,} bytes of answers to tenant {shortened(tenant_id)} are not read yet, and this one has"
-                f" {size:,}: more than its share of {self.bytes_max:,}; read those first, or ask for smaller answers",
+                f"{own - size:,} bytes of answers to tenant {shortened(tenant_id)} are unread, and this answer has"
+                f" {size:,}: more than the tenant's share of {self.bytes_max:,}; read the other answers first, or"
+                " request smaller answers",
                 headers={"Retry-After": str(RETRY_AFTER_S)},
             )
 
@@ -50,7 +51,7 @@ class UnsentBytes:
         return counted
 
     def remove(self, tenant_id: str, size: int) -> None:
-        """Subtract bytes that are sent or given up."""
+        """Subtract bytes that were sent, or whose response has ended early."""
         self.bytes -= size
         self._by_tenant[tenant_id] -= size
         if not self._by_tenant[tenant_id]:

@@ -30,7 +30,7 @@ class TenantUsage:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the record has more than Postgres: waiting callers, or timers being written."""
+        """Whether this record has data that Postgres lacks: waiting callers, or timers being written."""
         return self.waiting > 0 or self._in_flight != NOTHING
 
     @property
@@ -68,7 +68,7 @@ class TenantUsage:
         self._in_flight = _sum(self._in_flight, size)
 
     def settle(self, taken: Pending, written: Pending) -> None:
-        """Record the end of a write of timers: `taken` was reserved, and `written` is the usage."""
+        """Record a finished write of timers: `taken` was reserved, and `written` was added."""
         self._in_flight = _sum(self._in_flight, taken, sign=-1)
         self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 
@@ -81,7 +81,7 @@ class TenantUsage:
     def end_count(
         self, limits: Limits, counted: Pending | None, now_s: float, *, next_s: float, counts_schedules: bool = False
     ) -> None:
-        """Store the result of a count. If there is none, the last count and the writes since then stay in use."""
+        """Store the result of a count. Without a result, the last count and the later writes stay in use."""
         if counted is not None:
             self._counted, self._since = counted, self._meanwhile
         self.knows_schedules = counts_schedules

@@ -16,7 +16,7 @@ class WaitLimits:
     """The limits of one gateway: one for each kind of event for which callers wait."""
 
     streams: ConcurrencyLimit
-    ends: ConcurrencyLimit  # of timers and instances
+    ends: ConcurrencyLimit  # of waits for the end of a timer or an instance
     tasks: ConcurrencyLimit
 
     @classmethod

@@ -29,13 +29,13 @@ class WorkThread:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def aclose(self) -> None:
-        """Begin no more computations; the running one is finished."""
+        """Start no further computation; the running computation continues to its end."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, tenant_id: str, work: Callable[..., T], *given: object) -> T:
         """Call a function in the thread, after the earlier requests of the queue.
 
-        errors:  Problem  too many requests wait already, in total or of the tenant
+        errors:  Problem  too many requests wait already, in total or for the tenant
                  any      from the function
         """
         with self.limit.slot(tenant_id):
@@ -54,7 +54,7 @@ class WorkThread:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # the turn had come
+            if not turn.cancelled():  # this request was already chosen, so choose the next request
                 self._give_turn()
             raise
 

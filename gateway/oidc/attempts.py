@@ -21,7 +21,7 @@ SECRET_BYTES = 32
 LASTS_S = 600  # long enough for a person to find a second factor
 SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 CODE_CHARACTERS_MAX = 4_096
-SAME_BROWSER = "sign in again, in one browser and at one address, within ten minutes"
+SAME_BROWSER = "sign in again within ten minutes, in the same browser and at the same address"
 
 
 def _encoded(data: bytes) -> str:
@@ -37,7 +37,7 @@ class SignInAttempt:
 
     @classmethod
     def begin(cls, to: str) -> "SignInAttempt":
-        """Draw a new attempt."""
+        """Make a new attempt with a random secret."""
         return cls(_encoded(secrets.token_bytes(SECRET_BYTES)), to)
 
     @classmethod
@@ -48,7 +48,7 @@ class SignInAttempt:
         """
         secret, _, to = (cookie or "").partition(".")
         if SECRET.fullmatch(secret) is None:
-            raise SignInRefused(f"this browser has not begun this sign-in, or it has ended: {SAME_BROWSER}")
+            raise SignInRefused(f"this browser has not begun this sign-in, or the sign-in has ended: {SAME_BROWSER}")
         return cls(secret, unquote(to))
 
     @property
@@ -58,12 +58,12 @@ class SignInAttempt:
 
     @property
     def state(self) -> str:
-        """Return the value that the provider returns through the browser."""
+        """Return the `state` parameter, which the provider sends back through the browser."""
         return self._derived("state")
 
     @property
     def nonce(self) -> str:
-        """Return the value that the ID token must have."""
+        """Return the `nonce` that the ID token must contain."""
         return self._derived("nonce")
 
     @property
@@ -93,7 +93,7 @@ class SignInAttempt:
     def code_of(self, answer: Mapping[str, str], issuer: str, *, names_itself: bool) -> str:
         """Return the code in the provider's answer, which has come through the browser.
 
-        `names_itself`: the provider writes its name into each answer.
+        `names_itself`: the provider adds its issuer name to each answer.
 
         errors:  SignInRefused  the answer belongs to another attempt or to another provider, or it is a refusal
         """

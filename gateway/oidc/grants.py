@@ -36,7 +36,7 @@ class GroupGrants:
         self._grants = tuple(grants)
 
     def known(self, groups: Collection[str]) -> tuple[str, ...]:
-        """List those of a person's groups that have a grant."""
+        """List the groups of a person that have a grant."""
         return tuple(dict.fromkeys(it.group for it in self._grants if it.group in groups))
 
     def tenants_of(self, groups: Collection[str]) -> tuple[str, ...] | None:
@@ -71,7 +71,7 @@ def read_grants(text: str) -> tuple[Grant, ...]:
     """
     entries = [it.strip() for it in text.replace("\n", ";").split(";") if it.strip()]
     if not entries or len(entries) > GRANTS_MAX:
-        raise ValueError(f"it has {len(entries):,} entries, of 1 to {GRANTS_MAX:,}: {FORM}")
+        raise ValueError(f"the setting has {len(entries):,} entries, but must have 1 to {GRANTS_MAX:,}: {FORM}")
     return tuple(_grant_of(entry) for entry in entries)
 
 
@@ -85,7 +85,7 @@ def _grant_of(entry: str) -> Grant:
     for name in names:
         if name not in SCOPES:
             raise ValueError(
-                f"the entry {shortened(entry)} has no scope {shortened(name)}: there are {', '.join(SCOPES)}"
+                f"the entry {shortened(entry)} has the unknown scope {shortened(name)}: use {', '.join(SCOPES)}"
             )
     if not (1 <= len(tenant) <= NAME_CHARS_MAX and tenant.isprintable()):
         raise ValueError(f"the entry {shortened(entry)} names no tenant: it must be {NAME_RULE}, or * for all tenants")

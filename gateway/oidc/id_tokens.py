@@ -13,7 +13,7 @@ from shardclock_server.gateway.oidc.registration import ClientRegistration
 # Signatures by a private key of the provider. `none` and HMAC are excluded: an HMAC's secret would be the public key or
 # the client's secret.
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
-SKEW_S = 60  # the most by which the clocks of the provider and of the gateway may differ
+SKEW_S = 60  # the allowed difference between the clocks of the provider and the gateway
 TOKEN_CHARACTERS_MAX = 64 * 1024
 REQUIRED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
@@ -56,7 +56,7 @@ def _key_of(token: str, keys: Collection[jwt.PyJWK]) -> jwt.PyJWK:
     header = jwt.get_unverified_header(token)
     algorithm, kid = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
-        raise SignInRefused(f"the ID token is signed by {algorithm}, and must be by one of {', '.join(ALGORITHMS)}")
+        raise SignInRefused(f"the ID token has the algorithm {algorithm}, but must have one of {', '.join(ALGORITHMS)}")
     fitting = [
         key
         for key in keys

@@ -16,7 +16,7 @@ GROUPS_MAX = 10_000
 def subject_of(claims: Mapping[str, Any]) -> str:
     """Return the person's unique identifier at the provider.
 
-    errors:  SignInRefused  it is missing, or can't be stored
+    errors:  SignInRefused  the identifier is missing, or can't be stored
     """
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 1 <= len(subject) <= SUBJECT_CHARACTERS_MAX or not subject.isprintable():

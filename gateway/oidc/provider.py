@@ -25,7 +25,7 @@ TIMEOUT_S = 5.0
 METADATA_S = 600.0
 KEYS_S = 60.0  # a key that the provider has withdrawn is trusted for at most this time
 NEWER_KEYS_S = 5.0  # the least time between two requests for keys, even if tokens have unknown keys
-FAILED_S = 1.0  # how long the failure of a request answers other sign-ins
+FAILED_S = 1.0  # after a failed request, other sign-ins fail with the same error for this time
 BODY_BYTES_MAX = 1024 * 1024
 REQUESTS_MAX = 20  # the limit of concurrent requests, so that a flood of attempts can't use all sockets of the gateway
 NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The parts of the provider's discovery document that a sign-in needs; None: the provider does not offer it."""
+    """The values of the provider's discovery document that a sign-in needs; None: the provider has no such endpoint."""
 
     authorization_endpoint: str
     token_endpoint: str
@@ -57,7 +57,7 @@ class Known(Generic[T]):
         self._failed: tuple[ProviderFailed, float] | None = None
 
     async def get(self, *, within_s: float) -> T:
-        """Return the document, at most `within_s` old. A failure is the answer for a second.
+        """Return the document, at most `within_s` old. A failed request is not repeated for a second.
 
         errors:  ProviderFailed
         """
@@ -125,7 +125,7 @@ class Provider:
         return await self._request("POST", metadata.token_endpoint, headers=headers, data=form)
 
     async def claims(self, access_token: object) -> Mapping[str, Any]:
-        """Return the claims about the person of an access token; empty if the provider offers none.
+        """Return the claims about the person of an access token; empty if the provider has no endpoint for claims.
 
         errors:  ProviderFailed
         """

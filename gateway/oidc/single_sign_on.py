@@ -51,7 +51,7 @@ class SingleSignOn:
     async def sign_out_url(self) -> str | None:
         """Return the URL that ends the person's session at the provider.
 
-        None: the provider has none, or gave no answer.
+        None: the provider has no such URL, or did not answer.
         """
         try:
             endpoint = (await self._provider.metadata()).end_session_endpoint

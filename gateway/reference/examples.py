@@ -29,7 +29,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "enable_endpoint": {"message": "endpoint webhook:billing is enabled"},
     "end_rotation": {"message": "endpoint webhook:billing signs with its newest secret alone"},
     "rotate_endpoint": {"message": "endpoint webhook:billing signs with 2 secrets"},
-    "unsubscribe_endpoint": {"message": "endpoint webhook:chat gets no more events; the endpoint is still there"},
+    "unsubscribe_endpoint": {"message": "endpoint webhook:chat gets no more events; the endpoint itself stays"},
     "disable_job": {"state": "DISABLED"},
     "enable_job": {"state": "SCHEDULED"},
     "claim_task": {"state": "ASSIGNED"},

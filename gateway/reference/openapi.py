@@ -36,7 +36,7 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
         "name": HEADER,
         "in": "header",
         "required": False,
-        "description": "a request that is repeated with this key within 24 h gets its first answer and "
+        "description": "a request that is repeated with this key within 24 h gets the first answer and "
         "has no second effect",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARS_MAX},
         "example": "9d1c3a52-6c0e-4f0c-9c1b-0d6f3f0e2a11",
@@ -45,8 +45,7 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
         "name": "If-Match",
         "in": "header",
         "required": False,
-        "description": "the ETag of the timer as the caller knows it; the answer is 412 if the timer's "
-        "ETag differs now",
+        "description": "the expected ETag of the timer; the answer is 412 if the timer's ETag differs now",
         "schema": {"type": "string"},
     },
 }
@@ -54,7 +53,7 @@ WAIT: Mapping[str, Any] = {
     "name": "wait",
     "in": "query",
     "required": False,
-    "description": f"{how_long('it has ended')}; then the answer has `end`, the record that ended it",
+    "description": f"{how_long('it has ended')}; then the answer has `end`, the record that ended the timer",
     "schema": {"type": "string"},
     "example": WAIT_EXAMPLE,
 }
@@ -71,7 +70,7 @@ def body_of(
     media_type: str = JSON,
     is_needed: bool = True,
 ) -> dict[str, Any]:
-    """Describe a body that its route parses without FastAPI: a model, without the fields of `but`.
+    """Describe a body that its route parses without FastAPI: a model, without the fields in `but`.
 
     shape:   `openapi_extra` of FastAPI; the models that it refers to are in "$defs"
     """
@@ -126,7 +125,7 @@ def openapi_of(
 
 
 def _name_of(route: BaseRoute) -> str:
-    """Return the name of a route's operation: its own, or the name of its function."""
+    """Return the name of a route's operation: the route's own name, or the name of its function."""
     assert isinstance(route, APIRoute), "routers have no others"
     return route.operation_id or route.name
 

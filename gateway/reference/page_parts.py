@@ -34,7 +34,7 @@ def prose(text: str) -> str:
 
 
 def example(value: object) -> str:
-    """Render an example: a text as it is, any other value as JSON."""
+    """Render an example: a text unchanged, any other value as JSON."""
     return text_of(value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""List the possible problems of each operation: common problems, those of similar operations, and its own."""
+"""List the possible problems of each operation: shared by all, shared by similar operations, or specific."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -47,7 +47,7 @@ OWN: Mapping[str, Collection[RefusalCode]] = {
     # CONFLICT: the timer has no planned date, or belongs to a job or a process; for change_system_timer, the timer
     # belongs to a client.
     **{name: {TOO_LATE, CONFLICT} for change in CHANGES for name in (change, f"{change}_by_name")},
-    # A plain timer may become a schedule by another rule, which needs quota.
+    # A change of the rule may turn a plain timer into a schedule, which needs quota.
     **{name: {TOO_LATE, CONFLICT, OVER_QUOTA} for name in ("move_timer", "move_timer_by_name")},
     "retry_delivery": {TOO_LATE},
     "cancel_delivery": {TOO_LATE, CONFLICT},

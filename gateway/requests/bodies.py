@@ -35,7 +35,7 @@ async def read_object(
     except InvalidTimer as refusal:
         raise Problem(UNREADABLE, f"the body {refusal}") from None
     if not isinstance(found, dict):
-        way_out = f"send one such as {such_as}" if such_as else "send one, of names and values"
+        way_out = f"send an object such as {such_as}" if such_as else "send an object with names and values"
         raise Problem(REFUSED, f"the body {shortened(body.decode(errors='replace'))} is not a JSON object; {way_out}")
     if b"\\u" in body and (fault := next(faults_of(found, ""), None)) is not None:
         raise Problem(REFUSED, fault)
@@ -52,17 +52,17 @@ async def read_body(request: Request, media_type: str, *, bytes_max: int, within
 
     A byte order mark at the start is ignored, as RFC 8259 8.1 allows, because some editors write this mark.
 
-    errors:  Problem  wrong media type or coding, more than `bytes_max` bytes, or not complete `within_s`
+    errors:  Problem  wrong media type or coding, more than `bytes_max` bytes, or incomplete after `within_s`
     """
     headers = request.headers
     coding = (header_of(headers, "Content-Encoding") or IDENTITY).strip().lower()
     if coding != IDENTITY:
-        sentence = f"Content-Encoding {shortened(coding)[1:-1]} is not read here; send the body as it is"
+        sentence = f"Content-Encoding {shortened(coding)[1:-1]} is not supported; send the body without encoding"
         raise Problem(WRONG_MEDIA_TYPE, sentence, headers={"Accept-Encoding": IDENTITY})
     given = (header_of(headers, "Content-Type") or media_type).partition(";")[0].strip().lower()
     is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
     if given != media_type and not is_empty:
-        raise Problem(WRONG_MEDIA_TYPE, f"Content-Type {shortened(given)} is not read here; send {media_type}")
+        raise Problem(WRONG_MEDIA_TYPE, f"Content-Type {shortened(given)} is not supported here; send {media_type}")
     too_large = Problem(TOO_LARGE, f"the body is longer than {bytes_max:,} bytes; send a smaller body")
     if (length := headers.get("content-length")) is not None and int(length) > bytes_max:
         raise too_large

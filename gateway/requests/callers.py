@@ -63,12 +63,12 @@ class Caller:
 
     @property
     def author(self) -> str:
-        """The author of the caller's changes, as the log keeps it."""
+        """The author of the caller's changes, in the form that the log stores."""
         return author_of(self.key, self.subject, self.name)
 
     @property
     def _access(self) -> tuple[str, str]:
-        """The source of the caller's rights, and the object in which an operator could extend them."""
+        """The source of the caller's rights, and the kind of object that grants such rights: a key or a group."""
         return ("your sign-in", "group") if self.subject is not None else (f"the key {self.key}…", "key")
 
     @property
@@ -101,12 +101,12 @@ class Caller:
     def require_operator(self) -> None:
         """Require a caller for the whole installation.
 
-        errors:  Problem  the caller is a tenant's
+        errors:  Problem  the caller belongs to one tenant
         """
         if not self.is_operator:
             shown, other = self._access
             means = "has all tenants" if self.subject is not None else "was made with --all-tenants"
-            raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a {other} that {means}")
+            raise Problem(NOT_ALLOWED, f"{shown} is for one tenant only; use a {other} that {means}")
 
 
 class Callers(Protocol):
@@ -132,7 +132,7 @@ class Viewers(Protocol):
 
 
 class Anyone:
-    """Accept each request for the tenant that it names, with all rights: for programs on this machine.
+    """Accept each request with all rights, for the tenant that it names, because only this machine can connect.
 
     A web page can make the user's browser send requests to this gateway. The browser then names the page in `Origin`,
     or in `Host` if the page's name resolves to this machine; the gateway refuses both. A GET for an image or a script
@@ -150,13 +150,16 @@ class Anyone:
         for header, place in (("Host", f"//{host or ''}"), ("Origin", origin)):
             if place is not None and not is_loopback(_host_of(place)):
                 refused = f"{header} {shortened(header_of(headers, header))}"
-                raise Problem(NOT_ALLOWED, f"{refused} is not this machine, and without API keys only that is served")
+                raise Problem(
+                    NOT_ALLOWED,
+                    f"{refused} is not this machine, and without API keys the gateway serves only this machine",
+                )
         site = header_of(headers, "Sec-Fetch-Site")
         if site is not None and site.strip().lower() not in OWN_SITES:
             raise Problem(
                 NOT_ALLOWED,
-                f"Sec-Fetch-Site {shortened(site)} tells of another web page, and without API keys only programs on"
-                " this machine are served; ask from a program, or set SHARDCLOCK_GATEWAY_KEYS to true",
+                f"Sec-Fetch-Site {shortened(site)} means that another website sent the request, and a gateway without"
+                " API keys serves only programs on this machine; use a program, or set SHARDCLOCK_GATEWAY_KEYS to true",
             )
         return Caller(_tenant_named(headers) or DEFAULT_TENANT, SCOPES, is_operator=True, choices=None)
 
@@ -185,8 +188,8 @@ class KeyHolders:
         if (origin := header_of(headers, "Origin")) is not None and not is_own_origin(headers, self._gateway_url):
             raise Problem(
                 NOT_ALLOWED,
-                f"Origin {shortened(origin)} is another web page, and only programs and the gateway's own pages are"
-                " served; behind a proxy set SHARDCLOCK_GATEWAY_URL to the address that browsers use",
+                f"Origin {shortened(origin)} is another website, and the gateway serves only programs and its own"
+                " pages; behind a proxy set SHARDCLOCK_GATEWAY_URL to the address that browsers use",
             )
         scheme, _, text = (header_of(headers, "Authorization") or "").partition(" ")
         if scheme.lower() != BEARER or not text:
@@ -194,7 +197,7 @@ class KeyHolders:
         key = await self.key_of(text)
         tenant_id, named = key.tenant_id, _tenant_named(headers)
         if tenant_id is not None and named not in (None, tenant_id):
-            raise Problem(NOT_FOUND, f"{TENANT_HEADER} {shortened(named)}: your key knows no such tenant")
+            raise Problem(NOT_FOUND, f"{TENANT_HEADER} {shortened(named)}: your key has no access to this tenant")
         return _holder_of(key, named)
 
     async def key_of(self, text: str) -> ApiKey:
@@ -237,7 +240,7 @@ class KeyHolders:
 
 
 def _holder_of(key: ApiKey, named: str | None) -> Caller:
-    """Make the caller with a key; `named` is the tenant that an operator has named."""
+    """Make the caller of a key; `named` is the tenant that the request names."""
     tenant_id = key.tenant_id or named or DEFAULT_TENANT
     is_operator = key.tenant_id is None
     choices = None if is_operator else ()

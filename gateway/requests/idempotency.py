@@ -1,8 +1,7 @@
 """Answer a request with the response to an earlier request with the same `Idempotency-Key`, for a day.
 
 The gateway stores the response in the transaction of the change. So after a failure of the request or of the gateway
-nothing is stored, and the client may repeat the request. Refusals, and responses that nothing was to be done, are not
-stored either.
+nothing is stored, and the client may repeat the request. Refusals, and responses that report no change, are not stored.
 """
 
 import hashlib
@@ -33,7 +32,7 @@ from shardclock_server.timers.refusal import shortened
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 KEY_CHARS_MAX = 255
-KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; draw a UUID"
+KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; use a UUID"
 
 
 class Unchanged(JSONResponse):
@@ -43,7 +42,7 @@ class Unchanged(JSONResponse):
 def request_of(
     request: Request, caller: Caller, body: BaseModel | Mapping[str, object] | None
 ) -> IdempotentRequest | None:
-    """Read a request's idempotency key, and hash what identifies the request; None: the request has no key.
+    """Read a request's idempotency key, and hash the request's identity; None: the request has no key.
 
     The hash ignores missing fields of the body, so a newer release with more fields computes the same hash.
 
@@ -54,7 +53,7 @@ def request_of(
         return None
     if not is_key(key):
         raise Problem(REFUSED, f"{HEADER} {shortened(key)} is refused: it must be {KEY_RULE}")
-    # The hash ignores the query, because a repeated request may have another `wait`.
+    # The hash ignores the query, because a repeated request may have a different `wait`.
     fields = body.model_dump(exclude_unset=True) if isinstance(body, BaseModel) else body or {}
     return request_with(caller, key, request.method, request.url.path, fields)
 

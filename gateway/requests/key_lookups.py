@@ -44,14 +44,14 @@ SESSIONS: SecretKind[SessionHolder] = SecretKind(sign_ins.is_token, "sessions", 
 
 @dataclass(frozen=True, slots=True)
 class _PendingLookup(Generic[Holder]):
-    """A key that is being looked up, and the result for all requests with it."""
+    """A key that is being looked up, and the result for all requests with this key."""
 
     text: str
     found: "asyncio.Future[Holder | None]"
 
 
 class KeyLookups(Generic[Holder]):
-    """Cache keys for a short time, and look up other keys; earlier valid keys come first."""
+    """Cache keys for a short time, and look up other keys; recently valid keys are looked up first."""
 
     def __init__(self, pool: Pool, kind: SecretKind[Holder]) -> None:
         self._pool = pool
@@ -84,7 +84,9 @@ class KeyLookups(Generic[Holder]):
         asked = self._asked.get(digest)
         if asked is None:
             if good is None and len(self._asked) >= WAITING_MAX:
-                raise unavailable(f"{WAITING_MAX:,} {self._kind.plural} wait to be looked up already; send it again")
+                raise unavailable(
+                    f"{WAITING_MAX:,} {self._kind.plural} wait to be looked up already; send the request again"
+                )
             asked = self._asked[digest] = _PendingLookup(text, asyncio.get_running_loop().create_future())
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._look_up_all(), name="key lookups")

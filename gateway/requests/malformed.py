@@ -19,11 +19,11 @@ def answer_of(piece: bytes, reason: str) -> bytes:
 
 
 def sentence_of(piece: bytes, reason: str) -> str:
-    """Describe the fault; quote the header or the line that has the fault if the piece contains it."""
+    """Describe the fault, and quote the faulty header or line if the piece contains it."""
     if TARGET.match(piece):
         return "the path and the query have letters beyond ASCII; write them in UTF-8, as %XX"
     if found := BAD_VALUE.search(piece):
         name, is_nul = found[1].decode(), found[2] == b"\0"
         return f"{name} {NUL if is_nul else 'contains a control character, which no header may; leave it out'}"
     why = "".join(it if it.isprintable() else "?" for it in reason)
-    return f"the request is not HTTP/1.1: {why[:1].lower()}{why[1:]}; send it as RFC 9112 has it"
+    return f"the request is not HTTP/1.1: {why[:1].lower()}{why[1:]}; send it as RFC 9112 requires"

@@ -1,6 +1,7 @@
 """The cursors of lists: a page's `next`, which the next request's `after` repeats in its URL.
 
-A list's own cursor is any text, such as a timer's name or a moment with its offset. So a cursor is its Base64 for URLs.
+A list's own cursor is any text, such as a timer's name or a moment with its offset. The API encodes this text as
+URL-safe Base64.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -10,7 +11,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 
 def cursor_of(page: str | None) -> str | None:
-    """Return the cursor for a list's place; None: there is no further page.
+    """Return the cursor for a list's own cursor; None: there is no further page.
 
     shape:   letters, digits, - and _
     """
@@ -18,9 +19,9 @@ def cursor_of(page: str | None) -> str | None:
 
 
 def place_of(cursor: str | None) -> str | None:
-    """Return the list's place for a cursor; None: the first page.
+    """Return the list's own cursor; None: the first page.
 
-    errors:  Refusal  the text is no cursor; the list itself checks the place
+    errors:  Refusal  the text is not Base64; the list itself checks its own cursor
     """
     if cursor is None:
         return None

@@ -20,7 +20,7 @@ SLASH = "\x1f"
 
 
 class KeyConvertor(IntegerConvertor):
-    """A key in a path: Python refuses to convert a number of thousands of digits."""
+    """A key in a path; the length is limited, because Python refuses to parse a number with thousands of digits."""
 
     regex = "[0-9]{1,19}"
 

@@ -41,7 +41,7 @@ class Problem(Exception):
         self.more = more
 
     def answer(self) -> JSONResponse:
-        """Convert it to a response."""
+        """Make the response."""
         body: dict[str, Any] = {
             "type": self.code.type,
             "title": self.code.title,

@@ -1,4 +1,4 @@
-"""Check a query: its parameters are known, not repeated, and texts that can be stored."""
+"""Check a query: each parameter must be known, must occur once, and must be a text that can be stored."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.refusal import shortened
 
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-# A moment with an offset, or a zone such as Etc/GMT+1, whose plus sign became a space in the query.
+# A moment with an offset, or a zone such as Etc/GMT+1, after the query has turned the plus sign into a space.
 LOST_PLUS = re.compile(
     r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
     re.IGNORECASE,
@@ -44,7 +44,7 @@ def takes_query(request: Request, name: str) -> bool:
 
 
 def check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Check a query; `known` maps the route's parameters to whether the parameter may be repeated.
+    """Check a query; `known` tells for each parameter of the route whether it may be repeated.
 
     errors:  Problem  names the first parameter at fault: unknown, repeated, not UTF-8, or with a NUL character
     """
@@ -82,7 +82,7 @@ def _check_value(name: str, given: bytes) -> None:
 
 
 def _known_by(route: APIRoute) -> dict[str, bool]:
-    """List the parameters of a route, each with whether it may be repeated."""
+    """List the parameters of a route, and whether each parameter may be repeated."""
     described = (route.openapi_extra or {}).get("parameters", [])
     return {
         **{name: get_origin(field.annotation) is list for name, field in _fields_of(route.dependant)},

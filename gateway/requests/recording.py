@@ -63,7 +63,7 @@ ADDRESS_CHARACTERS_MAX = 100  # a longer text is cut, because a proxy on this ma
 
 
 def verb_of(method: str, path: str) -> str:
-    """Name the verb of a route as in the command line; `path` is a template, such as /v1/endpoints/{name}/disable.
+    """Return a verb's name in the command line; `path` is a route's template, such as /v1/endpoints/{name}/disable.
 
     A form of the console has the path of the API's route, such as /console/endpoints/{name}/disable.
     """
@@ -81,7 +81,7 @@ def is_dry_run(request: Request) -> bool:
 
 
 def give_back_unrecorded(request: Request, give_back: Callable[[], None]) -> None:
-    """Give the tenant's audit rate its unit back if the response is 404, because a 404 leaves no record."""
+    """Refund one unit of the tenant's audit rate if the response is 404, because a 404 leaves no record."""
     request.state.give_audited_back = give_back
 
 
@@ -135,7 +135,7 @@ def note_changed(request: Request, changed: int, operation_id: int | None) -> No
 
 
 def actor_of(request: Request, caller: Caller, *, expected: int | None = None, request_id: UUID | None = None) -> Actor:
-    """Return the caller of a bulk change, as its operation keeps it; an equal `request_id` means the same operation."""
+    """Return the caller of a bulk change for its operation; an equal `request_id` means the same operation."""
     key = caller.author or None
     return Actor(_interface_of(request), caller.is_operator, key, caller.name, expected, request_id or uuid4())
 
@@ -176,7 +176,7 @@ class Recorded:
 
 
 async def _end_record(scope: Scope, act: NewAuditRecord | None, status: int) -> Problem | None:
-    """Write a record with its outcome; if that fails after a done change, return the problem for its caller."""
+    """Write a record with its outcome; if this fails after a finished change, return the problem for the client."""
     if act is None:
         return None
     outcome = _outcome_of(status)
@@ -185,10 +185,16 @@ async def _end_record(scope: Scope, act: NewAuditRecord | None, status: int) -> 
             await record_act(session, act, outcome)
     except (StoreUnavailable, StatementRefused) as error:
         structlog.get_logger().error(
-            "an operator's verb is not in the audit", verb=act.verb, key=act.key_prefix, outcome=outcome, why=str(error)
+            "an operator's change has no audit record",
+            verb=act.verb,
+            key=act.key_prefix,
+            outcome=outcome,
+            why=str(error),
         )
         if outcome == DONE:
-            return Problem(UNAVAILABLE, f"it is done, and not in the audit ({error}); look before you ask for it again")
+            return Problem(
+                UNAVAILABLE, f"the change is made, but not in the audit ({error}); check before you repeat it"
+            )
     return None
 
 

@@ -93,7 +93,7 @@ class ManyRequest(BaseModel):
     THINGS: ClassVar[str]
     FILTERS: ClassVar[tuple[str, ...]]
 
-    every: bool = Field(False, description="without a filter, this field selects all")
+    every: bool = Field(False, description="true selects all, for a request without a filter")
 
     def check(self) -> None:
         """Refuse a request with neither a filter nor `every`, because the caller has probably forgotten the filter.
@@ -104,7 +104,7 @@ class ManyRequest(BaseModel):
             *others, last = self.FILTERS
             raise Problem(
                 REFUSED,
-                f"nothing says which {self.THINGS} are meant; give {', '.join(others)} or {last},"
+                f"the request does not select any {self.THINGS}; give {', '.join(others)} or {last},"
                 ' or "every": true for all',
             )
 
@@ -119,7 +119,7 @@ class TimersFilter(BaseModel):
     )
     name_contains: str | None = Field(
         None,
-        description="only timers with this text in their name, in upper or lower case; a list has the names' order",
+        description="only timers with this text in their name, in upper or lower case; a list is sorted by name",
     )
     due_from: str | None = Field(
         None, description="only timers due at this moment or later", examples=["2027-01-01T00:00:00Z"]
@@ -133,7 +133,8 @@ class TimersFilter(BaseModel):
         " timers: ended since then",
     )
     changed_before: str | None = Field(
-        None, description="only timers that a client changed before this moment, as for `changed_from`"
+        None,
+        description="only timers that a client changed before this moment; paused and ended timers: as `changed_from`",
     )
     target: str | None = Field(None, description="only timers with this target", examples=["webhook:billing"])
     process_instance_key: int | None = Field(
@@ -142,7 +143,7 @@ class TimersFilter(BaseModel):
     only_schedules: bool = Field(False, description="true: only timers with a rule")
 
     def filter_of(self, caller: Caller) -> TimerFilter:
-        """Convert these fields to a filter of the caller's timers."""
+        """Return the filter of the caller's timers."""
         given = {name: getattr(self, name) for name in TimersFilter.model_fields}
         return filter_of(GivenFilter(tenant_id=caller.tenant_id, **given))
 
@@ -159,7 +160,7 @@ def seconds_of(name: str, text: str) -> float:
 
 
 async def find_shown(session: Session, which: TimerRef, caller: Caller) -> TimerState:
-    """Find a timer that the caller may see: one of its tenant; a job's timer only with an API key for all tenants.
+    """Find a timer of the caller's tenant; a job's timer is visible only to an API key for all tenants.
 
     errors:  UnknownTimer  the timer does not exist, or the caller may not see it
     """

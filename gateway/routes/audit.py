@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
 
 class AuditQuery(BaseModel):
-    """A filter of audit records, and the page."""
+    """A filter of audit records, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,7 +35,7 @@ class AuditQuery(BaseModel):
     after: str | None = Field(None, description="the `next` of the previous page")
 
     def filter_of(self) -> AuditFilter:
-        """Convert these fields to a filter of records."""
+        """Return the filter of records."""
         since = None if self.since is None else moment_of("since", self.since)
         return AuditFilter(since, self.verb, self.actor)
 

@@ -105,7 +105,7 @@ def _add_route(verb: str, sentence: str) -> None:
         f"/{verb}",
         operation_id=f"{verb}_timers",
         summary=sentence,
-        description=f"{sentence} First send the request with `dry_run`, which returns a token; then with that token.",
+        description=f"{sentence} First send the request with `dry_run`, which returns a token, then with this token.",
         openapi_extra=body_of(BulkChangeRequest, is_needed=False, example=EXAMPLES[verb]),
     )(change_timers)
 
@@ -136,7 +136,7 @@ async def count_for_page(
     """Count the timers of a bulk change up to `COUNTED_MAX`, and make the token for `begin_counted`.
 
     errors:  InvalidTimer      a parameter is refused
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     bulk = BulkChange(actor_of(request, caller), asked.filter.filter_of(caller), _change_of(verb, asked, operation=""))
     async with gateway_of(request).pool.session(caller.tenants) as session:
@@ -150,7 +150,7 @@ async def change_counted(
 ) -> BulkAnswer:
     """Change the timers that were counted with the token.
 
-    errors:  Problem           the token is not of this request, more timers match than were counted, or Postgres
+    errors:  Problem           the token belongs to another request, more timers match than were counted, or Postgres
                                stopped answering half way
              InvalidTimer      a parameter is refused: nothing was changed
              StoreUnavailable  no answer during the search: nothing was changed
@@ -172,7 +172,7 @@ async def begin_counted(
 ) -> BulkChange:
     """Find the timers of the count's filter, and begin the operation that gateways then continue.
 
-    A second request with the token finds the operation of the first one.
+    A second request with the token finds the operation of the first request.
 
     errors:  as `change_counted`
     """
@@ -203,7 +203,7 @@ async def _run(request: Request, caller: Caller, bulk: BulkChange, limit: "_Matc
         except BulkBroken as broken:
             raise Problem(
                 UNAVAILABLE,
-                f"{broken}; the same request does the rest",
+                f"{broken}; repeat the same request to change the rest",
                 unsure=bulk.unsure,
                 **_counts_of(bulk),
             ) from None
@@ -270,7 +270,7 @@ class _CountToken:
         written = TOKEN.fullmatch(token)
         counted = None if written is None else cls.of(int(written[1]), what, int(written[2]), written[3])
         if counted is None or counted.token != token:
-            raise Problem(REFUSED, f"token {shortened(token)} is not of this request; ask with dry_run=true again")
+            raise Problem(REFUSED, f"token {shortened(token)} belongs to another request; ask with dry_run=true again")
         if counted.until_s < time.time():
             raise Problem(REFUSED, f"token {token} is older than ten minutes; ask with dry_run=true again")
         return counted

@@ -40,7 +40,7 @@ def etag_of(timer: TimerState) -> str:
 
 
 async def change_rule(gateway: Gateway, caller: Caller, which: TimerRef, change: Callable[[], Awaitable[T]]) -> T:
-    """Give a timer another rule; if a plain timer becomes a schedule, reserve its tenant's quota for it.
+    """Change a timer's rule; if a plain timer becomes a schedule, reserve the tenant's quota of schedules.
 
     errors:  Problem           the quota of schedules is used up
              StoreUnavailable  the tenant's schedules can't be counted now

@@ -42,7 +42,7 @@ class ScaleRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     wanted: int | None = Field(
-        None, examples=[4], description="the number of keepers, 1 to 840; setting it ends a policy"
+        None, examples=[4], description="the number of keepers, 1 to 840; this number ends a policy"
     )
     min: int | None = Field(None, description="the lower bound of the forecast's policy")
     max: int | None = Field(None, description="the upper bound of the forecast's policy")
@@ -109,12 +109,12 @@ async def set_scale(role: Literal["shard", "worker", "engine"], request: Request
 async def write_scale(request: Request, role: str, wanted: int | None, bounds: Bounds) -> Scale:
     """Write the wanted number of keepers of a role, or the bounds of the forecast, with an audit record.
 
-    errors:  Problem  both or neither are given, or the bounds are for another role than shards
+    errors:  Problem  both or neither of number and bounds are given, or the bounds are for a role other than shards
     """
     if (wanted is not None) is bounds.are_given:
         raise Problem(REFUSED, "give either wanted, or min, max and target_per_s for a policy")
     if bounds.are_given and role != SHARD:
-        raise Problem(REFUSED, f"the forecast is about shards alone; give how many {role}s are wanted")
+        raise Problem(REFUSED, f"the forecast applies only to shards; give the wanted number of {role}s")
     async with audited_transaction(request, ALL_TENANTS) as session:
         if wanted is not None:
             await scaling.scale(session, role, wanted)

@@ -1,4 +1,7 @@
-"""Consumer groups over HTTP: lease, process, acknowledge; each record at least once, in order within its partition."""
+"""Consumer groups over HTTP: lease, process, acknowledge.
+
+A group gets each record at least once, in order per partition.
+"""
 
 import base64
 import json
@@ -87,7 +90,7 @@ class SeekRequest(BaseModel):
 
 @router.get("")
 async def list_consumers(gateway: CurrentGateway, _: Operator) -> GroupsAnswer:
-    """List the groups that read the log, and the lag of each."""
+    """List the groups that read the log, and each group's lag."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return GroupsAnswer(groups=[GroupAnswer.of(group) for group in await list_groups(session)])
 
@@ -168,7 +171,7 @@ async def seek(group: Name, request: Request, _: Operator) -> PositionAnswer:
 
 @router.delete("/{group}", operation_id="drop_consumer", status_code=204)
 async def drop(request: Request, group: Name, _: Operator) -> None:
-    """Delete a group, and the records that were set aside for it."""
+    """Delete a group, and the records that the group has set aside."""
     async with audited_transaction(request, ALL_TENANTS) as session:
         if not await drop_group(session, group):
             raise _unknown(group)

@@ -68,7 +68,7 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent
 
     With `wait` in the query, answer when the timer has ended or the time is over.
 
-    errors:  Problem           the timer is refused, its name is taken, or a quota is used up
+    errors:  Problem           the timer is refused, its name is taken, or a quota is exceeded
              StoreUnavailable  the outcome is unknown
     """
     gateway = gateway_of(request)

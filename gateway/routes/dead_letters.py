@@ -39,7 +39,7 @@ router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
 
 class DeadLettersQuery(BaseModel):
-    """A filter of dead letters, and the page."""
+    """A filter of dead letters, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -65,7 +65,7 @@ class DeadLettersRequest(ManyRequest):
     )
 
     def filter_of(self, caller: Caller) -> DeadLetterFilter:
-        """Convert these fields to a filter of the caller's dead letters."""
+        """Return the filter of the caller's dead letters."""
         before = None if self.died_before is None else moment_of("died_before", self.died_before)
         return DeadLetterFilter(
             target=self.target, tenant_id=caller.tenant_id, died_before=before, reason_line=self.reason_line

@@ -56,7 +56,7 @@ class RetryRequest(ManyRequest):
 
 
 class DeliveriesQuery(BaseModel):
-    """A filter of deliveries, and the page."""
+    """A filter of deliveries, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -25,7 +25,7 @@ router = APIRouter(prefix=TIMERS, tags=["timers"])
 
 
 class TimersQuery(TimersFilter):
-    """A filter of timers, and the page; a missing field excludes no timer."""
+    """A filter of timers, and the cursor of the page; a missing field excludes no timer."""
 
     state: str = Field("pending", description=f"one of {', '.join(STATES)}, in upper or lower case")
     name: str | None = Field(None, description="only timers of this name")
@@ -55,7 +55,7 @@ async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery, *, li
     """Find one page of the timers that the caller may see.
 
     errors:  InvalidTimer      a filter or the page is refused
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     state = wanted.state
     if state.lower() not in STATES:

@@ -20,13 +20,13 @@ class HealthAnswer(Answer):
 
 @router.get("/healthz")
 async def healthz() -> HealthAnswer:
-    """Answer if the process is alive."""
+    """Answer 200 while the process runs."""
     return HealthAnswer()
 
 
 @router.get("/readyz")
 async def readyz(gateway: CurrentGateway) -> HealthAnswer:
-    """Answer if the gateway can serve requests: Postgres answers, and has the right schema."""
+    """Answer 200 if the gateway can serve requests: Postgres answers, and has the right schema."""
     async with gateway.health_pool.session(NO_TENANTS) as session:
         try:
             await require_current(session)

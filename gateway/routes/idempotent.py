@@ -34,7 +34,7 @@ async def run_idempotent(
     result whether the call has changed anything; otherwise the result is not stored, and a repeated request calls `do`
     again. The result of a `dry_run` is never stored, so the real request may have the same idempotency key.
 
-    errors:  as in `respond_once`, and any of `do`: nothing was changed
+    errors:  as in `respond_once`, and any error of `do`: nothing was changed
     """
     if dry_run:
         async with gateway_of(request).pool.session(caller.tenants) as session:

@@ -43,7 +43,7 @@ class IncidentsFilter(BaseModel):
     )
 
     def filter_of(self, caller: Caller) -> IncidentFilter:
-        """Convert these fields to a filter of the caller's incidents."""
+        """Return the filter of the caller's incidents."""
         return IncidentFilter(caller.tenant_id, self.process_id, self.version, self.containing)
 
 

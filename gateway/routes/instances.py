@@ -57,7 +57,7 @@ Limit = Annotated[int, Query(ge=1, le=PROCESSES_LISTED_MAX)]
 
 
 class InstancesQuery(BaseModel):
-    """A filter of instances, and the page."""
+    """A filter of instances, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -125,7 +125,7 @@ async def list_instances(
 async def find_page(gateway: Gateway, caller: Caller, wanted: InstancesQuery) -> tuple[list[FoundInstance], int | None]:
     """Find one page of instances, and the `before` of the next page; None: this is the last page.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     async with gateway.pool.session(caller.tenants) as session:
         found = await statements.find_instances(
@@ -256,7 +256,7 @@ async def send_resolution(
     openapi_extra=body_of(MoveTokensRequest, example={"terminated": [3], "begun": ["charge"]}),
 )
 async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
-    """End some tokens of an instance, and begin others, in one atomic change.
+    """End some tokens of an instance, and create tokens at other nodes, in one atomic change.
 
     The request is refused if the instance does not have all of these tokens and nodes.
     """

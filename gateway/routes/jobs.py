@@ -126,12 +126,14 @@ async def list_runs(
 
 
 @router.get(
-    "/{name}/runs/{timer_key:key}", responses={204: {"description": "The start is not over."}}, response_model=RunAnswer
+    "/{name}/runs/{timer_key:key}",
+    responses={204: {"description": "The start has not ended."}},
+    response_model=RunAnswer,
 )
 async def get_run(
     name: Name, timer_key: Key, request: Request, caller: InstallationReader, wait: WaitForEnd = None
 ) -> Response:
-    """Show the last run of a start of a job; the start must be over."""
+    """Show the last run of a start of a job; the start must have ended."""
     gateway = gateway_of(request)
     read = partial(_ended_run, gateway, name, timer_key)
     run = await gateway.poll(read, request, caller.tenant_id, within_s=wait_s_of(wait))
@@ -144,7 +146,7 @@ async def run_job(
 ) -> WaitedRunAnswer | StartedAnswer:
     """Start a job now; `timer_key` names the start. `config` applies to this start only.
 
-    With `wait`, the response comes when the start is over, with its last run as `run`, or when the time is over.
+    With `wait`, the response comes when the start has ended, with the last run as `run`, or when the time is over.
     """
     gateway, asked = gateway_of(request), await read_model(request, ConfigRequest)
     config = None if asked.config is None else payload_of(asked.config)
@@ -162,7 +164,7 @@ async def run_job(
 
 
 async def _ended_run(gateway: Gateway, name: str, timer_key: int) -> JobRun | None:
-    """Read the last run of a job's start; None: the start is not over.
+    """Read the last run of a job's start; None: the start has not ended.
 
     errors:  Refusal  as in `last_run`
     """

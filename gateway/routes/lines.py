@@ -53,7 +53,7 @@ router = APIRouter(prefix=f"{TIMERS}/bulk", tags=["bulk"])
 
 @dataclass(slots=True)
 class _LineCount:
-    """The number of lines that use the tenant's rate. Refused and repeated lines do not use it."""
+    """Count the lines that use the tenant's rate. Refused and repeated lines use no rate."""
 
     written: int = 0
 
@@ -117,7 +117,7 @@ async def _schedule_all(gateway: Gateway, caller: Caller, body: bytes) -> list[b
     """Schedule the lines of a body, within the rate of its tenant.
 
     shape:   as in `_schedule`
-    errors:  Problem  too many lines, or the tenant's rate is used up; and as in `_schedule`
+    errors:  Problem  too many lines, or the tenant exceeds its rate limit; and as in `_schedule`
     """
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(lines) > LINES_MAX:
@@ -128,7 +128,7 @@ async def _schedule_all(gateway: Gateway, caller: Caller, body: bytes) -> list[b
         with await gateway.quotas.reservation(caller.tenant_id) as reservation:
             return await _schedule(gateway, caller, lines, reservation, line_count)
     finally:
-        # A request counts as one write at least, as a single refused timer does.
+        # A request counts as at least one write, like a single create that is refused.
         unwritten = max(0, len(lines) - max(1, line_count.written))
         gateway.quotas.give_lines_back(caller.tenant_id, unwritten, of=len(lines))
 
@@ -208,7 +208,7 @@ async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReserva
             [timer for _, timer in timers], [part.requests.get(number) for number, _ in timers]
         )
     except StoreUnavailable as error:
-        untried = Untried(f"the quota of its tenant can't be read now ({error}); send it again")
+        untried = Untried(f"the tenant's quota can't be read now ({error}); send it again")
         part.outcomes.update((number, untried) for number, _ in timers)
         part.timers.clear()
         return

@@ -132,7 +132,7 @@ async def _is_known(request: Request, gateway: Gateway) -> bool:
     except Problem:
         return False
     except StoreUnavailable:
-        return True  # Postgres does not answer; the next round checks again
+        return True  # Postgres does not answer; the stream checks again later
     return True
 
 

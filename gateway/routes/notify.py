@@ -40,7 +40,7 @@ class SubscribeRequest(BaseModel):
 
     kinds: list[str] = Field(examples=[["delivery.dead", "job.failed"]])
     failures_min: int = Field(
-        FAILURES_MIN, description="for job.failed: after how many failed runs in a row an event is sent", examples=[3]
+        FAILURES_MIN, description="for job.failed: the number of consecutive failed runs before an event", examples=[3]
     )
     text_only: bool = Field(False, description="send only the text, for a receiver that refuses other fields")
 
@@ -98,8 +98,8 @@ async def test(name: Name, gateway: CurrentGateway, caller: Manager) -> Endpoint
 async def refuse_operators_subscription(session: Session, caller: Caller, name: str) -> None:
     """Refuse a tenant's caller for a subscription with events of jobs or of the cluster.
 
-    errors:  Problem           the caller is a tenant's
-             StoreUnavailable  no answer in time
+    errors:  Problem           the caller belongs to one tenant
+             StoreUnavailable  no answer within the timeout
     """
     for found in await find_subscriptions(session, tenant_id=caller.tenant_id, endpoint=name, limit=1):
         require_operator_for(caller, found.kinds)

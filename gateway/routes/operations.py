@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/operations", tags=["operations"])
 
 
 class OperationsQuery(BaseModel):
-    """A filter of operations, and the page."""
+    """A filter of operations, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,7 +53,7 @@ class OperationsQuery(BaseModel):
 
 
 def tenants_seen(caller: Caller) -> Tenants:
-    """Return the tenants whose operations a caller sees: an operator sees all."""
+    """Return the tenants whose operations a caller sees: an operator sees the operations of all tenants."""
     return ALL_TENANTS if caller.is_operator else caller.tenants
 
 
@@ -118,5 +118,5 @@ async def cancel_own(request: Request, caller: Caller, operation_id: int) -> Ope
 
 
 def own_filter(caller: Caller) -> OperationFilter:
-    """Return the filter of the operations that a caller sees: an operator sees those of all tenants."""
+    """Return the filter of the operations that a caller sees."""
     return OperationFilter(tenant_id=None if caller.is_operator else caller.tenant_id, of_all=False)

@@ -67,7 +67,7 @@ class StartRequest(VariablesRequest):
         None,
         min_length=1,
         max_length=BUSINESS_KEY_CHARS_MAX,
-        description="the caller's own name for the instance, for searches; several instances may have the same",
+        description="the caller's own name for the instance, for searches; several instances may have the same name",
         examples=["order-42"],
     )
 
@@ -117,7 +117,10 @@ async def get_model(definition_key: Key, gateway: CurrentGateway, caller: Reader
 
 @router.delete("/{definition_key:key}", response_model=DefinitionKeyAnswer)
 async def delete_definition(definition_key: Key, request: Request, caller: Manager) -> Response:
-    """Delete one version of a process; its instances continue. The previous version replaces a newest one."""
+    """Delete one version of a process; its instances continue.
+
+    If the newest version is deleted, the previous version becomes the newest.
+    """
 
     async def do(session: Session) -> DefinitionKeyAnswer:
         if not await definitions.delete_definition(session, definition_key, tenant_id=caller.tenant_id):

@@ -40,13 +40,13 @@ from shardclock_server.timers.zone import zone_of
 STATES = ("pending", "paused")
 FORESEEN_MAX = 1_000
 REFUSED_MAX = 1_000
-PREVIEW_S = 0.5  # the limit of processor time; the rarest rules need a fifth of it for all their occurrences
+PREVIEW_S = 0.5  # the limit of processor time; even the rarest rules need only a fifth of this time
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
 
 class SchedulesQuery(TimersFilter):
-    """A filter of schedules, and the page; a missing field excludes no schedule."""
+    """A filter of schedules, and the cursor of the page; a missing field excludes no schedule."""
 
     state: str = Field("pending", description=f"{' or '.join(STATES)}, in upper or lower case")
     order_by: str | None = Field(None, description="due, or change, as in the list of timers", examples=["change"])
@@ -58,7 +58,7 @@ class SchedulesQuery(TimersFilter):
 async def list_schedules(
     gateway: CurrentGateway, caller: Reader, wanted: Annotated[SchedulesQuery, Query()]
 ) -> Response:
-    """List pending or paused schedules, each with its last firings, in the order of the list of timers."""
+    """List pending or paused schedules, each with its last firings, sorted like the list of timers."""
     page = await find_schedules(gateway, caller, wanted)
     return await listing(
         SchedulesAnswer, "schedules", map(ScheduleAnswer.of, page.schedules), next=cursor_of(page.next)
@@ -69,7 +69,7 @@ async def list_schedules(
 async def list_refused(
     gateway: CurrentGateway, caller: Reader, limit: Annotated[int, Query(ge=1, le=REFUSED_MAX)] = 100
 ) -> Response:
-    """List the timers that shards have paused because they could not fire them, the last one first."""
+    """List the timers that shards could not fire and have paused; the timer that was paused last comes first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await find_refused(session, caller.tenant_id, with_jobs=caller.is_operator, limit=limit)
     return await listing(RefusedTimersAnswer, "timers", map(RefusedTimerAnswer.of, found))
@@ -86,7 +86,7 @@ async def find_schedules(gateway: Gateway, caller: Caller, wanted: SchedulesQuer
     """Find one page of the schedules that the caller may see, each with its last firings.
 
     errors:  InvalidTimer      a filter or the page is refused
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     if wanted.state.lower() not in STATES:
         raise InvalidTimer.of(invalid("state"), why=f"{shortened(wanted.state)} is unknown: use {' or '.join(STATES)}")

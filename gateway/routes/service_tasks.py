@@ -72,8 +72,8 @@ class FailRequest(BaseModel):
         None,
         ge=0,
         le=1_000,
-        description="further attempts, until it is said again; 0: none, and its instance has an incident; null: as many"
-        " as are left of the model's `retries`, or of three attempts if it has none",
+        description="the number of further attempts; 0: no further attempt, and the instance gets an incident; null:"
+        " the attempts that remain of the model's `retries`, or of three attempts if the model has no `retries`",
     )
     retry_after: str = Field("PT0S", description="the time until the next attempt, an ISO 8601 duration")
 
@@ -95,8 +95,8 @@ async def activate_service_tasks(
 ) -> Response:
     """Lease service tasks of a type, for a program that completes them itself.
 
-    With `wait`, answer when a task is due, or when the time is over. Of several waiting callers, the first one gets the
-    task.
+    With `wait`, answer when a task is due, or when the time is over. Of several waiting callers, the first caller gets
+    the task.
     """
     asked = await read_model(request, ActivateRequest)
     lease_s = seconds_of("lease", asked.lease)

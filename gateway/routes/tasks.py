@@ -41,7 +41,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["processes"])
 
 
 class TasksQuery(BaseModel):
-    """A filter of tasks, and the page."""
+    """A filter of tasks, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,7 +50,7 @@ class TasksQuery(BaseModel):
     for_user: str | None = Field(
         None,
         description="only tasks of this person, and tasks without an assignee that the person may take: as a candidate "
-        "user, or in one of the groups, which are the person's then",
+        "user, or by a group; with this parameter, `group` lists the person's groups",
     )
     group: list[str] = Field(
         [],
@@ -84,8 +84,8 @@ class CompleteTaskRequest(VariablesRequest):
     assignee: str | None = Field(
         None,
         min_length=1,
-        description="the person who completes the task, for the record; the task of another assignee is refused; null: "
-        "the record has the assignee",
+        description="the person who completes the task; a task of another assignee is refused; null: the record names"
+        " the assignee",
         examples=["ann"],
     )
 

@@ -85,7 +85,7 @@ class RescheduleRequest(BaseModel):
 
 
 class OperateRequest(PauseRequest):
-    """An operator's change of a timer of a job or a process; reason, end and rule are those of a pause or resume."""
+    """An operator's change of a timer that belongs to a job or a process."""
 
     verb: str = Field(examples=["pause"], description=f"one of {', '.join(OPERATED)}")
     due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="for reschedule: a moment")
@@ -130,7 +130,7 @@ def by_name(name: Name, caller: AnyCaller) -> TimerRef:
 
 
 def _add_reads(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add the routes that show one timer, for one way to address it."""
+    """Add the routes that show one timer, addressed by key or by name."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.get(path, operation_id=f"get_timer{suffix}")
@@ -176,7 +176,7 @@ async def read_story(
     """Read a timer that the caller may see, and its records around a moment (by default now).
 
     errors:  UnknownTimer      there is no such timer, or the caller may not see it
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     settings = gateway.settings
     timer = await find_shown(session, which, caller)
@@ -198,7 +198,7 @@ async def explain_at(gateway: Gateway, caller: Caller, timeline: Timeline, momen
 
 
 def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add the route that waits for the end of one timer, for one way to address it."""
+    """Add the route that waits for the end of one timer, addressed by key or by name."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.get(
@@ -230,7 +230,7 @@ def _end_of(end: LogRecord | None) -> Response:
 
 
 def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add the routes that change one timer, for one way to address it."""
+    """Add the routes that change one timer, addressed by key or by name."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.patch(
@@ -275,7 +275,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
 
 
 def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add the operator's change of one timer of a job or a process, for one way to address it."""
+    """Add the operator's change of one timer of a job or a process, addressed by key or by name."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.post(
@@ -296,7 +296,7 @@ def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
 
 
 def _add_resume_and_run(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add the routes that resume one timer or make it due now, for one way to address it."""
+    """Add the routes that resume one timer or make it due now, addressed by key or by name."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.post(

@@ -27,7 +27,7 @@ class Measurements:
 
 
 class _LoopLag:
-    """Measure the delay of each turn of the loop; turns are due every `TICK_S`."""
+    """Run a callback every `TICK_S`, and record how late the loop runs it."""
 
     def __init__(self, lag: Buckets) -> None:
         self._lag = lag

@@ -1,4 +1,4 @@
-"""Continue the operations that the console began, and the operations of processes that have ended."""
+"""Continue the operations that the console began, and operations whose command has exited early."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,9 +15,10 @@ POLL_S = 5.0  # the time between two searches for an operation that another proc
 
 @asynccontextmanager
 async def continuing_operations(pool: Pool, begun: asyncio.Event) -> AsyncIterator[None]:
-    """Change the pages of due operations in a pool's session during a block, page by page; `begun` ends the pause.
+    """Continue due operations page by page during a block; `begun` ends the pause between two searches.
 
-    The operation that has been due for the longest time comes first, so that a long operation does not block others.
+    The operation that has been due for the longest time comes first, so that a long operation does not block other
+    operations.
     """
 
     async def change_page() -> float:

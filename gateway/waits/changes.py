@@ -34,7 +34,7 @@ class LogChanges:
             await asyncio.wait({self._task})
 
     def stop(self) -> None:
-        """End all current waits, as a change does."""
+        """End all current waits, as after a change."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -52,7 +52,7 @@ class LogChanges:
         try:
             await self._poll_while_viewed()
         finally:
-            self.stop()  # a viewer that waits begins the poll again
+            self.stop()  # the next wait of a viewer restarts the poll
 
     async def _poll_while_viewed(self) -> None:
         position: int | None = None

@@ -21,7 +21,7 @@ class Releasable(Protocol):
 class DeferredResponse(Response):
     """A deferred response: `answer` makes the final response after the wait.
 
-    This object has the caller's slot until then.
+    Until the final response, this object holds the caller's slot.
 
     Headers and status of this object are ignored, because the client gets the response that `answer` returns.
     """
@@ -54,7 +54,7 @@ class DeferredMiddleware:
         self._errors = errors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; make its response now, or deferred."""
+        """Serve a request; send the response now or after the wait."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -27,7 +27,7 @@ class InstanceEnds:
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._session = Session(dsn, application="shardclock gateway instances", plans=QUEUE_PLANS)
-        self._session.serve(ALL_TENANTS)  # a wait has an instance's key, which was checked against its caller's tenant
+        self._session.serve(ALL_TENANTS)  # the caller's tenant was checked before the wait
         self._waits: Waits[int, Wait] = Waits(self._watch)
         self._came = asyncio.Event()
 

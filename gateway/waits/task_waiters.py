@@ -1,7 +1,7 @@
 """Queue the callers that wait for service tasks of one type; the first caller takes a task when one is due.
 
-One background task of the gateway reads for all queues which of them have due service tasks, at each notification of
-deliveries and twice a second. So the cost does not depend on the number of callers.
+One background task of the gateway finds the queues with due service tasks: at each notification of deliveries, and
+twice a second. So the cost does not depend on the number of callers.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class TaskWaiters:
         self._session = Session(dsn, application="shardclock gateway tasks")
         self._session.serve(
             ALL_TENANTS
-        )  # this session only wakes callers; each caller's own read is limited to its tenant
+        )  # this session only finds queues to wake; the read of each caller is limited to the caller's tenant
         self._notifications = NotificationListener(self._session, DELIVERIES)
         self._waits: Waits[Lane, Wait] = Waits(self._watch)
 
@@ -50,8 +50,8 @@ class TaskWaiters:
     ) -> T | None:
         """Call `read` until it returns a task; None: the time is over, the client disconnects, or the gateway stops.
 
-        A new caller goes to the end of its queue. A call of `read` is never cancelled: the task that it leases would
-        stay locked until the lease ends.
+        A new caller goes to the end of its queue. A call of `read` is never cancelled, because a task that it has
+        leased would stay locked until the lease ends.
         """
         if not (lane in self._waits and within_s > 0) and (found := await read()) is not None:
             return found
@@ -80,7 +80,7 @@ class TaskWaiters:
                 self._notifications.forget()
                 self._wake(await lanes_with_tasks(self._session, self._waits.keys))
             except (StoreUnavailable, StatementRefused):
-                # wake all callers: each caller's own read then fails with an error for the response
+                # wake all callers: the read of each caller then fails with the error for its response
                 self._wake(self._waits.keys)
                 await asyncio.sleep(POLL_S)
             await asyncio.sleep(GAP_S)

@@ -32,7 +32,7 @@ AWAY_S = 0.2  # the time between two retries while Postgres is away
 async def find_end(session: Session, timer_key: int) -> LogRecord | None:
     """Find the record that ended a timer; None: the timer has not ended.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     if not (ends := await find_ends(session, [timer_key])):
         return None
@@ -41,7 +41,7 @@ async def find_end(session: Session, timer_key: int) -> LogRecord | None:
 
 
 class _Wait(Wait):
-    """A wait for the record that ends a timer; `checked` is done after the check whether the timer had ended before."""
+    """A wait for the record that ends a timer; `checked` is set after the check whether the timer has ended already."""
 
     __slots__ = ("checked", "record")
 
@@ -52,7 +52,7 @@ class _Wait(Wait):
         self.checked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def mark_checked(self) -> None:
-        """Note that the check is done."""
+        """Record that the check is done."""
         if not self.checked.done():
             self.checked.set_result(None)
 
@@ -72,7 +72,7 @@ class TimerEnds:
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
-        self._reading.serve(ALL_TENANTS)  # a wait has a timer's key, which was checked against its caller's tenant
+        self._reading.serve(ALL_TENANTS)  # the caller's tenant was checked before the wait
         self._notifications = NotificationListener(
             Session(dsn, application="shardclock gateway notifications"), CHANNEL
         )
@@ -169,7 +169,7 @@ class TimerEnds:
                 self._new[wait] = key
 
     async def _end_waits(self, ends: Sequence[End]) -> None:
-        """End the waits for these ends; read the complete records in batches, because they may be large."""
+        """End the waits of the ended timers; read the complete records in batches, because records may be large."""
         for begin in range(0, len(ends), WHOLE_MAX):
             for record in await records_at(self._reading, ends[begin : begin + WHOLE_MAX]):
                 for wait in self._waits.of(record.timer_key):

@@ -82,7 +82,7 @@ def nothing(_: Shell) -> object:
     [
         ("jobs disable", job, "DISABLED"),
         ("jobs enable", job, "SCHEDULED"),
-        ("release", nothing, "nothing to release: it is not on hold"),
+        ("release", nothing, "nothing to release: the database is not on hold"),
         ("pause", timer, "PAUSED"),
         ("cancel", timer, "CANCELED"),
         ("endpoints disable", endpoint, "was disabled already"),

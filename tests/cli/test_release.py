@@ -187,7 +187,7 @@ def test_release_without_a_hold_is_done_and_says_so(shell: Shell, yes: list[str]
     done = shell("release", *yes, "--json")
 
     assert (done.code, done.json["released"], done.json["hold"]) == (DONE, False, None)
-    assert done.err == "nothing to release: it is not on hold\n"
+    assert done.err == "nothing to release: the database is not on hold\n"
 
 
 def refused(done: Done, *words: str) -> None:

@@ -142,7 +142,7 @@ async def test_a_bulk_change_that_can_not_be_recorded_is_answered_503(dsn: str, 
     token = (await api.post("/v1/timers/bulk/cancel?dry_run=true")).json["token"]
     with mock.patch.object(recording, "record_act", side_effect=StoreUnavailable("no answer")):
         done = await api.post(f"/v1/timers/bulk/cancel?token={token}")
-        done.assert_problem("unavailable", 503, "it is done, and not in the audit (no answer)")
+        done.assert_problem("unavailable", 503, "the change is made, but not in the audit (no answer)")
         refused = await api.ask("DELETE", "/v1/tenants/nobody")
         refused.assert_problem("not_found", 404)
     assert await value(dsn, "select count(*) from shardclock.timers") == 0

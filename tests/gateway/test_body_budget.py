@@ -79,7 +79,7 @@ async def test_a_body_that_times_out_or_is_cancelled_holds_no_bytes() -> None:
     async with AsyncExitStack() as held:
         for tenant in "ab":
             await held.enter_async_context(body_budget.reserve(tenant, 50, within_s=LONG_S))
-        with pytest.raises(Problem, match=r"large bodies of others are still being worked on after 0\.05 s") as late:
+        with pytest.raises(Problem, match=r"other large bodies are still in progress after 0\.05 s") as late:
             await held.enter_async_context(body_budget.reserve("c", 50, within_s=AT_ONCE_S))
         assert (late.value.code, late.value.headers) == (UNAVAILABLE, {"Retry-After": "1"})
         gone = body(body_budget, "d", 50)

@@ -189,7 +189,7 @@ async def test_a_body_with_a_content_coding_is_refused(api: Api, coding: bytes) 
         said = await ask_raw(api.url, method, path, headers=given, body=body.encode())
         assert said.status == 415, (method, path, said)
         named = coding.decode().lower()
-        assert said.detail == f"Content-Encoding {named} is not read here; send the body as it is"
+        assert said.detail == f"Content-Encoding {named} is not supported; send the body without encoding"
         assert said.headers["accept-encoding"] == "identity"
 
 

@@ -89,7 +89,7 @@ async def test_an_incident_that_is_a_dead_letter_is_listed_and_not_resolved(serv
     forgotten.assert_problem(
         "refused",
         422,
-        'nothing says which incidents are meant; give process_id, version or containing, or "every": true',
+        'the request does not select any incidents; give process_id, version or containing, or "every": true',
     )
     done = (await api.post("/v1/incidents/resolve", {"every": True})).json
     assert [one["instance_key"] for one in done["tokens"]] == [key]

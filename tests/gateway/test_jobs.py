@@ -116,7 +116,7 @@ async def test_a_configuration_that_the_function_can_not_take_is_refused_and_cha
 ) -> None:
     city = {"type": "typed-dict", "fields": {"city": {"type": "typed-dict-field", "schema": {"type": "str"}}}}
     await declare(dsn, job_spec("refresh", config_outline=json.dumps(city)))
-    why = ("config does not fit what 'app:refresh' takes", "city: Input should be a valid string")
+    why = ("config does not fit the argument of 'app:refresh'", "city: Input should be a valid string")
 
     (await api.put("/v1/jobs/refresh/config", {})).assert_problem("refused", 422, "config is missing; give it")
     (await api.put("/v1/jobs/refresh/config", {"config": {"city": 5}})).assert_problem("refused", 422, *why)

@@ -149,7 +149,7 @@ async def test_an_unknown_field_is_refused_with_the_names_of_the_known_fields(ap
 
 async def test_a_refusal_shows_a_body_that_is_not_an_object_as_it_was_sent(api: Api) -> None:
     started = await api.post("/v1/processes/none/start", [1])
-    started.assert_problem("refused", 422, "the body '[1]' is not a JSON object; send one, of names and values")
+    started.assert_problem("refused", 422, "the body '[1]' is not a JSON object; send an object with names and values")
     scheduled = await api.post("/v1/timers", [1])
     scheduled.assert_problem(
         "refused", 422, """the body '[1]' is not a JSON object; send one such as {"delay":"PT15M"}"""

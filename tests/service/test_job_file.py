@@ -196,7 +196,7 @@ async def test_a_config_that_does_not_fit_its_function_is_refused_with_its_line(
     report = await apply_file(session, file)
 
     assert [(it.number, it.why) for it in report.refused] == [
-        (2, "config does not fit what 'app:refresh' takes: city: Field required")
+        (2, "config does not fit the argument of 'app:refresh': city: Field required")
     ]
     assert [job.name for job in await list_jobs(session)] == ["refresh"], "nothing was written"
     assert not (await apply_file(session, b"".join(file.splitlines(keepends=True)[::2]))).refused

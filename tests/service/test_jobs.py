@@ -118,7 +118,7 @@ OUTLINE = outline_of(TypeAdapter(City))
 
 async def test_a_config_that_does_not_fit_the_function_is_refused_before_the_write(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec(every_s=60.0, config='{"city": "Rome"}', config_outline=OUTLINE), job_spec("any"))
-    why = "config does not fit what 'app:refresh' takes: city"
+    why = "config does not fit the argument of 'app:refresh': city"
 
     with pytest.raises(InvalidTimer, match=f"{why}: Input should be a valid string"):
         await configure_job(session, "refresh", '{"city": 5}')

@@ -1,7 +1,7 @@
 """The console's pages, one module for each family.
 
 overview  the first page
-timers    the list of timers, and changes of all that match
+timers    the list of timers, and changes of all timers that match a filter
 one_timer, new_timer   one timer with its story and its verbs; the forms for a timer and a schedule
 schedules              the list of schedules
 processes, instances   processes with their drawing, and instances with their tokens, waits and verbs

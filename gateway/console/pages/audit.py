@@ -23,7 +23,7 @@ router = page_router()
 
 
 class ActsFilter(BaseModel):
-    """A filter of audit records, and the page."""
+    """A filter of audit records, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -98,7 +98,7 @@ async def set_scale(role: Literal["shard", "worker", "engine"], request: Request
 
 @router.post("/cluster/ramp")
 async def put_ramp(request: Request, _: Operator) -> Response:
-    """Set the rate for timers that an outage left overdue; all shards follow immediately."""
+    """Set the rate for timers that an outage left overdue; all shards apply it immediately."""
     asked = await form_of(request, RampForm)
     async with audited_transaction(request, ALL_TENANTS) as session:
         _before, now = await set_ramp(session, asked.per_s)
@@ -116,7 +116,7 @@ async def hold(request: Request, _: Operator) -> Response:
 
 
 class ReleaseForm(BaseModel):
-    """The owners and the numbers that the page of a release has shown."""
+    """The owners and the numbers that the release page has shown."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -156,7 +156,10 @@ class ReleaseForm(BaseModel):
 
 
 class _NotAsShown(Exception):
-    """The release would differ from the release that the page has shown. The error has the present release."""
+    """The release would differ from the release that the page has shown.
+
+    The error carries the release that is possible now.
+    """
 
     def __init__(self, found: Release) -> None:
         super().__init__("not as shown")
@@ -176,7 +179,7 @@ async def confirm_release(request: Request, caller: Operator) -> Response:
 async def release(request: Request, caller: Operator) -> Response:
     """Release the database that the page has shown.
 
-    This installation becomes the owner of a copy or a foreign database.
+    If the database is a copy or belongs to another installation, this installation becomes its owner.
     """
     asked = await form_of(request, ReleaseForm)
     settings = gateway_of(request).settings
@@ -189,7 +192,7 @@ async def release(request: Request, caller: Operator) -> Response:
             "nothing was released: the numbers have changed since the page was shown; these are the present numbers"
         )
         return _confirm(request, caller, changed.found, status=CONFLICT.status, error=sentence)
-    sentence = "the database is released" if found.released else "nothing to release: it is not on hold"
+    sentence = "the database is released" if found.released else "nothing to release: the database is not on hold"
     return done(request, url_of(request, PATH), sentence)
 
 

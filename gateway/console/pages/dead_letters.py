@@ -58,7 +58,7 @@ router = page_router()
 
 
 class LettersFilter(BaseModel):
-    """A filter of dead letters, and the page."""
+    """A filter of dead letters, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,7 +68,7 @@ class LettersFilter(BaseModel):
     after: str | None = None
 
     def filter_of(self, caller: Caller) -> DeadLetterFilter:
-        """Convert it to a filter of the caller's dead letters."""
+        """Return the filter of the caller's dead letters."""
         return DeadLetterFilter(
             target=self.target,
             tenant_id=caller.tenant_id,
@@ -79,7 +79,10 @@ class LettersFilter(BaseModel):
 
 @router.get("/dead-letters")
 async def list_letters(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """List dead letters, the newest first. If no filter is set, the first page also groups them by reason."""
+    """List dead letters, the newest first.
+
+    If no filter is set, the first page also groups the dead letters by reason.
+    """
     asked = filter_of(request, LettersFilter)
     async with gateway.pool.session(caller.tenants) as session:
         targets = await targets_of(session, caller)
@@ -118,14 +121,14 @@ async def confirm_discard(request: Request, gateway: CurrentGateway, caller: Man
 
 @router.post("/dead-letters/redrive")
 async def redrive_letters(request: Request, caller: Manager) -> Response:
-    """Begin to deliver the dead letters of a filter again."""
+    """Begin a new delivery of all dead letters that match a filter."""
     asked = await form_of(request, RedriveRequest)
     return await _begin(request, caller, asked, partial(redriving, per_s=asked.per_s, enable=asked.enable))
 
 
 @router.post("/dead-letters/discard")
 async def discard_letters(request: Request, caller: Manager) -> Response:
-    """Begin to discard the dead letters of a filter."""
+    """Begin to discard all dead letters that match a filter."""
     asked = await form_of(request, DiscardRequest)
     return await _begin(request, caller, asked, partial(discarding, reason=asked.reason))
 
@@ -133,7 +136,7 @@ async def discard_letters(request: Request, caller: Manager) -> Response:
 async def _begin(
     request: Request, caller: Caller, asked: DeadLettersRequest, change_of: Callable[[Session], DeadLetterChange]
 ) -> Response:
-    """Find the dead letters of a form, and lead to the page of their operation."""
+    """Begin an operation on the dead letters that a form selects, and redirect to the operation's page."""
     asked.check()
     async with gateway_of(request).pool.session(caller.tenants) as session:
         run = DeadLetterRun(actor_of(request, caller), change_of(session), asked.filter_of(caller), batch=PAGE_LETTERS)
@@ -182,7 +185,10 @@ async def discard_letter(request: Request, timer_key: Key, caller: Manager) -> R
 
 
 async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, verb: str) -> Response:
-    """Show the dry run of a verb; its form has the present moment, so that later dead letters are not changed."""
+    """Show the dry run of a verb.
+
+    The page's form contains the present moment, so that the real request skips later letters.
+    """
     asked = filter_of(request, LettersFilter)
     counted = before = None
     if asked.error is None:

@@ -33,7 +33,7 @@ router = page_router()
 
 
 class DeliveriesFilter(BaseModel):
-    """A filter of deliveries, and the page."""
+    """A filter of deliveries, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,7 +42,7 @@ class DeliveriesFilter(BaseModel):
     after: str | None = None
 
     def filter_of(self, caller: Caller) -> DeliveryFilter:
-        """Convert it to a filter of the caller's deliveries."""
+        """Return the filter of the caller's deliveries."""
         return DeliveryFilter(target=self.target, tenant_id=caller.tenant_id, failing=self.failing)
 
 

@@ -45,7 +45,7 @@ router = page_router()
 
 
 class EndpointsFilter(BaseModel):
-    """The page of a list of endpoints."""
+    """The cursor of a page of endpoints."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,7 +53,7 @@ class EndpointsFilter(BaseModel):
 
 
 class AddEndpointForm(BaseModel):
-    """A new endpoint with the usual policy."""
+    """A new endpoint with the default policy."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -63,13 +63,13 @@ class AddEndpointForm(BaseModel):
 
 
 class ChangeEndpointForm(EndpointLimits):
-    """The changes of an endpoint; an empty field stays as it is."""
+    """The changes of an endpoint; an empty field leaves the setting unchanged."""
 
     url: str | None = None
 
 
 class CloseEndpointForm(BaseModel):
-    """The reason for disabling an endpoint, and the consent to timers that name it."""
+    """The reason for disabling an endpoint, and whether to disable it although timers name it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -239,7 +239,7 @@ def _secret_page(request: Request, caller: Caller, key: EndpointName, made: NewS
 
 
 def _settings_of(endpoint: ListedEndpoint) -> list[tuple[str, Any, bool]]:
-    """List the names and the values of a policy, each with whether the value is the default."""
+    """List the names and the values of a policy, and whether each value is the default."""
     return [(name, endpoint.policy.get(name, POLICY[name]), name not in endpoint.policy) for name in RULES]
 
 

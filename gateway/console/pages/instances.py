@@ -34,13 +34,13 @@ router = page_router()
 
 
 class InstancesPageQuery(routes.InstancesQuery):
-    """A filter of instances, and the page."""
+    """A filter of instances, and the cursor of the page."""
 
     limit: int = Field(SHOWN_MAX, ge=1, le=SHOWN_MAX)
 
 
 class StepsQuery(BaseModel):
-    """The page of an instance's history."""
+    """The cursor of a page of an instance's history."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,7 +57,7 @@ class VariablesForm(BaseModel):
 
 
 class MoveForm(BaseModel):
-    """The tokens to end and the nodes to begin, each list divided by commas."""
+    """The tokens to end and the nodes that get new tokens, as comma-separated lists."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -131,7 +131,7 @@ async def _diagram(
 
 
 def _read_moments(row: dict[str, Any]) -> dict[str, Any]:
-    """Read the moments of a wait, which come from JSON."""
+    """Parse the moments of a wait, which JSON contains as texts."""
     moments = {name: datetime.fromisoformat(row[name]) for name in ("due_date", "raised_at") if row.get(name)}
     return row | moments
 
@@ -157,7 +157,7 @@ async def set_variables(request: Request, caller: Changer, instance_key: Key) ->
     form = await form_of(request, VariablesForm)
     variables = read_json(form.variables, bytes_max=PAYLOAD_BYTES_MAX)
     if not isinstance(variables, dict):
-        raise InvalidTimer('variables are no JSON object; write such as {"paid": true}')
+        raise InvalidTimer('variables are not a JSON object; write an object such as {"paid": true}')
     asked = routes.SetVariablesRequest(variables=variables, token=form.token)
     await routes.send_variables(request, caller, instance_key, asked)
     return _done(request, instance_key, "the variables were sent")
@@ -172,11 +172,11 @@ async def resolve(request: Request, caller: Manager, instance_key: Key) -> Respo
 
 @router.post("/instances/{instance_key:key}/move")
 async def move(request: Request, caller: Manager, instance_key: Key) -> Response:
-    """End some tokens of an instance, and begin others."""
+    """End some tokens of an instance, and create tokens at other nodes."""
     form = await form_of(request, MoveForm)
     terminated = [it.strip() for it in form.terminated.split(",") if it.strip()]
     if wrong := next((it for it in terminated if not (it.isascii() and it.isdecimal() and len(it) < 19)), None):
-        raise InvalidTimer(f"token {wrong!r:.60} is no number; write the tokens such as 3, 5")
+        raise InvalidTimer(f"token {wrong!r:.60} is not a number; write numbers such as 3, 5")
     begun = [it.strip() for it in form.begun.split(",") if it.strip()]
     asked = routes.MoveTokensRequest(terminated=[int(it) for it in terminated], begun=begun)
     await routes.send_moves(request, caller, instance_key, asked)

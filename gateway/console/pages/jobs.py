@@ -34,7 +34,7 @@ router = page_router()
 
 
 class JobsFilter(BaseModel):
-    """A filter of jobs, and the page."""
+    """A filter of jobs, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 

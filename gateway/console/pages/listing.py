@@ -11,7 +11,7 @@ ROWS = 35  # a page with 35 rows has at most 40 KiB, with style and scripts
 
 
 def list_values(request: Request, path: str, asked: Filter[Any], after: object) -> dict[str, Any]:
-    """Return a filter, its error and status, and the links to the next page and to the first one.
+    """Return a filter, its error and status, and the links to the next page and to the first page.
 
     shape:   `chosen` has the typed texts of the filter; `after` is the cursor of the next page, None on the last page
     """

@@ -22,7 +22,7 @@ router = page_router()
 
 
 class LogFilter(BaseModel):
-    """A filter of records, and the page."""
+    """A filter of records, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,7 +36,7 @@ class LogFilter(BaseModel):
     after: str | None = None
 
     def filter_of(self, caller: Caller) -> RecordFilter:
-        """Convert it to a filter of the caller's records."""
+        """Return the filter of the caller's records."""
         given = self.model_dump(exclude={"after", "event"})
         return RecordFilter(caller.tenant_id, intent=self.event, **given)
 

@@ -54,7 +54,7 @@ class NewTimerForm(BaseModel):
     idempotency_key: str | None = None
 
     def fields(self) -> dict[str, object]:
-        """Convert it to the fields of the API's request.
+        """Return the fields of the API's request.
 
         errors:  InvalidTimer  the payload is not JSON
         """
@@ -67,7 +67,7 @@ class NewTimerForm(BaseModel):
         return fields
 
     def idempotent(self, caller: Caller, fields: dict[str, object]) -> IdempotentRequest | None:
-        """Make the identity of the request, for idempotency, equal to that of the same request to the API.
+        """Return the request's identity for idempotency; the same request to the API has the same identity.
 
         errors:  Problem  the key is no text of 1 to 255 characters
         """

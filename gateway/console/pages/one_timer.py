@@ -1,4 +1,4 @@
-"""Show one timer: why it did or didn't fire, its next and last occurrences, its delivery; change it."""
+"""Show one timer and change it; explain why it fired or not, and list its occurrences and its delivery."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -54,7 +54,7 @@ router = page_router()
 
 
 class MomentQuery(BaseModel):
-    """The moment that the explanation is about."""
+    """The moment to explain."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -119,7 +119,7 @@ async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, 
 
 
 def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime | None]:
-    """Read the moment for the explanation; the default, also for an invalid moment, is now."""
+    """Read the moment to explain; a missing or invalid moment means now."""
     try:
         return wanted, None if wanted.model.at is None else moment_of("at", wanted.model.at)
     except InvalidTimer as refusal:

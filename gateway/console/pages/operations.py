@@ -26,7 +26,7 @@ router = page_router()
 
 
 class OperationsFilter(BaseModel):
-    """A filter of operations, and the page."""
+    """A filter of operations, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -67,7 +67,7 @@ async def list_operations(request: Request, gateway: CurrentGateway, caller: Vie
 
 @router.get("/operations/{operation_id:key}")
 async def show_operation(request: Request, operation_id: Key, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """Show an operation with its progress; an open page follows it."""
+    """Show an operation with its progress; an open page reloads itself."""
     async with gateway.pool.session(tenants_seen(caller)) as session:
         found = await find_operation(session, own_filter(caller), operation_id)
     return page(

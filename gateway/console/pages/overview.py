@@ -42,7 +42,7 @@ async def leave_slash(request: Request, _: Viewer) -> Response:
 
 @router.get("")
 async def show_overview(request: Request, caller: Viewer) -> Response:
-    """Show the state of the installation to operators, and to all viewers the tenant's part."""
+    """Show the tenant's state to all viewers, and the whole installation's state to operators."""
     is_shown = caller.is_operator and allows(caller.scopes, "operate")  # GET /v1/cluster needs the same scope
     settings = gateway_of(request).settings
     async with gateway_of(request).pool.session(caller.tenants) as session:

@@ -24,7 +24,7 @@ router = page_router()
 
 
 class ProcessesQuery(BaseModel):
-    """A filter of definitions, and the page."""
+    """A filter of definitions, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,11 +80,11 @@ async def show_process(request: Request, gateway: CurrentGateway, caller: Viewer
 async def drawing_of(
     request: Request, gateway: Gateway, caller: Caller, definition_key: int, stored: StoredDefinition | None = None
 ) -> Drawing | None:
-    """Read a definition's drawing, in the thread for models; None: the model has no drawing.
+    """Read a definition's drawing in the thread that parses models; None: the model has no drawing.
 
     errors:  Refusal           unknown_definition
              Problem           too many models are being read
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer within the timeout
     """
     drawings: Drawings = request.app.state.drawings
     if definition_key not in drawings:

@@ -29,7 +29,7 @@ router = page_router()
 
 
 class SchedulesPageQuery(TimersQuery):
-    """A filter of schedules, and the page."""
+    """A filter of schedules, and the cursor of the page."""
 
     limit: int = Field(SHOWN_MAX, ge=1, le=SHOWN_MAX)
 

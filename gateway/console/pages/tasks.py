@@ -41,7 +41,7 @@ router = page_router()
 
 
 class TasksForm(BaseModel):
-    """A filter of open tasks, and the page."""
+    """A filter of open tasks, and the cursor of the page."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,7 +54,7 @@ class TasksForm(BaseModel):
     after: int = Field(0, ge=0, le=BIGINT_MAX)
 
     def filter_of(self, caller: Caller) -> TaskFilter:
-        """Convert it to a filter of the caller's tasks."""
+        """Return the filter of the caller's tasks."""
         return TaskFilter(
             tenant_id=caller.tenant_id,
             for_user=self.for_user,

@@ -58,7 +58,7 @@ async def show_tenants(request: Request, gateway: CurrentGateway, caller: Admin)
 async def _limited(gateway: Gateway, session: Session, tenant: Tenant) -> list[tuple[str, int | None, float]]:
     """List a tenant's resources with their limits and, if known, their usage; the fullest resource comes first.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     shown = await use_cases.show(session, tenant.tenant_id)
     waiters = gateway.quotas.count_waiting(tenant.tenant_id)
@@ -102,7 +102,7 @@ async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
     async with audited_transaction(request, ALL_TENANTS) as session:
         await use_cases.remove_own(session, tenant)
     to = url_of(request, "/tenant-usage", tenant=tenant)
-    return done(request, to, f"tenant {tenant} has no own limits any more")
+    return done(request, to, f"tenant {tenant} has no limits of its own any more")
 
 
 @router.get("/keys")

@@ -49,13 +49,13 @@ router = page_router()
 
 
 class TimersPageQuery(TimersQuery):
-    """A filter of timers, and the page."""
+    """A filter of timers, and the cursor of the page."""
 
     limit: int = Field(SHOWN_MAX, ge=1, le=SHOWN_MAX)
 
 
 class ChangeForm(BulkFilter):
-    """A change of all timers that match a filter; the token is the count's."""
+    """A change of all timers that match a filter; the count has returned the token."""
 
     reason: str | None = Field(None, max_length=1_000)
     shift: str | None = None
@@ -64,7 +64,7 @@ class ChangeForm(BulkFilter):
     token: str | None = None
 
     def request(self) -> BulkChangeRequest:
-        """Convert it to the body of the API's request."""
+        """Return the body of the API's request."""
         chosen = BulkFilter(**self.filter_fields())
         change = self.model_dump(include={"reason", "shift", "until", "missed"})
         return BulkChangeRequest(filter=chosen, **change)
@@ -100,9 +100,9 @@ async def list_timers(request: Request, gateway: CurrentGateway, caller: Viewer)
 
 
 async def find_or_refuse(gateway: Gateway, caller: Caller, wanted: Filter[Wanted]) -> tuple[Page, Filter[Wanted]]:
-    """Find a page of timers; a refused filter finds none, and gets the sentence of the refusal.
+    """Find a page of timers; for a refused filter, return no timers and a filter with the refusal's sentence.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer within the timeout
     """
     if wanted.error is None:
         try:
@@ -115,7 +115,7 @@ async def find_or_refuse(gateway: Gateway, caller: Caller, wanted: Filter[Wanted
 
 
 def next_url(request: Request, path: str, given: Mapping[str, Any], found: Page) -> str | None:
-    """Build the URL of the next page; None: this is the last one."""
+    """Build the URL of the next page; None: there is no next page."""
     return None if found.next is None else url_of(request, path, **{**given, "after": found.next})
 
 

@@ -9,7 +9,7 @@ let isLive = false;
 const isInUse = (form) => form.contains(document.activeElement) || form.dataset.changed !== undefined;
 
 const callbacks = {
-  // The reader's own state stays: open details, and forms with input.
+  // Keep the reader's own state: open details, and forms with input.
   beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
   beforeNodeMorphed: (node) => !(node.tagName === "FORM" && isInUse(node)),
   beforeNodeRemoved: (node) => !(node.tagName === "FORM" && isInUse(node)),
@@ -73,6 +73,6 @@ const live = document.body.dataset.live;
 if (live) {
   follow(live);
   document.addEventListener("visibilitychange", changed);
-  // A page from the browser's history has no stream any more.
+  // A page that the browser restores from its history has lost its stream.
   addEventListener("pageshow", (event) => event.persisted && location.reload());
 }
