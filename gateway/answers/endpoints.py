@@ -79,7 +79,7 @@ class EndpointChangedAnswer(Answer):
     """The result of a change; `changed` is false if there was nothing to change."""
 
     message: str = Field(
-        examples=["endpoint webhook:billing is disabled"], description="the result in a sentence for people"
+        examples=["endpoint webhook:billing is disabled"], description="a sentence that describes the result"
     )
     changed: bool = Field(examples=[True])
 
@@ -92,7 +92,7 @@ class EndpointChangedAnswer(Answer):
 class SecretAnswer(Answer):
     """The result of a change, and the secret that verifies webhooks; the secret is shown only once."""
 
-    message: str = Field(examples=["endpoint webhook:billing added"], description="the result in a sentence for people")
+    message: str = Field(examples=["endpoint webhook:billing added"], description="a sentence that describes the result")
     secret: str = Field(examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
 
     @classmethod

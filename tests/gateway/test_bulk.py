@@ -139,9 +139,9 @@ async def test_a_bulk_change_without_its_token_or_with_another_changes_nothing(d
         (f"cancel?token={'9' * 5_000}-1-x", asked),
     ):
         done = await api.post(f"/v1/timers/bulk/{path}", body)
-        done.assert_problem("refused", 422, "token", "not of this request")
+        done.assert_problem("refused", 422, "token", "belongs to another request")
     mallory = await api.post(f"/v1/timers/bulk/cancel?token={token}", asked, Shardclock_Tenant="eve")
-    mallory.assert_problem("refused", 422, "not of this request")
+    mallory.assert_problem("refused", 422, "belongs to another request")
     assert len(await pending_rows(dsn)) == 3
 
 

@@ -42,7 +42,7 @@ def test_answers_to_changes_leave_room_for_the_long_answers_of_other_tenants() -
 
     assert unsent.bytes == 75
     unsent.require("bob", 18)
-    with pytest.raises(Problem, match="are not read yet"):
+    with pytest.raises(Problem, match="are unread"):
         unsent.require("ada", 1)
     for size in counted:
         unsent.remove("ada", size)

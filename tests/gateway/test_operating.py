@@ -98,9 +98,9 @@ async def test_an_invalid_redrive_changes_no_dead_letter(
 @pytest.mark.parametrize(
     ("path", "meant"),
     [
-        ("dead-letters/discard", "dead letters are meant; give target, died_before or reason_line"),
-        ("dead-letters/redrive", "dead letters are meant; give target, died_before or reason_line"),
-        ("deliveries/retry", "deliveries are meant; give target or failing"),
+        ("dead-letters/discard", "select any dead letters; give target, died_before or reason_line"),
+        ("dead-letters/redrive", "select any dead letters; give target, died_before or reason_line"),
+        ("deliveries/retry", "select any deliveries; give target or failing"),
     ],
 )
 async def test_a_request_without_a_filter_changes_nothing_unless_it_says_every(

@@ -152,7 +152,7 @@ async def test_a_refusal_shows_a_body_that_is_not_an_object_as_it_was_sent(api: 
     started.assert_problem("refused", 422, "the body '[1]' is not a JSON object; send an object with names and values")
     scheduled = await api.post("/v1/timers", [1])
     scheduled.assert_problem(
-        "refused", 422, """the body '[1]' is not a JSON object; send one such as {"delay":"PT15M"}"""
+        "refused", 422, """the body '[1]' is not a JSON object; send an object such as {"delay":"PT15M"}"""
     )
 
 

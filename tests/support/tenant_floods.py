@@ -122,7 +122,7 @@ async def _held(dsn: str) -> None:
             assert (await of(api, "other").get("/v1/timers")).status == 200
             assert (await of(api, "other").post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
             followed = await flood.get("/v1/log/stream")
-            followed.assert_problem("over_quota", 429, "its share of 16 slots")
+            followed.assert_problem("over_quota", 429, "the rest of the 16 slots is for other tenants")
             api.stop()
         assert_share([it.result() for it in asked], answered=12)
 
@@ -325,7 +325,7 @@ async def _unread(dsn: str) -> None:
             await eventually(lambda: [it.statuses for it in readers].count([429]) == 2)
             await eventually(lambda: api.gateway.unsent.bytes == 4 * size)
             over = await of(api, "flood").get("/v1/timers")
-            over.assert_problem("too_many", 429, f"{4 * size:,} bytes of answers to tenant 'flood' are not read yet")
+            over.assert_problem("too_many", 429, f"{4 * size:,} bytes of answers to tenant 'flood' are unread")
             assert (await of(api, "other").get("/v1/timers")).status == 200
             for reader in readers:
                 reader.reads.set()

@@ -210,7 +210,7 @@ class DeadLettersChanged(Answer):
     timer_keys: tuple[int, ...] = Field(
         description="the keys of the changed deliveries; of dead letters, the oldest comes first"
     )
-    message: str = Field(description="the result in a sentence for people")
+    message: str = Field(description="a sentence that describes the result")
     more: bool = Field(description="whether more dead letters match than this request has changed")
     again_in_s: int = Field(description="the seconds after which a request for the other matches may succeed")
 
@@ -242,7 +242,7 @@ class EventSubscriptionsPage(Answer):
 class EventSubscriptionChanged(Answer):
     """The result of a change of a subscription."""
 
-    message: str = Field(description="the result in a sentence for people")
+    message: str = Field(description="a sentence that describes the result")
     changed: bool = Field(description="whether there was something to change")
 
 

@@ -31,7 +31,7 @@ async def test_acts_are_found_by_verb_actor_and_time_with_their_reasons(dsn: str
     assert ("name billing" in of_ann.main, of_ann.text.count("<tr>")) == (True, 2)
     of_bob = await browser.get("/audit?verb=tenants")
     assert ("tenant acme, timers_max 5" in of_bob.main, "ann" in of_bob.main) == (True, False)
-    assert "No act of an operator matches" in (await browser.get("/audit?since=2999-01-01T00:00:00Z")).main
+    assert "No change by an operator matches" in (await browser.get("/audit?since=2999-01-01T00:00:00Z")).main
     wrong = await browser.get("/audit?since=soon&actor=ann")
     assert (wrong.status, "since 'soon'" in wrong.main, 'value="ann"' in wrong.text) == (422, True, True)
 

@@ -116,7 +116,7 @@ async def test_a_person_of_two_tenants_chooses_one_and_no_third(person: Browser,
     assert '<option value="ada">' in (await person.get("/account")).text
 
     refused = await person.submit("/tenant", {"tenant": "eve"})
-    assert (refused.status, "your sign-in is a tenant's" in refused.main) == (403, True)
+    assert (refused.status, "your sign-in is for one tenant only" in refused.main) == (403, True)
     await person.submit("/tenant", {"tenant": "ada"})
 
     assert "Tenant ada Scopes read, write" in (await person.get("/account")).main

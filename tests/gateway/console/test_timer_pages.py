@@ -205,7 +205,7 @@ async def test_a_change_of_all_that_match_keeps_to_the_state_of_the_list(dsn: st
     assert "1 paused timer matches" in counted.main
     (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
     other = await browser.submit("/timers/bulk/cancel", {**fields, "state": "pending", "token": token})
-    assert (other.status, "is not of this request" in other.main) == (422, True)
+    assert (other.status, "belongs to another request" in other.main) == (422, True)
     await browser.submit("/timers/bulk/cancel", {**fields, "token": token})
     assert await ends_of(dsn) == [("cancel", "DONE", 1, 1)]
 
