@@ -92,7 +92,9 @@ class EndpointChangedAnswer(Answer):
 class SecretAnswer(Answer):
     """The result of a change, and the secret that verifies webhooks; the secret is shown only once."""
 
-    message: str = Field(examples=["endpoint webhook:billing added"], description="a sentence that describes the result")
+    message: str = Field(
+        examples=["endpoint webhook:billing added"], description="a sentence that describes the result"
+    )
     secret: str = Field(examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
 
     @classmethod

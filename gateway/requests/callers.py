@@ -126,7 +126,7 @@ class Viewers(Protocol):
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:
         """Return the viewer of a page; None: a sign-in is needed.
 
-        errors: Problem a gateway without keys refuses the request of another web page
+        errors:  Problem           a gateway without keys refuses the request of another web page
                  StoreUnavailable  the session can't be read now
         """
 

@@ -282,7 +282,7 @@ async def test_no_other_web_page_can_use_a_gateway_with_keys_even_with_a_key(
 ) -> None:
     key = bearing(await key_of(owner, "ada", "write"))
     async with serving(dsn, needs_keys=True, gateway_url="https://ops.example/timers") as api:
-        (await api.post("/v1/timers", HOUR, **headers, **key)).assert_problem("not_allowed", 403, "another web page")
+        (await api.post("/v1/timers", HOUR, **headers, **key)).assert_problem("not_allowed", 403, "another website")
         (await api.get("/v1/timers", **headers, **key)).assert_problem("not_allowed", 403, "SHARDCLOCK_GATEWAY_URL")
     assert await pending_rows(dsn) == []
 

@@ -106,7 +106,7 @@ async def test_an_invalid_redrive_changes_no_dead_letter(
 async def test_a_request_without_a_filter_changes_nothing_unless_it_says_every(
     dsn: str, api: Api, letters: list[int], path: str, meant: str
 ) -> None:
-    sentence = f'nothing says which {meant}, or "every": true for all'
+    sentence = f'the request does not {meant}, or "every": true for all'
     for query_text, body in (("", None), ("", {"limit": 7}), ("?dry_run=true", {})):
         (await api.post(f"/v1/{path}{query_text}", body)).assert_problem("refused", 422, sentence)
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == len(letters)
