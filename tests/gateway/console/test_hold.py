@@ -146,7 +146,7 @@ async def test_each_count_is_the_count_of_postgres(full: str) -> None:
     assert f"{group[0]:,} webhook:endpoint-7" in of_one
     assert "newest 10,000" in letters
     on_the_way = await value(full, "select count(*) from shardclock.deliveries where target = 'webhook:endpoint-7'")
-    assert f"On the way {on_the_way:,} Failing 100 or more" in endpoint
+    assert f"Pending deliveries {on_the_way:,} Failing 100 or more" in endpoint
     text = "select count(*) from shardclock.instances where ended_at is null and definition_key = $1"
     running = await value(full, text, 40_000_000 + VERSIONS)
     assert running > 0

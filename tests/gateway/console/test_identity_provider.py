@@ -234,7 +234,7 @@ async def test_a_sign_out_ends_the_session_and_leads_to_the_sign_out_of_the_prov
     assert await query(dsn, "select from shardclock.console_sessions") == []
     assert (await person.get("/timers")).status == 303
     shown = await person.follow(out)
-    assert (shown.status, "goes on" in shown.main) == (200, True)
+    assert (shown.status, "continues" in shown.main) == (200, True)
     assert f'href="{provider.url}/logout?client_id={CLIENT}"' in shown.text
 
 

@@ -180,10 +180,10 @@ async def test_incidents_of_one_process_node_and_sentence_are_one_row_with_their
 
     shown.assert_escapes()
     assert shown.text.count("<td>Incident</td>") == 2
-    assert re.search(r"p, charge .*; 40 alike , the first \S+ \S+ 40 min", shown.main)
+    assert re.search(r"p, charge .*; 40 similar , the first \S+ \S+ 40 min", shown.main)
     assert "p, pack no box" in shown.main
     await query(dsn, add, "charge", XSS, 42, 120)
-    assert "or more alike" in (await browser.get("")).main
+    assert "or more similar" in (await browser.get("")).main
 
 
 async def test_waiting_deliveries_without_a_worker_need_a_person(
