@@ -1,5 +1,6 @@
-"""Run processes in BPMN: `model` reads a model, and `step` advances an instance by a signal; `drawing` reads a drawing.
+"""Run BPMN processes: `model` reads a model, `step` advances an instance by a signal, and `drawing` reads a diagram.
 
-All three are pure: they use no clock, no database and no Ray. A step depends only on the definition, the state and a
-signal, so an engine can repeat a step after a conflict. The package `feel` evaluates the expressions.
+The functions of all three modules are pure: they use no clock, no database and no Ray. The result of a step depends
+only on the definition, the instance's state and the signal, so an engine can repeat a step after a conflict. The
+package `feel` evaluates the expressions.
 """

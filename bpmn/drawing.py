@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from shardclock_server.bpmn.model.document import read_document
 from shardclock_server.bpmn.model.names import local_name, text_of
 
-SHAPES_MAX = 300  # a page with more shapes would take a second to load
+SHAPES_MAX = 300  # A page with more shapes would take more than a second to load.
 NAME_CHARS_MAX = 100
 PLACE_MAX = 1e6
 TRIGGER = "EventDefinition"
@@ -20,7 +20,11 @@ DRAWN = frozenset({"BPMNShape", "BPMNEdge", "BPMNPlane", "BPMNDiagram", "BPMNLab
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An element's shape. `kind` is its XML name; `trigger` is the kind of an event's trigger, such as timer, or ''."""
+    """An element's shape.
+
+    The shape of an element. `kind` is the element's XML name; `trigger` is the kind of an event's trigger, such as
+    timer, or ''.
+    """
 
     element_id: str
     kind: str
@@ -36,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class FlowLine:
-    """The corners of the line that a flow is drawn as, and the flow's name."""
+    """The line of a sequence flow, as a list of corners, and the flow's name."""
 
     element_id: str
     kind: str
@@ -57,9 +61,10 @@ class Drawing:
 
 
 def read_drawing(model: bytes) -> Drawing | None:
-    """Read the first drawing of a model. The call may take a second.
+    """Read the first drawing of a model. A call may take a second of processor time.
 
-    shape:   None: the model has no drawing, a drawing with more than 300 shapes, or a shape without a place or an area
+    shape:   None if the model has no drawing, if the drawing has more than 300 shapes, or if a shape has no position or
+             no area
     errors:  InvalidModel  the model is not XML
     """
     root = read_document(model)
@@ -83,7 +88,7 @@ def _shape(drawn: Element, elements: Mapping[str, Element]) -> Shape:
     element = elements[element_id]
     bounds = next((it for it in drawn if local_name(it) == "Bounds"), None)
     if bounds is None:
-        raise ValueError("a shape without a place")
+        raise ValueError("a shape without a position")
     x, y, width, height = (_number(bounds, name) for name in ("x", "y", "width", "height"))
     if min(width, height) <= 0:
         raise ValueError("a shape without an area")
@@ -121,11 +126,11 @@ def _name(element: Element) -> str:
 def _number(element: Element, name: str) -> float:
     """Read a coordinate.
 
-    errors:  ValueError  the text is not a number of the bounded plane
+    errors:  ValueError  the text is not a number, or the number is outside the allowed range of coordinates
     """
     number = float(element.get(name, "nan"))
     if not math.isfinite(number) or abs(number) > PLACE_MAX:
-        raise ValueError("a place outside the plane")
+        raise ValueError("a position outside the allowed range")
     return round(number, 1)
 
 

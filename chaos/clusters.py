@@ -33,8 +33,8 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "standby": {"SHARDCLOCK_STANDBY": "true"},
 }
 CLUSTERS = (*MODES, "processes")
-LED_S = 2.0  # the promised time of a takeover that a coordinator leads
-STOOD_BY_S = 2.0  # the promised time of a takeover by the local stand-by
+LED_S = 2.0  # The promised time of a takeover that a coordinator leads.
+STOOD_BY_S = 2.0  # The promised time of a takeover by the local stand-by.
 APP = "chaos_app"
 WORKERS = 2  # the default of a new database
 WANT_ENGINES = "update shardclock.scale set wanted = $1 where role = 'engine'"

@@ -13,8 +13,8 @@ from charts.svg import Picture, text_width
 ROW_H, MARK_H, GAP = 15.0, 10.0, 5.0
 TICK_W = 3.0  # the width of a momentary fault
 LABEL = 9.0
-ROWS_MAX = 5  # rows for one kind; a kind that needs more rows has ticks in one row, without labels
-LABELS_MAX = 60  # labels in all; more are unreadable
+ROWS_MAX = 5  # Rows for one kind; a kind that needs more rows has ticks in one row, without labels.
+LABELS_MAX = 60  # Labels in all; more are unreadable.
 LABEL_CHARS_MAX = 28
 
 # Okabe and Ito's colours differ for any kind of colour vision. The rows separate the kinds even without colour.

@@ -17,9 +17,9 @@ from chaos.plan import Plan, PlannedFault
 from chaos.sandbox import Sandbox
 from chaos.waiting import UNAVAILABLE
 
-FELT_S = 0.2  # a fault that fails later than this after its start had an effect
-RETRIES_S = 20.0  # a fault that fails because of an earlier fault is retried for this time
-REST_S = 4.0  # the pause between two retried faults; otherwise all would begin at the moment when Postgres is back
+FELT_S = 0.2  # A fault that fails later than this after its start had an effect.
+RETRIES_S = 20.0  # A fault that fails because of an earlier fault is retried for this time.
+REST_S = 4.0  # The pause between two retried faults; otherwise all would begin at the moment when Postgres is back.
 
 
 class Nemesis:

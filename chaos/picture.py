@@ -18,10 +18,10 @@ from charts.scales import Axis
 from charts.svg import Picture
 
 WIDTH, MARGIN, HEAD_H, PLOT_H, AXIS_H = 1200.0, 22.0, 66.0, 330.0, 42.0
-NAMES_W = 106.0  # the width left of the plot for the axis's values, and below these the kinds of faults
-POINTS_MAX = 1_300  # the largest number of points that still look like a line: about one point a pixel
-TIMES_MAX = 16  # ticks below the plot
-FLOOR_S = 0.0001  # smaller values are drawn at the foot of the axis
+NAMES_W = 106.0  # The width left of the plot for the axis's values, and below these the kinds of faults.
+POINTS_MAX = 1_300  # The largest number of points that still look like a line: about one point a pixel.
+TIMES_MAX = 16  # Ticks below the plot.
+FLOOR_S = 0.0001  # Smaller values are drawn at the foot of the axis.
 
 # From light to dark: max is above p99, and p99 above p50, so the curves differ without colour, too.
 CURVES: Mapping[str, tuple[float, str]] = {"max": (1.0, "#86b6e0"), "p99": (0.99, "#2a6fb0"), "p50": (0.5, "#06264d")}

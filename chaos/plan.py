@@ -12,15 +12,15 @@ from chaos.behaviours import COSTLY, QUICK, WEBHOOKS, WEIGHTS, Behaviour
 from chaos.process_plan import PlannedInstance, draw_instances
 
 TENANTS = ("ada", "bob", "eve")
-FIRST_FAULT_S = 6.0  # so that the run shows the normal lag first
-LAST_FAULT_S = 15.0  # the time from the last fault to the load's end, which shows the recovery
-SIZES = (1, 1, 2, 3, 8, 40)  # a call has one of these numbers of timers
+FIRST_FAULT_S = 6.0  # So that the run shows the normal lag first.
+LAST_FAULT_S = 15.0  # The time from the last fault to the load's end, which shows the recovery.
+SIZES = (1, 1, 2, 3, 8, 40)  # A call has one of these numbers of timers.
 DUE_MEAN_S = 3.0
 DUE_MAX_S = 20.0
-DUE_AFTER_S = 4.0  # no timer is due later than this after the end of the load
-ENDLESS_S = 15.0  # the life of a rule without an end, so that the load does not grow
-COSTLY_S = 10.0  # the time between two actions that end a process
-LAST_ACT_S = 8.0  # at the end of the load, deliveries succeed at once for this long, so that the run can end
+DUE_AFTER_S = 4.0  # No timer is due later than this after the end of the load.
+ENDLESS_S = 15.0  # The life of a rule without an end, so that the load does not grow.
+COSTLY_S = 10.0  # The time between two actions that end a process.
+LAST_ACT_S = 8.0  # At the end of the load, deliveries succeed at once for this long, so that the run can end.
 
 
 @dataclass(frozen=True, slots=True)

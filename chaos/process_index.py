@@ -23,8 +23,8 @@ from chaos.history.changes import (
 from chaos.process_models import NodeItem
 
 BEGIN, FIRED = "begin", "fired"
-CLOSED = "closed"  # the kind of a signal that removes rows which were locked when their token was terminated
-STALE = "STALE"  # the record of a signal that arrived after the end of its instance
+CLOSED = "closed"  # The kind of a signal that removes rows which were locked when their token was terminated.
+STALE = "STALE"  # The record of a signal that arrived after the end of its instance.
 
 
 class TokenMove(NamedTuple):

@@ -18,8 +18,8 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 
 POLL_S = 0.1  # the interval of the polls for open tasks
 PAGE = 1_000
-KEPT_S = 3_600.0  # a message must stay in the store until its instance waits for the message
-ASKS_S = 2.0  # after this time without a task a client asks whether the instance has ended
+KEPT_S = 3_600.0  # A message must stay in the store until its instance waits for the message.
+ASKS_S = 2.0  # After this time without a task a client asks whether the instance has ended.
 
 
 async def deploy_all(dsn: str) -> None:

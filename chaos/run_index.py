@@ -22,11 +22,11 @@ from chaos.history.changes import (
 )
 from chaos.process_index import ProcessIndex
 
-NumberedChange: TypeAlias = tuple[int, Change]  # the commit's index in the history, and the change
-Schedule: TypeAlias = tuple[str, str]  # tenant and name
+NumberedChange: TypeAlias = tuple[int, Change]  # The commit's index in the history, and the change.
+Schedule: TypeAlias = tuple[str, str]  # Tenant and name.
 ENDINGS = ("TRIGGERED", "CANCELED", "SKIPPED")
-DELIVERED = ("DELIVERED", "DISCARDED", "DEAD")  # the ends of a delivery
-REDRIVEN = "REDRIVEN"  # the second start of a delivery
+DELIVERED = ("DELIVERED", "DISCARDED", "DEAD")  # The ends of a delivery.
+REDRIVEN = "REDRIVEN"  # The second start of a delivery.
 
 
 @dataclass(slots=True)

@@ -26,8 +26,8 @@ from chaos.waiting import until
 from tests.support.roles import as_role
 
 FREEZE_S = 2.0
-BLOCKED_S = 0.5  # the rig is reported if it is blocked for longer than this, because a blocked rig delays all traffic
-CALM_S = 90.0  # the limit for due timers and readers after the last fault
+BLOCKED_S = 0.5  # The rig is reported if it is blocked for longer than this, because a blocked rig delays all traffic.
+CALM_S = 90.0  # The limit for due timers and readers after the last fault.
 LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """

@@ -32,11 +32,11 @@ from shardclock_server.sql.session import Session
 from shardclock_server.sql.session_settings import options_of_programs
 from shardclock_server.timers.refusal import Refusal, shortened
 
-STDIN, STREAM = 0, Path("-")  # standard output or input, such as of `kubectl exec`
-MAGIC = b"PGDMP"  # the first bytes of each file in pg_dump's custom format
-OWNER_ONLY = 0o600  # only the file's owner may read the tenants' payloads and keys
-LOCK_WAIT_S = 60.0  # longer than a migration holds its locks; a forgotten session may hold a lock for ever
-LOCK_TIMEOUT = "canceling statement due to"  # the cause that pg_dump names after --lock-wait-timeout
+STDIN, STREAM = 0, Path("-")  # Standard output or input, such as of `kubectl exec`.
+MAGIC = b"PGDMP"  # The first bytes of each file in pg_dump's custom format.
+OWNER_ONLY = 0o600  # Only the file's owner may read the tenants' payloads and keys.
+LOCK_WAIT_S = 60.0  # Longer than a migration holds its locks; a forgotten session may hold a lock for ever.
+LOCK_TIMEOUT = "canceling statement due to"  # The cause that pg_dump names after --lock-wait-timeout.
 DUMP = ["--format=custom", "--schema=shardclock", "--no-owner", "--no-privileges"]
 RESTORE = ["--no-owner", "--no-privileges", "--file=-"]
 PSQL = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--output={os.devnull}"]
@@ -177,8 +177,8 @@ def _read(source: FileIO, database: Database, server: int) -> None:
         for piece in pieces(reader.stdout):
             writer.stdin.write(piece)
             if size is not None:
-                count(source.tell())  # pg_restore reads from the same open file
-        if reader.wait() == 0:  # without a commit psql changes nothing
+                count(source.tell())  # pg_restore reads from the same open file.
+        if reader.wait() == 0:  # Without a commit psql changes nothing.
             writer.stdin.write(f"{hold_of_restore()};\ncommit;\n".encode())
 
 

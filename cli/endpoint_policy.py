@@ -101,5 +101,5 @@ def lifted(**limits: tuple[object, bool]) -> dict[str, float | None]:
     for field, (given, is_lifted) in limits.items():
         if given is not None and is_lifted:
             option = field.removesuffix("_per_s").removesuffix("_s").replace("_", "-")
-            raise Refusal(f"--{option} and --no-{option} exclude each other; leave one of them out")
+            raise Refusal(f"--{option} and --no-{option} exclude each other; remove one of the two")
     return {field: None for field, (_, is_lifted) in limits.items() if is_lifted}

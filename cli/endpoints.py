@@ -164,7 +164,7 @@ def change(
 ) -> int:
     """Change fields of an endpoint; other fields and the secrets stay. Waiting deliveries get the change, too."""
     if headers and no_headers:
-        raise Refusal("--header and --no-headers exclude each other; leave one of them out")
+        raise Refusal("--header and --no-headers exclude each other; remove one of the two")
     policy = {
         **numbers(concurrency, rate, max_attempts),
         **lengths(

@@ -19,8 +19,8 @@ from shardclock_server.timers.schedule import missed_choice_of
 from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
-WAIT_S_MAX = 86_400.0  # the longest wait of all commands; a longer wait is probably a typing error
-LISTED_MAX = 1_000  # one list has at most this many rows
+WAIT_S_MAX = 86_400.0  # The longest wait of all commands; a longer wait is probably a typing error.
+LISTED_MAX = 1_000  # One list has at most this many rows.
 ZERO = Duration(0, 0, timedelta(0))
 
 Key = Annotated[
@@ -146,7 +146,7 @@ def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
              InvalidTimer  a length of zero, or with an ambiguous unit
     """
     if every is not None and cron is not None:
-        raise Refusal("--every and --cron both give the rule; leave one of them out")
+        raise Refusal("--every and --cron both give the rule; remove one of the two")
     if every is not None:
         return GivenRule("--every", repeat_of("--every", every))
     return None if cron is None else GivenRule("--cron", cron)

@@ -19,8 +19,8 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreLocked
 from shardclock_server.workers.app import App
 
 # The intervals between two polls; each poll opens a connection.
-HOLD_POLL_S = 1.0  # the pause while the database is on hold, and before the first success
-LEAD_POLL_S = 5.0  # afterwards, to find a change of the leading cluster
+HOLD_POLL_S = 1.0  # The pause while the database is on hold, and before the first success.
+LEAD_POLL_S = 5.0  # Afterwards, to find a change of the leading cluster.
 
 
 class Leads(Enum):

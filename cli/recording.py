@@ -24,8 +24,8 @@ from shardclock_server.timers.refusal import Refusal
 T = TypeVar("T")
 Options = Mapping[str, Any]
 Command = Callable[..., Any]
-UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # these options change the output or the wait, not the work
-RECORD_S = 5.0  # the longest wait for a record after an interrupt, or while Postgres does not answer
+UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # These options change the output or the wait, not the work.
+RECORD_S = 5.0  # The longest wait for a record after an interrupt, or while Postgres does not answer.
 
 
 class NotRecorded(Exception):

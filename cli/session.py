@@ -16,8 +16,8 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 
 T = TypeVar("T")
 
-TIMEOUT_S = 30.0  # the longest wait for each answer of Postgres
-SILENT_S = 3.0  # after this time without a first answer, the command informs the user
+TIMEOUT_S = 30.0  # The longest wait for each answer of Postgres.
+SILENT_S = 3.0  # After this time without a first answer, the command informs the user.
 
 
 def with_session(

@@ -14,7 +14,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenants.tenants import COUNTED, DEFAULTS, LIMITS, NO_LIMIT, Limits, Tenant, list_tenants
 from shardclock_server.timers.refusal import Refusal, shortened
 
-OFF = "off"  # the text for no limit
+OFF = "off"  # The text for no limit.
 # The option of each limit, in the order of the columns.
 OPTIONS = {
     "timers_max": "--timers",

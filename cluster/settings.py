@@ -276,11 +276,11 @@ def _fault(report: Any, options: Collection[str]) -> tuple[str, str]:
 def _disagreements(settings: Settings, *, but: Collection[str]) -> Iterator[str]:
     """Check the relations between the settings, except settings with invalid values."""
     if settings.dsn is not None and settings.dsn_file is not None:
-        yield f"{_name('dsn')} and {_name('dsn_file')} both name the database; leave one of them out"
+        yield f"{_name('dsn')} and {_name('dsn_file')} both name the database; remove one of the two"
     if settings.local and settings.ray_address is not None:
         yield (
             f"{_name('local')} (or --local) runs the keepers on this machine, and {_name('ray_address')} names a Ray"
-            " for them; leave one of them out"
+            " for them; remove one of the two"
         )
     named = settings.named()
     for low, high, why in RELATIONS:

@@ -1,24 +1,29 @@
-"""Evaluate FEEL, the expression language of DMN 1.5 and of Camunda 8: a strict subset, compiled to closures.
+"""Evaluate expressions in FEEL, the language of DMN 1.5 and of Camunda 8.
 
-`compile_expression` refuses unsupported expressions with a message, before a process runs. `evaluate` returns null for
-an error within the expression, and raises `TooLong` at a bound, so every evaluation ends. An evaluation reads no clock
-and draws no random number: the same variables and the same `now` give the same value.
+The package supports a subset of FEEL. `compile_expression` compiles an expression to closures. It refuses an
+unsupported expression with a message, before a process runs. `evaluate` returns null if the expression contains an
+error. If an evaluation exceeds a limit, `evaluate` raises `TooLong`, so every evaluation ends. An evaluation reads no
+clock and draws no random number: the same variables and the same `now` give the same value.
 
-The modules, in the order of the work:
+The modules, in the order of their use:
 
-    source, lexer, names   cut a text into tokens; names with spaces are recognized
-    parser, parse_forms, parse_literals, parse_names, parse_types  build a tree (`syntax`)
-    compile_operators, compile_values, compile_loops  turn the tree into closures (`code`, `budget`)
-    expression             compiles a text once, and evaluates it
-    values, types, ranges, arithmetic  the values and the operations on them
-    temporal, temporal_text, calendar  dates, times and durations
-    functions              the built-in functions, by subject
-    text, json_form        values as FEEL and JSON write them
-    refusal                the errors: a wrong text, and an evaluation that ends at a bound
+- `source`, `lexer` and `names` split a text into tokens, and recognize names with spaces.
+- `parser`, `parse_forms`, `parse_literals`, `parse_names` and `parse_types` build a tree of the nodes in `syntax`.
+- `compile_operators`, `compile_values` and `compile_loops` compile the tree to closures, with `code` and `budget`.
+- `expression` compiles a text once, and evaluates the result.
+- `values`, `types`, `ranges` and `arithmetic` define the values and their operations.
+- `temporal`, `temporal_text` and `calendar` define dates, times and durations.
+- `functions` has the built-in functions, by subject.
+- `text` and `json_form` write values in the notations of FEEL and JSON.
+- `refusal` has the errors for an invalid text and for an evaluation that exceeds a limit.
 
-These features of FEEL are not supported: names with spaces that the text does not declare and that are neither in
-`known_names` nor in backquotes; `?` in tests; `not(…)` to the right of `in`; functions in other languages; feel-scala's
-random functions.
+The package does not support these features of FEEL:
+
+- names with spaces, unless the text declares the name, `known_names` contains it, or backquotes enclose it
+- `?` in tests
+- `not(…)` to the right of `in`
+- functions in other languages
+- the random functions of feel-scala
 """
 
 from shardclock_server.feel.budget import Budget

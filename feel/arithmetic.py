@@ -1,4 +1,4 @@
-"""Add, subtract, multiply, divide and raise numbers, texts, dates and durations; unfit operands give null.
+"""Add, subtract, multiply, divide and raise numbers, texts, dates and durations; operands of other types give null.
 
 Numbers are decimals of 34 digits, as in DMN 1.5 and IEEE 754's decimal128. Python's ints represent whole numbers,
 because ints are faster with the same results.
@@ -20,7 +20,7 @@ DIGITS = 34
 EXPONENT_MAX = 6_144
 INT_END = 10**DIGITS
 POWER_STEPS = 50
-POSITION_MAX = 10**15  # Python takes a millisecond to write out a number of 6,000 digits
+POSITION_MAX = 10**15  # Python takes a millisecond to convert a number of 6,000 digits to text
 CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-6_143, Emax=EXPONENT_MAX, clamp=1, traps=[])
 
 Number = int | Decimal
@@ -28,7 +28,7 @@ Rule = Callable[[Any, Any], FeelValue]
 
 
 def add(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
-    """Add two numbers, join two texts, or move a date, a time or a duration by a duration."""
+    """Add two numbers, join two texts, or add a duration to a date, a time or a duration."""
     if isinstance(left, str) and isinstance(right, str):
         budget.spend_on_text(len(left) + len(right))
         return left + right
@@ -37,7 +37,7 @@ def add(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
 
 
 def subtract(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 the common signature
-    """Subtract two numbers or durations, move a date or time back, or find the time between two of them."""
+    """Subtract a number from a number, a duration from a date, time or duration, or a moment from a moment."""
     rule = DIFFERENCES.get((type(left), type(right)))
     return rule(left, right) if rule else None
 
@@ -76,29 +76,29 @@ def negate(value: FeelValue) -> FeelValue:
 
 
 def whole(number: int) -> Number:
-    """Round a whole number to 34 digits, which most numbers don't exceed."""
+    """Round a whole number to 34 digits; most numbers have fewer digits and stay unchanged."""
     return number if -INT_END < number < INT_END else finite(CONTEXT.create_decimal(number)) or 0
 
 
 def clamped(number: Number) -> int:
-    """Drop a number's decimals, and limit it to ±POSITION_MAX, which is beyond any position in a list."""
+    """Drop a number's decimals, and limit the result to ±POSITION_MAX; no list has so many items."""
     return int(max(min(number, POSITION_MAX), -POSITION_MAX))
 
 
 def position(number: Number) -> int | None:
-    """Return a number without decimals as an int, limited to ±POSITION_MAX; None if it has decimals."""
+    """Convert a number without decimals to an int, limited to ±POSITION_MAX; return None for a number with decimals."""
     return clamped(number) if isinstance(number, int) or number == CONTEXT.to_integral_value(number) else None
 
 
 def finite(number: Decimal) -> Decimal | None:
     """Return a finite number unchanged, and None for NaN.
 
-    errors:  TooLong  the number is infinite: the result exceeds 34 digits with an exponent of 6,144
+    errors:  TooLong  the number is infinite: the result is larger than any decimal128 number
     """
     if number.is_finite():
         return number
     if number.is_infinite():
-        raise TooLong(f"the expression computes a number of over 10^{EXPONENT_MAX}; no number is that large")
+        raise TooLong(f"the expression computes a number above the limit of 10^{EXPONENT_MAX}")
     return None
 
 
@@ -121,7 +121,7 @@ def _moved(start: Date | DateTime | Time, length: Months | Elapsed, sign: int) -
 
 
 def _between(left: Time | DateTime, right: Time | DateTime) -> Elapsed | None:
-    """Find the time from `right` to `left`; None if only one of the two moments has a zone or an offset."""
+    """Return the duration from `right` to `left`; None if only one of the two moments has a zone or an offset."""
     if (left.zone is None) != (right.zone is None):
         return None
     if isinstance(left, DateTime) and isinstance(right, DateTime):
@@ -131,7 +131,7 @@ def _between(left: Time | DateTime, right: Time | DateTime) -> Elapsed | None:
 
 
 def _scaled(length: Months | Elapsed, scale: Callable[[Decimal, Number], Decimal], factor: Number) -> FeelValue:
-    """Multiply or divide a duration; parts of a month or of a nanosecond are dropped."""
+    """Multiply or divide a duration; fractions of a month or of a nanosecond are dropped."""
     amount = length.months if isinstance(length, Months) else length.ns
     scaled = finite(scale(Decimal(amount), factor))
     if scaled is None or scaled.adjusted() > DIGITS:
@@ -149,7 +149,7 @@ def _power(left: Number, right: Number) -> Number | None:
 
 
 def _rules(*declared: tuple[tuple[type, ...], tuple[type, ...], Rule]) -> dict[tuple[type, type], Rule]:
-    """Map each pair of types to its rule; the first rule for a pair wins."""
+    """Map each pair of types to its rule; if a pair has several rules, the first rule is used."""
     rules: dict[tuple[type, type], Rule] = {}
     for lefts, rights, rule in declared:
         for pair in product(lefts, rights):

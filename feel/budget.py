@@ -1,7 +1,8 @@
 """Count the steps of one evaluation, and define the limits that all evaluations have.
 
-A step is about a microsecond of work: one pass of a loop, ten nodes of its body, four items of a list that a function
-reads, or 256 characters of a text that is made or compared.
+A step stands for about a microsecond of work. Each of these operations costs one step: to start an iteration of a loop,
+to evaluate ten nodes of a loop's body, to read four items of a list in a function, and to build or compare a text of
+256 characters.
 """
 
 import time
@@ -13,12 +14,12 @@ from shardclock_server.feel.refusal import TooLong
 STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
-VALUE_CHARS_MAX = TEXT_CHARS_MAX  # sum over all texts of a returned value; a text that occurs twice counts twice
-VALUE_DEPTH_MAX = DEPTH_MAX - 1  # levels of lists and contexts; the object of all variables adds one level
-CALL_HEIGHT_MAX = 400  # the limit of node levels in all nested function calls; Python allows 1,000 frames
-PATTERN_TIME_S = 0.05  # all patterns of one evaluation together may use this time
-# The limit of processor time: twenty times the expected time of all steps. It stops operations that cost more than
-# their steps.
+VALUE_CHARS_MAX = TEXT_CHARS_MAX  # The length of all texts in a returned value. A repeated text counts each time.
+VALUE_DEPTH_MAX = DEPTH_MAX - 1  # Nested lists and contexts. The object with all variables adds one level.
+CALL_HEIGHT_MAX = 400  # The node levels of all nested function calls. Python allows 1,000 frames.
+PATTERN_TIME_S = 0.05  # The limit for all patterns of one evaluation together.
+# The limit of processor time: twenty times the expected time of all steps. The limit ends an evaluation if its
+# operations take longer than their number of steps suggests.
 TIME_S = 2.0
 CHECK_STEPS = 256  # the processor time is checked after this many steps
 NODES_PER_STEP = 10
@@ -29,7 +30,8 @@ ITEMS_PER_STEP = 4
 class Budget:
     """The remaining steps and time of one evaluation, and the value of `now()`.
 
-    `takes` begins the refusal of an evaluation over its budget, and `way_out` ends it. A budget measures the processor
+    An evaluation over its budget is refused with a message that begins with `takes` and ends with `way_out`. A budget
+    measures the processor
     time of the thread that creates the budget.
     """
 
@@ -44,16 +46,16 @@ class Budget:
         steps_max: int = STEPS_MAX,
         *,
         takes: str = "the expression takes",
-        way_out: str = "loop over less, or split it into several",
+        way_out: str = "loop over fewer items, or split the expression",
         time_s: float = TIME_S,
         check_steps: int = CHECK_STEPS,
         began_s: float | None = None,
     ) -> None:
-        """Begin at the reading `began_s` of the thread's clock; None: now."""
+        """Start the budget's processor time at `began_s` on the thread's clock; None: now."""
         self.now = now
         self.steps = self.steps_max = steps_max
         self._time_s = time_s
-        self.checked_s = time.thread_time() if began_s is None else began_s  # the last reading of the clock
+        self.checked_s = time.thread_time() if began_s is None else began_s  # The processor time at the last check.
         self._until_s = self.checked_s + time_s
         self._check_steps = check_steps
         self._check_below = max(0, steps_max - check_steps)
@@ -61,17 +63,17 @@ class Budget:
         self.way_out = way_out
         self.height = 0
         self.pattern_s = PATTERN_TIME_S
-        self.returned_chars = 0  # for each element of a value: the length of its text plus 8
+        self.returned_chars = 0  # The text length plus 8, summed over all elements of the returned values.
 
     @property
     def spent(self) -> int:
-        """Return the number of steps taken, at most `steps_max`."""
+        """Return the number of used steps, at most `steps_max`."""
         return self.steps_max - max(0, self.steps)
 
     def spend(self, steps: int) -> None:
-        """Take steps from the budget.
+        """Subtract steps from the budget.
 
-        errors:  TooLong  too few steps are left, or the processor time is used up
+        errors:  TooLong  the remaining steps are too few, or the processor time is used up
         """
         self.steps -= steps
         if self.steps < self._check_below:
@@ -86,7 +88,7 @@ class Budget:
         self._check_below = max(0, self.steps - self._check_steps)
 
     def spend_on_text(self, chars: int) -> None:
-        """Take the steps for a text of this length.
+        """Subtract the steps that a text of this length costs.
 
         errors:  TooLong  the text is too long, or the budget is too small
         """
@@ -97,7 +99,7 @@ class Budget:
         self.spend(chars // TEXT_CHARS_PER_STEP)
 
     def spend_on_list(self, items: int) -> None:
-        """Take the steps for a list of this length.
+        """Subtract the steps that a list of this length costs.
 
         errors:  TooLong  the list is too long, or the budget is too small
         """
@@ -106,16 +108,18 @@ class Budget:
         self.spend(items // ITEMS_PER_STEP)
 
     def enter(self, height: int) -> None:
-        """Begin a call of a function; `height` is the height of its body's tree.
+        """Add the height of a called function's syntax tree to the height of all open calls.
 
-        errors:  TooLong  functions call each other too deep
+        errors:  TooLong  the nested function calls are too deep
         """
         self.height += height
         if self.height > CALL_HEIGHT_MAX:
-            raise TooLong("the expression's functions call each other too deep; use `for` instead of a call of itself")
+            raise TooLong(
+                "the expression's function calls are nested too deep; replace a function that calls itself by `for`"
+            )
 
     def leave(self, height: int) -> None:
-        """End a call of a function; `height` is the value passed to `enter`."""
+        """Subtract the height of a function's syntax tree after the call; pass the same `height` as to `enter`."""
         self.height -= height
 
 
@@ -126,5 +130,5 @@ def check_depth(depth: int) -> None:
 
 
 def shown(number: int) -> str:
-    """Write a count in a readable form, also a huge one."""
+    """Format a count for a message, with a short form for a huge count."""
     return f"{number:,}" if abs(number) < 10**15 else "over 10^15"

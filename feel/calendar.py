@@ -8,9 +8,9 @@ from shardclock_server.timers.zone import zone_of
 YEAR_MAX = 999_999_999
 MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 CYCLE_YEARS = 400
-CYCLE_DAYS = 146_097  # the calendar, with its days of the week, repeats after 400 years
-MARCH_1_YEAR_0 = -719_468  # the date as the number of days since 1970-01-01
-ANY_YEAR = 2000  # a time without a date has the offset that its zone has in this year
+CYCLE_DAYS = 146_097  # The calendar, with its days of the week, repeats after 400 years.
+MARCH_1_YEAR_0 = -719_468  # The date as the number of days since 1970-01-01.
+ANY_YEAR = 2000  # A time without a date has the offset that its zone has in this year.
 
 
 def days_in_month(year: int, month: int) -> int:
@@ -37,7 +37,7 @@ def day_number(year: int, month: int, day: int) -> int:
 
 
 def day_of(number: int) -> tuple[int, int, int]:
-    """Find the year, month and day that `day_number` counts."""
+    """Convert a day's number, as `day_number` returns it, to the year, month and day."""
     cycle, day_of_cycle = divmod(number - MARCH_1_YEAR_0, CYCLE_DAYS)
     leap_days = day_of_cycle // 1_460 - day_of_cycle // 36_524 + day_of_cycle // 146_096
     year_of_cycle = (day_of_cycle - leap_days) // 365
@@ -49,21 +49,22 @@ def day_of(number: int) -> tuple[int, int, int]:
 
 
 def months_on(year: int, month: int, day: int, months: int) -> tuple[int, int, int]:
-    """Add months to a day; the day is at most the last day of the new month."""
+    """Add months to a date; a day that the new month lacks becomes the month's last day."""
     year, month = divmod(year * 12 + month - 1 + months, 12)
     return year, month + 1, min(day, days_in_month(year, month + 1))
 
 
 def local_offsets_s(zone: str, day: int, second: int) -> tuple[int, int]:
-    """Return a zone's offsets from UTC before and after a change of its clock at a local time.
+    """Return a zone's two possible offsets from UTC at a local time, before and after a change of the zone's clock.
 
-    shape:   equal, unless the clock shows the local time twice (the first is larger) or skips it (the first is smaller)
+    shape:   two equal offsets if the clock does not change; the first offset is larger if the clock shows the local
+             time twice, and smaller if the clock skips the local time
     """
     return _local_offsets_s(zone, _within_python(day), second)
 
 
 def utc_offset_s(zone: str, day: int, second: int) -> int:
-    """Return a zone's offset at a moment. The moment is given as a day and a second of UTC."""
+    """Return a zone's offset at a moment of UTC, given as the day's number and the second of the day."""
     return _utc_offset_s(zone, _within_python(day), second)
 
 
@@ -88,8 +89,8 @@ def _utc_offset_s(zone: str, day: int, second: int) -> int:
 
 
 def _within_python(day: int) -> int:
-    """Map a day to a day within Python's years, at the same place in the calendar's cycle of 400 years."""
-    first, last = -719_000, 2_932_000  # a few months within the years 1 and 9999
+    """Move a day by multiples of 400 years, after which the calendar repeats, into the years that Python supports."""
+    first, last = -719_000, 2_932_000  # Days in the first and the last year that Python supports.
     if day < first:
         return day + CYCLE_DAYS * -((day - first) // CYCLE_DAYS)
     return day - CYCLE_DAYS * -((last - day) // CYCLE_DAYS) if day > last else day

@@ -1,4 +1,4 @@
-"""Define compiled code, which is a function of a scope, and the compiler's context at a node."""
+"""Define the compiled form of an expression, a function with a scope as argument, and the compiler's context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shardclock_server.feel.values import FeelValue
 
 
 class Scope:
-    """The innermost names that an expression sees, the outer scope, and the evaluation's budget."""
+    """The names of the innermost scope that an expression can read, the outer scope, and the evaluation's budget."""
 
     __slots__ = ("budget", "names", "outer")
 
@@ -32,11 +32,11 @@ Code = Callable[[Scope], FeelValue]
 
 @dataclass(frozen=True, slots=True)
 class CompileScope:
-    """The compiler's context at a node: the names that the text binds there, and the compilers by type of node.
+    """The compiler's context at a node: the bound names, and the compile function for each type of node.
 
-    shape:   `free` collects the names that are read before the text binds them; `mismatches` collects the calls with
-             arguments that fit no declaration. `later_names` are the names that a context binds later; a function that
-             is called after the binding sees these names
+    shape:   `free` collects the names that the text reads and does not bind; `mismatches` collects the calls with
+             arguments that fit no declaration. `later_names` are the keys of the context's later entries; a function
+             that is called later can read these entries
     """
 
     text: str
@@ -53,7 +53,7 @@ class CompileScope:
         return self.compilers[type(node)](node, self)
 
     def within(self, *names: str, later_names: Iterable[str] = ()) -> CompileScope:
-        """Return the context of an inner node, with more bound names; a filter's items may bind any name there."""
+        """Return the context of an inner node, with additional bound names."""
         return replace(
             self,
             bound=self.bound.union(names),
@@ -64,10 +64,10 @@ class CompileScope:
 
 
 def cost_of(node: Node) -> int:
-    """Return the steps that one evaluation of a node takes, without the loops within it."""
+    """Return the steps of one evaluation of a node, without the loops inside the node."""
     return 1 + size_of(node) // NODES_PER_STEP
 
 
 def height_called(node: Node) -> int:
-    """Return the height of a call of a function with this body, with a margin for the call itself."""
+    """Return the height of a function's body, plus a margin for the call."""
     return height_of(node) + 3

@@ -20,7 +20,8 @@ from shardclock_server.timers.refusal import shortened
 
 CALL_STEPS = 3
 
-Domain = tuple[str, Code, bool]  # the variable, its values, and whether the values are written without brackets: `1..3`
+# The variable, its values, and whether the text has the values as a range without brackets: `1..3`.
+Domain = tuple[str, Code, bool]
 
 
 def compile_iteration(node: Iteration, compile_scope: CompileScope) -> Code:
@@ -38,7 +39,7 @@ def compile_iteration(node: Iteration, compile_scope: CompileScope) -> Code:
 
 
 def compile_function(node: FunctionOf, compile_scope: CompileScope) -> Code:
-    """Compile a function; its body sees the names at the place of its definition."""
+    """Compile a function; its body can read the names that exist where the function is defined."""
     names = tuple(name for name, _ in node.parameters)
     types = [wanted or ANY for _, wanted in node.parameters]
     body = compile_scope.within(*names).code(node.body)
@@ -63,10 +64,11 @@ def compile_function(node: FunctionOf, compile_scope: CompileScope) -> Code:
 def compile_invocation(node: Invocation, compile_scope: CompileScope) -> Code:
     """Compile a call of a built-in function, or of a function that the text defines.
 
-    Only the evaluation shows whether a name that the text binds is a function. If the value is not a function, the
+    A name that the text binds may be a function; this is known only during an evaluation. If the value is not a
+    function, the
     built-in function of that name is called.
 
-    errors:  NotFeel  there is no function of that name
+    errors:  NotFeel  no function has that name
     """
     arguments = [compile_scope.code(argument) for argument in node.arguments]
     builtin_call = _builtin_call(node, arguments)
@@ -96,7 +98,7 @@ def _builtin_call(node: Invocation, arguments: list[Code]) -> Code | None:
 
 def _called(node: Node, compile_scope: CompileScope) -> Code:
     if isinstance(node, Name):
-        name = node.name  # the text itself binds the name; a variable can't be called, because JSON has no functions
+        name = node.name  # The text binds the name. A variable is never a function, because JSON has no functions.
         return lambda scope: found(scope, name)
     return compile_scope.code(node)
 
@@ -145,7 +147,7 @@ def _quantifier(domains: list[Domain], body: Code, cost: int, *, decisive: bool)
 
 
 def _combinations(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
-    """Yield a scope for each combination of the variables' values, or a single None if a domain can't be iterated."""
+    """Yield a scope for each combination of the variables' values; yield only None if a domain is not a list."""
     (name, domain, is_bare), *rest = domains
     items = _items(domain(scope), scope.budget, is_bare=is_bare)
     if items is None:
@@ -201,7 +203,7 @@ def _unknown(text: str, function: Name) -> NotFeel:
     if sentence := UNSUPPORTED.get(function.name):
         return NotFeel(text, function.position, sentence)
     close = get_close_matches(function.name, FUNCTION_NAMES, n=1, cutoff=0.8)
-    way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all of them"
+    way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all functions"
     return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")
 
 

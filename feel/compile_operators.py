@@ -37,7 +37,7 @@ def compile_negation(node: Negation, compile_scope: CompileScope) -> Code:
 
 
 def compile_logic(node: Logic, compile_scope: CompileScope) -> Code:
-    """Compile `and` or `or` with three values; any value but true and false counts as null."""
+    """Compile `and` or `or`; each value except true and false counts as null."""
     decisive = node.operator == "or"
     operands = [compile_scope.code(operand) for operand in node.operands]
     if len(operands) == 2:

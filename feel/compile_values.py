@@ -30,7 +30,10 @@ def compile_constant(node: Constant, compile_scope: CompileScope) -> Code:  # no
 
 
 def compile_name(node: Name, compile_scope: CompileScope) -> Code:
-    """Compile a name to its innermost value, else null, even if a built-in function has that name."""
+    """Compile a name to its value in the innermost scope.
+
+    A name without a value is null, even if it names a function.
+    """
     name = node.name
     if name == "partial" and compile_scope.has_partial:
         return _copied_partial
@@ -42,7 +45,7 @@ def compile_name(node: Name, compile_scope: CompileScope) -> Code:
 
 
 def found(scope: Scope, name: str) -> FeelValue:
-    """Find the innermost value of a name; null if there is none."""
+    """Find the value of a name in the innermost scope that has the name; null if no scope has it."""
     inner: Scope | None = scope
     while inner is not None:
         if name in inner.names:
@@ -52,7 +55,10 @@ def found(scope: Scope, name: str) -> FeelValue:
 
 
 def compile_path(node: Path, compile_scope: CompileScope) -> Code:
-    """Compile `base.key`: an entry of a context, a part of a date, or a list of these for a list of bases."""
+    """Compile `base.key`: an entry of a context or a component of a date.
+
+    If `base` is a list, the value is a list with one result for each item.
+    """
     base, key = compile_scope.code(node.base), node.key
 
     def code(scope: Scope) -> FeelValue:
@@ -63,7 +69,10 @@ def compile_path(node: Path, compile_scope: CompileScope) -> Code:
 
 
 def compile_filter(node: FilterExpression, compile_scope: CompileScope) -> Code:
-    """Compile `base[condition]`: the item at that position, or the items for which the condition is true."""
+    """Compile `base[condition]`, which selects items.
+
+    A number selects the item at that position; any other condition selects the items for which it is true.
+    """
     is_partial = isinstance(node.base, Name) and node.base.name == "partial" and compile_scope.has_partial
     base: Code = _live_partial if is_partial else compile_scope.code(node.base)
     condition = compile_scope.within("item").code(node.condition)
@@ -139,7 +148,7 @@ def compile_unary_test(node: UnaryTest, compile_scope: CompileScope) -> Code:
 
 
 def compile_condition(node: Condition, compile_scope: CompileScope) -> Code:
-    """Compile `if`; any test value but true selects `else`."""
+    """Compile `if`; each value of the condition except true selects `else`."""
     test, yes, no = compile_scope.code(node.test), compile_scope.code(node.yes), compile_scope.code(node.no)
     return lambda scope: yes(scope) if test(scope) is True else no(scope)
 
@@ -149,7 +158,7 @@ def _live_partial(scope: Scope) -> FeelValue:
 
 
 def _copied_partial(scope: Scope) -> FeelValue:
-    """Copy the results so far, because the loop appends to the list later."""
+    """Copy the loop's results so far, because the loop appends later results to its own list."""
     results = found(scope, "partial")
     assert isinstance(results, list)
     scope.budget.spend(len(results) // 32)
@@ -177,7 +186,10 @@ def _part_of_one(value: FeelValue, key: str) -> FeelValue:
 
 
 def _item(value: FeelValue, number: FeelValue) -> FeelValue:
-    """Return the item at a position; null for a position outside the list or with decimals. 1.0 counts as 1."""
+    """Return the item at a position.
+
+    The result is null if the position is outside the list or has decimals. A position of 1.0 counts as 1.
+    """
     assert isinstance(number, int | Decimal)
     place = position(number)
     if value is None or not place:

@@ -1,4 +1,4 @@
-"""Compile a text of FEEL once, and evaluate it any number of times."""
+"""Compile a FEEL expression once, and evaluate the compiled form any number of times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPILERS: Mapping[type, Callable[..., Code]] = {
     syntax.FunctionOf: compile_loops.compile_function,
     syntax.Invocation: compile_loops.compile_invocation,
 }
-# The properties of dates and ranges with a space in their name.
+# Properties of dates and ranges; these names contain a space.
 PARTS = ("time offset", "start included", "end included")
 BUILTIN_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 
@@ -42,8 +42,8 @@ BUILTIN_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 class Expression:
     """A compiled expression: its text, and the names of the variables that it may read.
 
-    shape:   `mismatch` is the first call with a number or names of arguments that fit no declaration. By DMN the call's
-             value is null; a model with a mismatch is refused. `shown` is the text in its author's spelling
+    shape:   `mismatch` is the first function call with arguments that fit no declaration. In DMN such calls give null;
+             this engine refuses the model. `shown` is the text as its author wrote it
     """
 
     __slots__ = ("_code", "mismatch", "names", "shown", "text")
@@ -55,33 +55,33 @@ class Expression:
         self._code = code
 
     def evaluate(self, variables: Mapping[str, FeelValue], *, now: datetime, steps_max: int = STEPS_MAX) -> FeelValue:
-        """Evaluate the expression; an error within it gives null, as in FEEL.
+        """Evaluate the expression; an error inside the expression gives null, as FEEL requires.
 
-        shape:   `variables` are values of FEEL: pass JSON values through `from_json`. `now` is aware; `now()` and
-                 `today()` return it
+        shape:   `variables` are FEEL values: convert JSON with `from_json`. `now` has a time zone; the functions
+                 `now()` and `today()` use this moment
         units:   a step is about a microsecond
-        errors:  TooLong          the evaluation reaches a bound of steps, length, depth or time
+        errors:  TooLong          the evaluation exceeds a limit of steps, length, depth or time
                  AssertionFailed  an `assert` fails
         """
         return self.evaluate_within(variables, Budget(now, steps_max))
 
     def evaluate_within(self, variables: Mapping[str, FeelValue], budget: Budget) -> FeelValue:
-        """Evaluate the expression as `evaluate` does; the caller reads the steps taken from the budget.
+        """Evaluate the expression with the caller's budget, which counts the used steps.
 
         errors:  as `evaluate`
         """
         try:
             return self._code(Scope(variables, None, budget))
         except RecursionError:
-            raise TooLong("the expression's calls lie too deep within each other; make it flatter") from None
+            raise TooLong("the expression's calls are nested too deep; use fewer levels") from None
 
 
 def compile_expression(text: str, known_names: Collection[str] = frozenset()) -> Expression:
     """Compile a text without evaluating it.
 
-    A name with spaces or signs must be in `known_names`, or declared by the text itself.
+    A name with spaces or signs must be in `known_names`, unless the text declares the name.
 
-    errors:  NotFeel  the text is not an expression of our FEEL; show the message to the author
+    errors:  NotFeel  the text is not a supported FEEL expression; the message is for the author
     """
     node = parse(text, BUILTIN_NAMES.with_names(known_names))
     free: set[str] = set()

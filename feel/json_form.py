@@ -24,15 +24,15 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
 UNCHANGED_TYPES = (bool, str, NoneType)
-PART_CHARS = 8  # characters that one part of a value counts in addition to its text
-# a budget needs a moment, but writing a value does not read the moment
+PART_CHARS = 8  # Each element of a value counts as this many characters, in addition to its text.
+# A budget requires a moment, which the conversion of a value to JSON never reads.
 UNUSED_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def from_json(value: object, budget: Budget | None = None) -> FeelValue:
     """Convert the output of Python's `json` to a value of FEEL; a text stays a text, even if it looks like a date.
 
-    Each part of lists and objects costs steps of the `budget`, as each item that a function reads does.
+    Each element of the lists and objects costs steps of the `budget`: one step for four elements.
 
     shape:   a float becomes the decimal in the JSON text; values that JSON lacks, such as NaN, become null
     errors:  TooLong  lists and objects have too many levels, or the budget is too small
@@ -41,9 +41,12 @@ def from_json(value: object, budget: Budget | None = None) -> FeelValue:
 
 
 def to_json(value: FeelValue, budget: Budget | None = None, *, levels: int = 0) -> Json:
-    """Convert a value to the input of Python's `json`. The `budget` counts the steps and the characters of all parts.
+    """Convert a value to the input of Python's `json`.
 
-    shape:   `levels` is the number of lists and contexts around the value. A whole number becomes an int, any other
+    The `budget` counts the steps and the characters of all elements.
+
+    shape:   `levels` is the number of lists and contexts that will contain the value. A whole number becomes an int,
+             any other
              number the nearest float; a date, time, duration or range becomes its text; a function becomes null
     errors:  TooLong  the value has more than 250,000 parts or 1,048,576 characters of text, has too many levels, or the
                       budget is too small
@@ -82,7 +85,10 @@ def _read(value: object, depth: int, budget: Budget) -> FeelValue:  # noqa: PLR0
 
 
 class _Writer:
-    """Count the parts and characters of one value as it is written; a shared part counts each time it is written."""
+    """Convert one value to JSON, and count its elements and characters.
+
+    An element that occurs several times counts each time.
+    """
 
     def __init__(self) -> None:
         self.parts = 0
@@ -92,7 +98,7 @@ class _Writer:
         check_depth(depth)
         self.parts += 1
         if self.parts > NODES_MAX:
-            raise TooLong(f"a value has more than {NODES_MAX:,} parts; return less of it")
+            raise TooLong(f"a value has more than {NODES_MAX:,} elements; return a smaller value")
         match value:
             case str():
                 return self._text(value)
@@ -115,7 +121,7 @@ class _Writer:
     def _text(self, text: str) -> str:
         self.chars += len(text)
         if self.chars > VALUE_CHARS_MAX:
-            raise TooLong(f"a value has more than {VALUE_CHARS_MAX:,} characters of text; return less of it")
+            raise TooLong(f"a value has more than {VALUE_CHARS_MAX:,} characters of text; return a smaller value")
         if why := fault_of(text):
             raise Unstorable(f"the text {shortened(text)} {why}")
         return text
@@ -124,5 +130,5 @@ class _Writer:
 def _number(number: Decimal) -> int | float:
     is_whole = number == number.to_integral_value() and abs(number) < INT_END
     if abs(number) > FLOAT_MAX:
-        raise TooLong(f"a number is over {FLOAT_MAX:.0e}, the largest that JSON's readers know; return a smaller one")
+        raise TooLong(f"a number is above {FLOAT_MAX:.0e}, the largest number in JSON; return a smaller number")
     return int(number) if is_whole else float(number)

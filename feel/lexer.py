@@ -13,7 +13,7 @@ from shardclock_server.feel.refusal import NotFeel
 
 TEXT_CHARS_MAX = 32_768
 
-# The characters of names in DMN 1.5's grammar, rules 27 to 29, without ? and its additional symbols.
+# The characters of names in DMN 1.5's grammar, rules 27 to 29, except `?` and the additional name symbols.
 NAME_START = (
     "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
@@ -39,7 +39,7 @@ Kind = Literal["number", "word", "quoted", "text", "sign", "end"]
 class FeelToken(NamedTuple):
     """One token of a text, with its start and its end.
 
-    shape:   `text` is the content of the piece; the quotes and escapes of a text, and a name's backquotes, are removed
+    shape:   `text` is the token's content without quotes and backquotes, and with resolved escapes
     """
 
     kind: Kind
@@ -51,7 +51,7 @@ class FeelToken(NamedTuple):
 def tokens_of(text: str) -> list[FeelToken]:
     """Cut a text into tokens; the last token has the kind "end".
 
-    errors:  NotFeel  the text is too long, or has a character without a meaning in FEEL or a quotation without an end
+    errors:  NotFeel  the text is too long, has a character without a meaning in FEEL, or lacks a closing quotation mark
     """
     if len(text) > TEXT_CHARS_MAX:
         raise NotFeel(text, TEXT_CHARS_MAX, f"it has {len(text):,} characters; write at most {TEXT_CHARS_MAX:,}")
@@ -69,7 +69,7 @@ def tokens_of(text: str) -> list[FeelToken]:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Split a name into its words and signs, in the same way as the lexer splits an expression."""
+    """Split a name into words and signs as the lexer splits an expression."""
     return tuple(match[0] for match in TOKEN.finditer(name) if match.lastgroup != "space")
 
 
@@ -88,13 +88,15 @@ def _token(kind: str | None, piece: str, match: re.Match[str]) -> FeelToken:
 
 
 def _unescaped(text: str, piece: str, position: int) -> str:
-    """Resolve escapes; a backslash that begins no escape of FEEL stays, so patterns need no second backslash."""
+    """Resolve escapes; a backslash that does not begin a FEEL escape stays, so patterns need no second backslash."""
     if "\\" not in piece:
         return piece
     plain = ESCAPE.sub(_character_of, piece)
     plain = SURROGATES.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), plain)
     if any("\ud800" <= char <= "\udfff" for char in plain):
-        raise NotFeel(text, position, "half a character is escaped here; write \\U and six digits for a whole one")
+        raise NotFeel(
+            text, position, "the escape is half of a surrogate pair; write \\U and six digits for the character"
+        )
     return plain
 
 
@@ -108,7 +110,7 @@ def _character_of(escape: re.Match[str]) -> str:
 
 def _unknown(text: str, position: int) -> NotFeel:
     char = text[position]
-    rule = HINTS.get(char, f"{char!r} has no meaning in FEEL; leave it out, or write it within quotes")
+    rule = HINTS.get(char, f"{char!r} has no meaning in FEEL; remove it, or put it in quotes")
     return NotFeel(text, position, rule)
 
 
@@ -117,6 +119,6 @@ HINTS = {
     "`": "a name begins here and does not end; write a ` after it, on the same line",
     "/": "a comment begins here and does not end; write */ after it",
     "?": "? for the tested value is not supported; write a name, as in x in [1..10]",
-    "!": "there is no operator !; write != for unlike, and not(…) for the opposite",
+    "!": "there is no operator !; write != for unequal, and not(…) for negation",
     **{char: f"there is no operator {char}; write and, or, modulo(…) or **" for char in "&|%^"},
 }

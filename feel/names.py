@@ -14,7 +14,7 @@ KEYWORDS = frozenset(
 
 
 class KnownNames:
-    """Hold names by their words, and for each first word the lengths, in words, of the names with this first word."""
+    """The known names as tuples of words, and for each first word the possible numbers of words."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names: dict[tuple[str, ...], str] = {}
@@ -41,7 +41,7 @@ class KnownNames:
                 self._counts[words[0]] = tuple(sorted({*counts, len(words)}, reverse=True))
 
     def match(self, tokens: Sequence[FeelToken], index: int) -> tuple[str, int] | None:
-        """Find the longest name at a position, and the name's number of tokens."""
+        """Return the longest known name that begins at a position, and its number of tokens."""
         for count in self._counts.get(tokens[index].text, ()):
             found = tokens[index : index + count]
             name = self._names.get(tuple(token.text for token in found))

@@ -29,7 +29,7 @@ from shardclock_server.timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 CONSTANTS = {"null": None, "true": True, "false": False}
-# Signs that may begin an expression. A [ before any other sign ends a range.
+# Signs that may begin an expression. If another sign follows a [, the bracket ends a range.
 STARTS = ("(", "[", "{", "-", "@")
 DOMAINS_MAX = 10
 ENTRIES_MAX = 1_000
@@ -38,7 +38,7 @@ VALUE_WORDS = frozenset({"every", "false", "for", "function", "if", "null", "som
 
 
 def parse_operand(source: Source) -> Node:
-    """Parse one operand, and the paths, filters and calls that follow it."""
+    """Parse one operand with the paths, filters and calls that follow the operand."""
     node = _primary(source)
     while source.token.kind == "sign":
         if source.at("."):
@@ -97,7 +97,9 @@ def _primary(source: Source) -> Node:
         case "sign":
             return _bracketed(source)
         case "end":
-            return source.refuse("the text ends where a value is due; write one, or leave out the operator before it")
+            return source.refuse(
+                "the text ends where a value is expected; write a value, or remove the operator before it"
+            )
 
 
 def _word(source: Source) -> Node:
@@ -115,7 +117,7 @@ def _word(source: Source) -> Node:
         case "function":
             return _function(source)
     if token.text in KEYWORDS:
-        source.refuse(f"{shortened(token.text)} stands where a value is due; write one before it", token)
+        source.refuse(f"{shortened(token.text)} stands where a value is expected; write a value before it", token)
     return Name(token.text, token.position)
 
 
@@ -133,7 +135,7 @@ def _bracketed(source: Source) -> Node:
         case "@":
             return parse_at_literal(source)
     source.index -= 1
-    return source.refuse(f"{source.found()} where a value is due; write one before it, or leave it out")
+    return source.refuse(f"{source.found()} where a value is expected; write a value before it, or leave it out")
 
 
 def _parenthesized(source: Source) -> Node:
@@ -168,7 +170,7 @@ def _range(source: Source, start: Node, *, has_start: bool) -> RangeOf:
 
 
 def _ends_range(source: Source) -> bool:
-    """Return whether a [ ends a range, as in [1..10[: then the next token can't begin an expression."""
+    """Return whether a [ ends a range, as in [1..10[. After such a bracket the next token can't begin an expression."""
     after = source.ahead()
     if after.kind == "sign":
         return after.text not in STARTS

@@ -33,6 +33,6 @@ def parse_at_literal(source: Source) -> Constant:
     value = parse_temporal(token.text) if token.kind == "text" else None
     if value is None:
         source.refuse(
-            f'{shortened(token.text)} after @ is no date, time or duration; write @"2026-01-31" or @"PT15M"', token
+            f'{shortened(token.text)} after @ is not a date, time or duration; write @"2026-01-31" or @"PT15M"', token
         )
     return Constant(value)

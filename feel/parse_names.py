@@ -7,11 +7,11 @@ from shardclock_server.feel.functions.unsupported import UNSUPPORTED
 from shardclock_server.feel.names import KnownNames
 from shardclock_server.feel.source import Source
 
-ELSEWHERE = KnownNames(UNSUPPORTED)  # the functions of other engines; the refusal of a call names the function
+ELSEWHERE = KnownNames(UNSUPPORTED)  # Functions of other engines, so that the refusal of a call can name the function.
 
 
 def parse_known_name(source: Source) -> str | None:
-    """Read a name of several words; a function's name is recognized only before a (."""
+    """Read a name of several words; recognize a function's name only if a ( follows."""
     start = source.index
     if (name := source.known_name()) is not None and (name not in FUNCTION_NAMES or source.at("(")):
         return name
@@ -37,9 +37,9 @@ def parse_argument_name(source: Source) -> str | None:
 
 
 def parse_new_name(source: Source, *ends: str) -> str:
-    """Read a new name: all words and signs up to one of `ends`."""
+    """Read a new name: all words and signs before the first token in `ends`."""
     if source.token.kind != "word":
-        source.refuse(f"{source.found()} where a name is due; begin it with a letter, or write it in backquotes")
+        source.refuse(f"{source.found()} where a name is expected; begin it with a letter, or write it in backquotes")
     start = end = source.token
     while source.token.kind in {"word", "number"} or source.at("-", "+", "*", "/", "'", "."):
         if source.at(*ends):

@@ -27,15 +27,15 @@ LONG_NAMES = tuple(sorted((tuple(name.split()) for name in TYPE_NAMES), key=len,
 def parse_type(source: Source) -> FeelType:
     """Parse a type; the parameters and the result of a function type are read and ignored.
 
-    errors:  NotFeel  there is no type of that name
+    errors:  NotFeel  no type has that name
     """
     start = source.token
     source.nesting += 1
     if source.nesting > 40:
-        source.refuse("more than 40 types lie within each other; write Any within")
+        source.refuse("more than 40 types are nested; replace an inner type by Any")
     name = _name(source)
     if name is None:
-        source.refuse(f"{source.found()} where a type is due; the types are {', '.join(TYPE_NAMES)}", start)
+        source.refuse(f"{source.found()} where a type is expected; the types are {', '.join(TYPE_NAMES)}", start)
     found = FeelType(name)
     if name in {"list", "range"} and source.taken("<"):
         found = FeelType(name, item=parse_type(source))

@@ -1,7 +1,7 @@
-"""Parse a text into a tree: `or`, `and`, comparisons, then arithmetic by its precedence.
+"""Parse a text into a tree: `or` has the lowest precedence, then `and`, comparisons, and arithmetic.
 
-Names with spaces or signs are recognized if they are names of functions, of a context's entries, of parameters that the
-text itself declares, or in `known_names`. Any other name needs backquotes.
+A name with spaces or signs is recognized if it is in `known_names`, if a built-in function has this name, or if the
+text declares it as a context's entry or as a parameter. Any other name needs backquotes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic
 
 # All operators are left-associative, including `**`; a minus sign has higher precedence.
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
-HEIGHT_MAX = 120  # an evaluation uses one or two of Python's 1,000 frames for each level of the tree
+HEIGHT_MAX = 120  # An evaluation uses up to two of Python's 1,000 frames for each level of the tree.
 
 
 def parse(text: str, known_names: KnownNames) -> Node:
@@ -25,19 +25,24 @@ def parse(text: str, known_names: KnownNames) -> Node:
     source = Source(text, known_names, expression=_disjunction, operation=_operation)
     node = source.expression()
     if source.token.kind == "word":
-        source.refuse(f"{source.found()} where an operator or the end is due; write a name with spaces in backquotes")
+        source.refuse(
+            f"{source.found()} where an operator or the end is expected; write a name with spaces in backquotes"
+        )
     if source.token.kind != "end":
-        source.refuse(f"{source.found()} where an operator or the end is due; leave it out, or add what is missing")
+        source.refuse(
+            f"{source.found()} where an operator or the end is expected; leave it out, or add what is missing"
+        )
     source.index = 0
     if height_of(node) > HEIGHT_MAX:
-        source.refuse(
-            f"it joins more than {HEIGHT_MAX} operations one after another; split it into several expressions"
-        )
+        source.refuse(f"the expression joins more than {HEIGHT_MAX} operations in a chain; split the expression")
     return node
 
 
 def height_of(node: Node) -> int:
-    """Return the height of a tree, without recursion, because the height may equal the length of the text."""
+    """Return the height of a tree.
+
+    A recursive function could exceed Python's limit, because a tree can be as high as the text is long.
+    """
     height, row = 0, [node]
     while row:
         height += 1
@@ -104,7 +109,7 @@ def _signed(source: Source) -> Node:
     while source.taken("-"):
         minus += 1
     node = parse_operand(source)
-    # Two minus signs are not the same as no sign: the first sign converts a text to null.
+    # Keep both of two minus signs: the first sign converts a text to null, so `--"a"` is not `"a"`.
     for _ in range(min(minus, 2 - minus % 2)):
         node = Negation(node)
     return node

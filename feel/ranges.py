@@ -11,7 +11,10 @@ from shardclock_server.feel.values import OPEN, FeelValue, Inequality, Range, bo
 
 
 def contains(span: Range, value: FeelValue) -> bool | None:
-    """Return whether a value lies in a range; None if one end permits the value and the other can't be compared."""
+    """Return whether a value lies in a range.
+
+    The result is None if one end of the range permits the value and the other end can't be compared with it.
+    """
     above = True if span.start is OPEN else _in_order(span.start, value, or_equal=span.has_start)
     below = True if span.end is OPEN else _in_order(value, span.end, or_equal=span.has_end)
     return both(above, below)
@@ -33,7 +36,9 @@ def passes(value: FeelValue, test: FeelValue, budget: Budget) -> bool | None:
 
 
 def steps_of(start: FeelValue, end: FeelValue, budget: Budget) -> list[FeelValue] | None:
-    """List the whole numbers or dates from one end to the other, up or down; None for ends of another kind.
+    """List the whole numbers or dates from `start` to `end`, ascending or descending.
+
+    The result is None if the ends are of another kind.
 
     errors:  TooLong  the list is too long
     """

@@ -4,9 +4,9 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 
 class NotFeel(Refusal):
-    """Refuse a text that is not an expression of our FEEL; the message names the place, the rule and the way out.
+    """Refuse a text that is not a supported FEEL expression; the message names the position, the rule and the way out.
 
-    shape:   `position` counts characters from 0 to the length of the text; `rule` is the message without the place
+    shape:   `position` counts characters from 0 to the length of the text; `rule` is the message without the position
     """
 
     def __init__(self, text: str, position: int, rule: str) -> None:
@@ -24,8 +24,8 @@ class TooLong(Refusal):
 
 
 class Unstorable(Refusal):
-    """End an evaluation with a text in its value that Postgres can't store."""
+    """End an evaluation because its value contains a text that Postgres can't store."""
 
 
 class AssertionFailed(Refusal):
-    """End an evaluation at a failed `assert`, with its author's message."""
+    """End an evaluation because an `assert` failed; the message is the assertion's own message."""

@@ -17,7 +17,7 @@ Parse = Callable[["Source"], Node]
 
 
 class Source:
-    """A text's tokens, the read position, and the names with spaces that are known there."""
+    """A text's tokens, the read position, and the names with spaces that are known at this position."""
 
     def __init__(self, text: str, known_names: KnownNames, *, expression: Parse, operation: Parse) -> None:
         self.text = text
@@ -29,13 +29,13 @@ class Source:
         self.known = known_names
 
     def expression(self) -> Node:
-        """Parse a whole expression within another.
+        """Parse an expression inside another expression.
 
         errors:  NotFeel  too many levels of expressions
         """
         self.nesting += 1
         if self.nesting > NESTING_MAX:
-            self.refuse(f"more than {NESTING_MAX} expressions lie within each other; split it into several expressions")
+            self.refuse(f"more than {NESTING_MAX} expressions are nested; split it into several expressions")
         node = self._expression(self)
         self.nesting -= 1
         return node
@@ -50,7 +50,7 @@ class Source:
         return self.tokens[self.index]
 
     def ahead(self, count: int = 1) -> FeelToken:
-        """Return the token `count` places after the next one, or the last token."""
+        """Return the token that is `count` tokens after the next token, or the last token."""
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
 
     def take(self) -> FeelToken:
@@ -65,7 +65,7 @@ class Source:
         return self.token.kind in {"sign", "word"} and self.token.text in texts
 
     def taken(self, *texts: str) -> bool:
-        """Read the next token if it is one of these signs or keywords; return whether it was."""
+        """Read the next token if it is one of these signs or keywords; return whether a token was read."""
         if self.at(*texts):
             self.index += 1
             return True
@@ -79,22 +79,22 @@ class Source:
         if not self.at(text):
             if self._is_second_word():
                 self.refuse(
-                    f"{self.found()} where an operator or {text!r} is due; write a name with spaces in backquotes"
+                    f"{self.found()} where an operator or {text!r} is expected; write a name with spaces in backquotes"
                 )
             self.refuse(f"{text!r} is missing here, {what_for}")
         return self.take()
 
     def _is_second_word(self) -> bool:
-        """Return whether the next token is a word that follows another word, as in an unknown name with spaces."""
+        """Return whether the next token and the token before it are words, as in an unknown name with spaces."""
         words = self.tokens[max(self.index - 1, 0) : self.index + 1]
         return len(words) > 1 and all(word.kind == "word" and word.text not in KEYWORDS for word in words)
 
     def refuse(self, rule: str, token: FeelToken | None = None) -> NoReturn:
-        """Refuse the text at a token, by default the next one."""
+        """Make a refusal of the text at a token, by default the next token."""
         raise NotFeel(self.text, (token or self.token).position, rule)
 
     def add_name(self, name: str) -> None:
-        """Add a name with spaces or signs, which is recognized from here on."""
+        """Add a name with spaces or signs, which the parser recognizes in the rest of the text."""
         self.known.add_name(name)
 
     def known_name(self) -> str | None:

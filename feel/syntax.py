@@ -33,7 +33,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class FilterExpression:
-    """`base[condition]`; a number as the condition selects the item at that position."""
+    """`base[condition]`; if the condition is a number, it selects the item at that position."""
 
     base: Node
     condition: Node
@@ -67,7 +67,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """Operands joined by `and` or by `or`."""
+    """Operands with `and` or `or` between them."""
 
     operator: Literal["and", "or"]
     operands: tuple[Node, ...]
@@ -100,7 +100,10 @@ class UnaryTest:
 
 @dataclass(frozen=True, slots=True)
 class RangeOf:
-    """A range `[start..end]`; `(`, `)`, `]` or `[` excludes an end. `is_bare`: without brackets, in `for i in 1..3`."""
+    """A range `[start..end]`.
+
+    `(`, `)`, `]` or `[` excludes an end. `is_bare` marks a range without brackets, as in `for i in 1..3`.
+    """
 
     start: Node
     end: Node
@@ -118,7 +121,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class ContextOf:
-    """`{key: value, …}`; an entry sees the entries before it."""
+    """`{key: value, …}`; an entry can read the earlier entries."""
 
     entries: tuple[tuple[str, Node], ...]
 
@@ -134,7 +137,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """`for`, `some` or `every` with its variables; each domain sees the variables before it."""
+    """`for`, `some` or `every` with its variables; each domain can read the earlier variables."""
 
     kind: Literal["for", "some", "every"]
     domains: tuple[tuple[str, Node], ...]
@@ -159,7 +162,7 @@ class InstanceOf:
 
 @dataclass(frozen=True, slots=True)
 class FeelType:
-    """A type: the name of its kind, and the types of its items, ends or entries if the text states these types."""
+    """A type: the name of its kind, and the types of items, range ends or entries if the text states them."""
 
     kind: str
     item: FeelType | None = None

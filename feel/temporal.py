@@ -11,7 +11,7 @@ from shardclock_server.feel.calendar import day_number, day_of, local_offsets_s,
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS
 
-# An offset in seconds east of UTC, the name of a zone, or neither.
+# An offset in seconds east of UTC, the name of a zone, or None.
 Zone = int | str | None
 
 
@@ -58,8 +58,8 @@ class Date:
 class Time:
     """A time of day.
 
-    shape:   `dated_offset_s` is set if the time comes from a date-time of a named zone with an offset that differs from
-             the zone's standard offset: the value is the offset of that date-time
+    shape:   `dated_offset_s` is the offset of the date-time from which the time was taken; it is set only if the zone
+             has a name and its standard offset is different
     units:   nanoseconds since midnight, less than a day
     """
 
@@ -69,7 +69,7 @@ class Time:
 
     @property
     def offset_s(self) -> int | None:
-        """Return the seconds east of UTC; a zone without a date has its offset without summer time."""
+        """Return the offset in seconds east of UTC; without a date, a zone has its offset without summer time."""
         if isinstance(self.zone, str):
             return standard_offset_s(self.zone) if self.dated_offset_s is None else self.dated_offset_s
         return self.zone
@@ -83,7 +83,7 @@ class Time:
 class DateTime:
     """A date and a time on the clock of a zone; make it with `at_local`, which handles skipped and repeated times.
 
-    shape: `is_second` marks the second of the two moments at which a named zone's clock shows the same time
+    shape: `is_second`: the zone's clock shows this time twice, and this is the second moment
     """
 
     date: Date
@@ -93,7 +93,7 @@ class DateTime:
 
     @property
     def offset_s(self) -> int | None:
-        """Return the seconds east of UTC at this date and time."""
+        """Return the zone's offset at this date and time, in seconds east of UTC."""
         if isinstance(self.zone, str):
             return local_offsets_s(self.zone, self.date.number, self.ns // SECOND_NS)[self.is_second]
         return self.zone
@@ -121,24 +121,24 @@ class DateTime:
         return at_local(self.local_ns + ns, self.zone)
 
     def on_clock_of(self, zone: int | str) -> DateTime:
-        """Convert to another zone or offset, at the same moment."""
+        """Return the same moment in another zone or with another offset."""
         if isinstance(zone, int):
             return at_local(self.utc_ns + zone * SECOND_NS, zone)
         return at_moment(self.utc_ns, zone)
 
 
 def at_moment(utc_ns: int, zone: str) -> DateTime:
-    """Make the date-time of a zone, `utc_ns` nanoseconds after 1970-01-01T00:00Z."""
+    """Convert a moment, in nanoseconds since 1970-01-01T00:00Z, to a date-time in a zone."""
     day, ns = divmod(utc_ns, DAY_NS)
     offset_s = utc_offset_s(zone, day, ns // SECOND_NS)
     return at_local(utc_ns + offset_s * SECOND_NS, zone, preferred_s=offset_s)
 
 
 def at_local(local_ns: int, zone: Zone, *, preferred_s: int | None = None) -> DateTime:
-    """Make the date-time of a local time, `local_ns` nanoseconds after 1970-01-01T00:00.
+    """Convert a zone's local time, in nanoseconds since 1970-01-01T00:00 on its clock, to a date-time.
 
-    A local time that the clock skips moves forward by the length of the gap. For a local time that occurs twice, the
-    result is the moment with the offset `preferred_s`, otherwise the first moment.
+    If the zone's clock skips the local time, the result is later by the length of the gap. If the local time occurs
+    twice, the result is the moment with the offset `preferred_s`, otherwise the first moment.
 
     source:  `ofLocal` of java.time's ZonedDateTime
     """
@@ -157,7 +157,7 @@ def midnight(date: Date) -> DateTime:
 
 
 def from_python(moment: datetime) -> DateTime:
-    """Convert Python's date-time; a `ZoneInfo` stays a named zone, any other zone becomes an offset."""
+    """Convert a `datetime` of Python; a `ZoneInfo` becomes a named zone, any other zone an offset."""
     seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
     offset, clock = moment.utcoffset(), moment.tzinfo
     offset_s = None if offset is None else round(offset.total_seconds())

@@ -22,7 +22,7 @@ CHARS_MAX = 120
 OFFSET_S_MAX = 18 * 3_600
 MONTHS_MAX = 12 * YEAR_MAX
 ELAPSED_NS_MAX = 2 * YEAR_MAX * 366 * DAY_NS
-FRACTION_DIGITS = 9  # digits below a nanosecond are dropped
+FRACTION_DIGITS = 9  # Further digits, below a nanosecond, are dropped.
 
 DATE = re.compile(r"(-?(?:[0-9]{4}|[1-9][0-9]{4,8}))-([0-9]{2})-([0-9]{2})")
 OFFSET = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?")
@@ -42,7 +42,7 @@ Value = TypeVar("Value", Date, Time, DateTime, Months, Elapsed)
 
 
 def parse_temporal(text: str) -> Temporal | None:
-    """Read a literal after an @: any of the five kinds; None for any other text."""
+    """Read the literal after an @: a date, time, date-time or duration; None for any other text."""
     return parse_date(text) or parse_date_time(text) or parse_time(text) or parse_duration(text)
 
 
@@ -62,11 +62,13 @@ def parse_time(text: str) -> Time | None:
 
 
 def parse_date_time(text: str) -> DateTime | None:
-    """Read a date, a T and a time; 24:00:00 is the next day's midnight. A date alone gives its midnight.
+    """Read a date, a T and a time.
+
+    24:00:00 is the next day's midnight. A date without a time is converted to its midnight.
 
     A zone may also be in brackets, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the zone must have this offset at
-    that time. A local time that the zone's clock skips moves forward. For a local time that comes twice, the offset
-    selects the moment; without an offset, the first moment is taken.
+    that time. If the zone's clock skips the local time, the result is later by the length of the gap. If the local time
+    occurs twice, the offset selects the moment; without an offset, the first moment is used.
     """
     if text.endswith("]") and len(text) <= CHARS_MAX:
         moment_text, _, zone_name = text[:-1].partition("[")
@@ -81,7 +83,10 @@ def parse_date_time(text: str) -> DateTime | None:
 
 
 def parse_duration(text: str) -> Months | Elapsed | None:
-    """Read a duration of years and months, or of days and time; None for a mixture and any other text."""
+    """Read a duration of years and months, or of days and time.
+
+    The result is None for a mixture of both kinds and for any other text.
+    """
     if len(text) > CHARS_MAX:
         return None
     if match := MONTHS.fullmatch(text):
@@ -102,7 +107,7 @@ def parse_zone(text: str) -> Zone:
 
 
 def checked(value: Value) -> Value | None:
-    """Return a value within the bounds of the years, else None."""
+    """Return a value unchanged if its year is in the supported range, else None."""
     match value:
         case Months(months):
             return value if abs(months) <= MONTHS_MAX else None
@@ -125,10 +130,10 @@ def is_zone(name: str) -> bool:
 
 
 def temporal_text(value: Temporal) -> str:
-    """Write a value in the canonical notation, which reads back to the same value.
+    """Write a value in the canonical notation; reading this notation gives the same value.
 
-    The second of two equal times of a zone's clock is written with its offset and the zone in brackets. Without the
-    offset the text would mean the first time.
+    If a zone's clock shows a time twice, the second moment is written with its offset, and with the zone in brackets.
+    Without the offset the text would mean the first moment.
     """
     match value:
         case Date(year, month, day):
@@ -161,7 +166,7 @@ def _clock(text: str) -> tuple[int, Zone] | None:
 
 
 def _on_clock(text: str, zone: str) -> DateTime | None:
-    """Read a date-time on a zone's clock; an offset selects one of two equal times."""
+    """Read a date-time on a zone's clock; if the clock shows the time twice, the offset selects the moment."""
     moment = parse_date_time(text) if "T" in text and "]" not in text else None
     if moment is None or isinstance(moment.zone, str) or not is_zone(zone):
         return None

@@ -20,12 +20,14 @@ def is_instance(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
 
 
 def fits(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
-    """Return whether a value is allowed for a type; null is allowed for all types."""
+    """Return whether a value has a type or is null."""
     return value is None or is_instance(value, wanted, budget)
 
 
 def fitted(value: FeelValue, wanted: FeelType, budget: Budget) -> FeelValue:
-    """Convert a value to a type: a list of one item to the item, an item to a list of one item; else return null.
+    """Return a value that has the type.
+
+    Otherwise convert a list with one item to the item, or an item to a list; else return null.
 
     source:  DMN 1.5, 10.3.2.9.4
     """

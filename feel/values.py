@@ -1,8 +1,8 @@
 """Define the kinds of FEEL's values, and compare two values.
 
 A value is None, a bool, a number (an int of at most 34 digits, or a finite Decimal), a str, one of the five temporal
-kinds, a list, a context (a dict with keys of text), a range or a function. Values are immutable by convention, so they
-share their parts.
+kinds, a list, a context (a dict with keys of text), a range or a function. Values are immutable by convention, so
+several values may share an element.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 from shardclock_server.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
 from shardclock_server.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 
-FeelValue = object  # one of the kinds above; with `object`, mypy requires a check of the kind before each use
+# A value of one of the kinds in the module's docstring. With `object`, mypy requires a check before each use.
+FeelValue = object
 
 NUMBER = frozenset({int, Decimal})
 EXACT = Context(prec=100, Emin=-10_000, Emax=10_000, traps=[])
@@ -23,7 +24,7 @@ EXACT = Context(prec=100, Emin=-10_000, Emax=10_000, traps=[])
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Mark the missing end of a range such as `> 10`; an end may also be null, which is different."""
+    """Mark the missing end of a range such as `> 10`; an end with the value null is not a missing end."""
 
 
 OPEN = Open()
@@ -31,7 +32,7 @@ OPEN = Open()
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The values between two ends; `has_start` and `has_end` include the ends.
+    """The values between two ends; `has_start` and `has_end` say whether the range includes the ends.
 
     shape:   `is_test` marks the test `(= 10)`, which holds the same values as `[10..10]` but is not equal to it
     source:  DMN TCK, 0068-feel-equality, range_010
@@ -89,14 +90,14 @@ def as_list(value: FeelValue) -> list[FeelValue]:
 
 
 def both(first: bool | None, second: bool | None) -> bool | None:
-    """Combine two answers as `and` does: false if one answer is false, otherwise null if one answer is null."""
+    """Combine two results as `and` does: false if a result is false, otherwise null if a result is null."""
     if first is False or second is False:
         return False
     return None if first is None or second is None else True
 
 
 def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> bool | None:
-    """Return whether two values are equal; None for different kinds, except that null is not equal to any other value.
+    """Return whether two values are equal; None if their kinds differ. Null is equal only to null.
 
     source:  DMN 1.5, 10.3.2.13
     errors:  TooLong  the values are too large or too deep to compare
@@ -114,7 +115,10 @@ def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> 
 
 
 def less(left: FeelValue, right: FeelValue) -> bool | None:
-    """Return whether a value comes before another; None for values without an order: different kinds, null or lists."""
+    """Return whether `left` comes before `right`.
+
+    The result is None if the values have no order, such as different kinds, null or lists.
+    """
     if KINDS.get(type(left)) != KINDS.get(type(right)):
         return None
     left_key, right_key = order_key(left), order_key(right)
@@ -125,7 +129,7 @@ def less(left: FeelValue, right: FeelValue) -> bool | None:
 
 
 def order_key(value: FeelValue) -> tuple[object, Any] | None:
-    """Return a value's sort key within its kind: a group, and a number or text; None for a kind without an order.
+    """Return a value's sort key, which has a group and a number or text; None if values of this kind have no order.
 
     shape:   values of two groups, such as times with and without a zone, have no order and are not equal
     """
@@ -134,7 +138,7 @@ def order_key(value: FeelValue) -> tuple[object, Any] | None:
 
 
 def number_key(number: int | Decimal) -> str:
-    """Return a text that is the same for equal numbers.
+    """Return the same text for equal numbers.
 
     Numbers are not safe as keys of a dict: an attacker can choose many numbers with the same hash.
     """
@@ -142,7 +146,7 @@ def number_key(number: int | Decimal) -> str:
 
 
 def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
-    """Return a key that is the same for equal values, so that one pass finds the distinct values of a list."""
+    """Return the same key for equal values, so that one pass finds the distinct values of a list."""
     check_depth(depth)
     budget.spend(1)
     match value:

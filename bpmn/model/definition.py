@@ -1,4 +1,4 @@
-"""The compiled form of a model: frozen nodes with everything that a step reads."""
+"""The compiled form of a model: immutable nodes with all data that a step reads."""
 
 import re
 from collections.abc import Mapping
@@ -12,21 +12,21 @@ PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 
 
 class NodeKind(StrEnum):
-    """A node's behaviour; several elements of BPMN may have the same behaviour."""
+    """The kinds of nodes by behaviour; several BPMN elements may have the same kind."""
 
-    # a fast hash, because a step looks up the kind of each node that a token enters
+    # A fast hash, because each entry of a token into a node looks up the node's kind.
     __hash__ = str.__hash__
 
     PROCESS = auto()
     START = auto()
     END = auto()
-    PASS = auto()  # manual tasks, tasks without a type, and events that throw nothing
+    PASS = auto()  # Manual tasks, tasks without a type, and throw events without a trigger: the token passes the node.
     SCRIPT = auto()
-    SERVICE = auto()  # service, send and business rule tasks, and thrown messages: a handler does the work
+    SERVICE = auto()  # Service, send and business rule tasks, and thrown messages: a handler does the work.
     USER = auto()
     RECEIVE = auto()
     CATCH = auto()
-    THROW = auto()  # a signal or an escalation
+    THROW = auto()  # A thrown signal or escalation.
     BOUNDARY = auto()
     EXCLUSIVE = auto()
     PARALLEL = auto()
@@ -41,7 +41,7 @@ SCOPES = frozenset({NodeKind.PROCESS, NodeKind.SUBPROCESS, NodeKind.EVENT_SUBPRO
 
 
 class TimerKind(StrEnum):
-    """The three kinds of a timer's time in BPMN; an event has exactly one."""
+    """BPMN's three kinds of times for a timer event; an event has exactly one of these."""
 
     DATE = auto()
     DURATION = auto()
@@ -50,7 +50,7 @@ class TimerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimerTrigger:
-    """A timer event; its time is a literal, or a FEEL expression that is evaluated when the scope is entered."""
+    """A timer event. Its time is a literal, or a FEEL expression that is evaluated when a token enters the scope."""
 
     kind: TimerKind
     text: Text
@@ -58,7 +58,10 @@ class TimerTrigger:
 
 @dataclass(frozen=True, slots=True)
 class MessageTrigger:
-    """A message event. `correlation` evaluates to the message's correlation key; a start event has none."""
+    """A message event.
+
+    A message event. `correlation` is the expression of the correlation key; None for a start event.
+    """
 
     name: Text
     correlation: Expression | None = None
@@ -66,7 +69,7 @@ class MessageTrigger:
 
 @dataclass(frozen=True, slots=True)
 class SignalTrigger:
-    """A signal event: all tokens that wait for the name receive the signal."""
+    """A signal event; the engine sends a signal to all tokens that wait for its name."""
 
     name: Text
 
@@ -92,7 +95,7 @@ class TerminateTrigger:
 
 @dataclass(frozen=True, slots=True)
 class UnknownTrigger:
-    """A trigger that the reader can't interpret. Its model is refused."""
+    """The placeholder for a trigger that the reader has not read, or can't read."""
 
 
 Trigger = (
@@ -112,7 +115,10 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An input or output mapping. `target` has the variable's name and then the path inside the variable's value."""
+    """An input or output mapping.
+
+    `target` has the variable's name, followed by the path inside the variable's value.
+    """
 
     target: tuple[str, ...]
     source: Text
@@ -120,7 +126,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class MultiInstance:
-    """A multi-instance activity: one execution per item, in sequence or in parallel.
+    """A multi-instance activity, which is executed once per item, in sequence or in parallel.
 
     shape:   either `items` (a list) or `count` (a number) is set
     """
@@ -135,7 +141,7 @@ class MultiInstance:
 
     @property
     def result_name(self) -> str | None:
-        """Return the variable that holds an execution's result; None: `output_item` is a computed expression."""
+        """Return the variable with an execution's result; None if `output_item` is a computation."""
         found = PATH.fullmatch(self.output_item.text) if self.output_item else None
         return found[1] if found else None
 
@@ -162,7 +168,7 @@ class UserWork:
 
 @dataclass(frozen=True, slots=True)
 class ScriptWork:
-    """A FEEL expression whose value becomes a variable."""
+    """The work of a script task: a FEEL expression, and the variable that gets the value."""
 
     expression: Expression
     result_name: str | None
@@ -170,7 +176,7 @@ class ScriptWork:
 
 @dataclass(frozen=True, slots=True)
 class CallWork:
-    """A call of another process; it may pass all variables to the child and return all of the child's variables."""
+    """The work of a call activity: the called process, and whether all variables are passed to the child and back."""
 
     process_id: Text
     passes_all_in: bool = True
@@ -182,11 +188,11 @@ Work = ServiceWork | UserWork | ScriptWork | CallWork
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """One element of a process at which a token can stand.
+    """One element of a process that a token can enter.
 
-    shape:   `scope_id` is the containing node, "" for the process. `incoming` holds ids of flows. A scope has `starts`
-             (its start events), `start` (the start event at which a token begins), and `event_subprocesses`. An
-             activity has `boundaries`
+    shape:   `scope_id` is the id of the containing node, "" for the process. `incoming` holds ids of flows. Only scopes
+             have `starts` (their start events), `start` (the start event where a new token begins) and
+             `event_subprocesses`. Only activities have `boundaries`
     """
 
     node_id: str
@@ -214,9 +220,10 @@ class FlowNode:
 class Definition:
     """One executable process of a model.
 
-    shape:   `nodes` by id, including the process's own. `starts` are the start events with a trigger. `joins` maps a
-             flow's id to the join that it leads to. `upstream` has, for each inclusive join, the nodes of its scope
-             from which a token can reach it, with one bit per flow of the join's `incoming`
+    shape:   `nodes` maps ids to nodes, and includes the node of the process. `starts` are the start events with a
+             trigger. `joins` maps the id of a flow to the join at the flow's end. `upstream` maps each inclusive join
+             to the nodes of its scope from which a token can reach the join. Each such node has a bit mask with one bit
+             per flow in the join's `incoming`
     """
 
     process_id: str
@@ -228,5 +235,5 @@ class Definition:
 
     @property
     def root(self) -> FlowNode:
-        """Return the process's own node."""
+        """Return the node of the process itself."""
         return self.nodes[self.process_id]

@@ -11,7 +11,7 @@ from shardclock_server.bpmn.model.refusal import InvalidModel, ModelProblem
 MODEL_BYTES_MAX = 4 * 1024 * 1024
 DEPTH_MAX = 100
 ELEMENTS_MAX = 50_000
-NAMESPACE_CHARS_MAX = 1_000  # the parser repeats the namespace in the name of each element
+NAMESPACE_CHARS_MAX = 1_000  # The parser repeats the namespace in the name of each element.
 
 
 def read_document(text: bytes) -> Element:
@@ -20,14 +20,18 @@ def read_document(text: bytes) -> Element:
     errors: InvalidModel the text is not XML, has a DOCTYPE, or exceeds a limit of bytes, elements or depth
     """
     if len(text) > MODEL_BYTES_MAX:
-        raise _refused(f"the model has {len(text):,} bytes; it may have {MODEL_BYTES_MAX:,}: leave out what isn't run")
+        raise _refused(
+            f"the model has {len(text):,} bytes; at most {MODEL_BYTES_MAX:,} are allowed: remove parts that are"
+            " not executed"
+        )
     try:
         return _within_bounds(text)
     except DefusedXmlException:
-        raise _refused("the model has a DOCTYPE, which could name other files; leave it out") from None
+        raise _refused("the model has a DOCTYPE, which could name other files; remove it") from None
     except InvalidModel:
         raise
-    except (ParseError, LookupError, ValueError) as error:  # the last two: an encoding that Python can't decode
+    # LookupError and ValueError: Python can't decode the encoding.
+    except (ParseError, LookupError, ValueError) as error:
         raise _refused(f"the model is not XML: {error}; send BPMN 2.0 as a modeler saves it") from None
 
 
@@ -45,16 +49,18 @@ def _within_bounds(text: bytes) -> Element:
         depth += 1
         elements += 1
         if depth > DEPTH_MAX:
-            raise _refused(f"the model's elements are nested more than {DEPTH_MAX} deep; make it flatter")
+            raise _refused(f"the model's elements are nested more than {DEPTH_MAX} deep; use fewer levels")
         if elements > ELEMENTS_MAX:
-            raise _refused(f"the model has more than {ELEMENTS_MAX:,} elements; divide it by call activities")
+            raise _refused(f"the model has more than {ELEMENTS_MAX:,} elements; move a part into a called process")
     assert root is not None, "a document without an element is not XML"
     return root
 
 
 def _check_namespace(uri: str) -> None:
     if len(uri) > NAMESPACE_CHARS_MAX:
-        raise _refused(f"the model has a namespace of {len(uri):,} characters; it may have {NAMESPACE_CHARS_MAX:,}")
+        raise _refused(
+            f"the model has a namespace of {len(uri):,} characters; at most {NAMESPACE_CHARS_MAX:,} are allowed"
+        )
 
 
 def _refused(sentence: str) -> InvalidModel:

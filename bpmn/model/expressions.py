@@ -1,7 +1,7 @@
 """Read a model's texts and expressions: FEEL after an equals sign, or Camunda 7's ${…}.
 
-A text that begins with `=` is FEEL, as in Camunda 8. Camunda 7's expressions are accepted as far as FEEL can express
-them: names, paths, literals, comparisons and logic. A call of a bean's method is refused at the deployment.
+A text that begins with `=` is FEEL, as in Camunda 8. The reader translates Camunda 7's expressions to FEEL: names,
+paths, literals, comparisons, arithmetic and logic. A model with a call of a Java method is refused.
 """
 
 import re
@@ -15,26 +15,26 @@ from shardclock_server.feel import Expression, NotFeel, compile_expression
 from shardclock_server.timers.refusal import shortened
 
 EXPRESSION_CHARS_MAX = 10_000
-# the limit for all expressions of a new model: the compiler takes up to 35 µs for a character
+# The limit for all expressions of a new model together, because the compiler takes up to 35 µs per character.
 EXPRESSIONS_CHARS_MAX = 100_000
 
 Text = str | Expression
 
 JUEL = re.compile(r"[$#]\{(.*)\}", re.DOTALL)
 
-# The number of characters that may still be compiled; None: no limit.
+# The remaining number of characters for expressions; None: no limit.
 _left: ContextVar[int | None] = ContextVar("characters of expressions left", default=None)
 
 
 class InvalidValue(ValueError):
-    """An expression is refused; the message does not name the element."""
+    """A refused text of a model; the caller adds the element's id to the message."""
 
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Allow at most EXPRESSIONS_CHARS_MAX characters in all expressions that are read during a `with` block.
+    """Limit the total length of the expressions that a `with` block reads to EXPRESSIONS_CHARS_MAX characters.
 
-    errors:  InvalidModel  the expressions are longer
+    errors:  InvalidModel  the total length exceeds the limit
     """
     token = _left.set(EXPRESSIONS_CHARS_MAX)
     try:
@@ -46,11 +46,13 @@ def bounded() -> Iterator[None]:
 def read_text(written: str) -> Text:
     """Read a text that may be an expression.
 
-    errors:  InvalidValue  the text is an expression that can't be evaluated here
+    errors:  InvalidValue  the text is an unsupported expression
     """
     text = written.strip()
     if len(text) > EXPRESSION_CHARS_MAX:
-        raise InvalidValue(f"a text has {len(text):,} characters; it may have {EXPRESSION_CHARS_MAX:,}: shorten it")
+        raise InvalidValue(
+            f"a text has {len(text):,} characters; at most {EXPRESSION_CHARS_MAX:,} are allowed: shorten it"
+        )
     if text.startswith("="):
         return _compiled(text[1:])
     if found := JUEL.fullmatch(text):
@@ -58,7 +60,7 @@ def read_text(written: str) -> Text:
         expression.shown = text
         return expression
     if "${" in text or "#{" in text:
-        raise InvalidValue(f"{shortened(text)} mixes text and an expression; write it whole in FEEL, after an =")
+        raise InvalidValue(f"{shortened(text)} mixes text and an expression; write all of it in FEEL, after an =")
     return text
 
 
@@ -68,19 +70,16 @@ def written(text: Text) -> str:
 
 
 def read_expression(written: str) -> Expression:
-    """Read text that is always an expression, such as a condition; the equals sign may be missing.
+    """Read an expression, such as a condition; the equals sign before the expression may be missing.
 
-    errors:  InvalidValue  the expression can't be evaluated here
+    errors:  InvalidValue  the expression is not supported
     """
     found = read_text(written)
     return _compiled(found) if isinstance(found, str) else found
 
 
 def read_name(written: str, subject: str) -> str:
-    """Read the name of a variable. The message of a refusal begins with `subject`.
-
-    errors:  InvalidValue  it is an expression
-    """
+    """Read the name of a variable; the message of a refusal begins with `subject`."""
     name = written.strip()
     if name.startswith("=") or "${" in name or "#{" in name:
         raise InvalidValue(f"{subject} is {shortened(name)}, an expression; write the name of a variable")
@@ -93,14 +92,16 @@ def optional_name(written: str | None, subject: str) -> str | None:
 
 
 def read_variable(written: str, subject: str) -> Expression:
-    """Convert a variable's name to the expression that returns its value; the name may contain any characters.
+    """Convert a variable's name to an expression that returns the variable's value.
 
-    errors:  InvalidValue  it is an expression, or FEEL can't write the name
+    The name may contain any characters.
+
+    errors:  InvalidValue  the text is an expression, or is not a name in FEEL
     """
     name = read_name(written, subject)
     if "`" in name or name != " ".join(name.split()):
         raise InvalidValue(
-            f"{subject} is {shortened(name)}, which FEEL can't name; leave out its backquotes and blanks"
+            f"{subject} is {shortened(name)}, which is not a name in FEEL; remove the backquotes and extra blanks"
         )
     expression = _compiled(f"`{name}`")
     expression.shown = name
@@ -123,7 +124,7 @@ def _take(chars: int) -> None:
         return
     if chars > left:
         rule = f"the model's expressions have more than {EXPRESSIONS_CHARS_MAX:,} characters together"
-        raise InvalidModel(ModelProblem("", f"{rule}; divide it by call activities"))
+        raise InvalidModel(ModelProblem("", f"{rule}; move a part into a called process"))
     _left.set(left - chars)
 
 
@@ -132,5 +133,6 @@ def _feel_of(text: str, written: str) -> str:
         return feel_of(text)
     except NotJuel as error:
         raise InvalidValue(
-            f"{shortened(written)} has {str(error)!r}, which only Camunda 7 reads; write it in FEEL, after an ="
+            f"{shortened(written)} has {str(error)!r}, which only Camunda 7 supports; write the expression in"
+            " FEEL, after an ="
         ) from None

@@ -2,7 +2,7 @@
 
 A name of Camunda 8 takes precedence over the same name of Camunda 7.
 
-errors:  InvalidValue  a value can't be read, or only an engine in Java can evaluate the value
+errors:  InvalidValue  a value is invalid, or only an engine in Java can evaluate it
 """
 
 from xml.etree.ElementTree import Element
@@ -22,22 +22,26 @@ from shardclock_server.bpmn.model.times import moment_of
 from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-ITEMS_MAX = 5_000  # one multi-instance activity may have at most this many items
+ITEMS_MAX = 5_000  # The limit of items in one multi-instance activity.
 RETRIES_MAX = 1_000
 FORM_NAMES = ("formKey", "formId", "externalReference")
 
 
 def read_service_work(element: Element) -> ServiceWork:
-    """Read the task type, retries and headers of a service task or of a similar element."""
+    """Read the task type, retries and headers of an element with a job, such as a service task."""
     headers = _headers(element)
     if (task := zeebe_child(element, "taskDefinition")) is not None:
         if camunda_attribute(element, "resultVariable") is not None:
-            raise InvalidValue("it has a taskDefinition, and the resultVariable of a script; write an output mapping")
+            raise InvalidValue(
+                "the element has a taskDefinition, so a resultVariable has no effect; use an output mapping"
+            )
         return ServiceWork(read_text(required(task, "type")), retries=_retries(task.get("retries")), headers=headers)
     source = _external(element)
     if topic := camunda_attribute(source, "topic"):
         return ServiceWork(read_text(topic), headers=headers)
-    raise InvalidValue("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
+    raise InvalidValue(
+        "the task names no handler; set the type of a zeebe:taskDefinition, or the topic of an external task"
+    )
 
 
 def _headers(element: Element) -> tuple[tuple[str, str], ...]:
@@ -45,10 +49,10 @@ def _headers(element: Element) -> tuple[tuple[str, str], ...]:
     headers: dict[str, str] = {}
     for header in () if written is None else written:
         if not header.attrib:
-            continue  # a modeler writes an empty row of its table
+            continue  # A modeler writes an empty header for an empty row in its table.
         key = required(header, "key")
         if key in headers:
-            raise InvalidValue(f"it has the header {shortened(key)} twice, and one is read; leave the others out")
+            raise InvalidValue(f"the header {shortened(key)} occurs twice; keep one")
         headers[key] = header.get("value", "")
     return tuple(headers.items())
 
@@ -75,7 +79,7 @@ def check_retries(written: object) -> int:
 
 
 def _external(element: Element) -> Element:
-    """Return the element that has Camunda 7's attributes. An event has these attributes on its message definition."""
+    """Return the element with Camunda 7's attributes; in an event, this is the message definition."""
     message = element.find(bpmn("messageEventDefinition"))
     return element if message is None else message
 
@@ -92,7 +96,7 @@ def read_user_work(element: Element) -> UserWork:
 
     keys = [form.get(name) for name in FORM_NAMES] if form is not None else []
     if sum(map(bool, keys)) > 1:
-        raise InvalidValue(f"its formDefinition has more than one of {', '.join(FORM_NAMES)}; leave the others out")
+        raise InvalidValue(f"the formDefinition has more than one of {', '.join(FORM_NAMES)}; keep one")
     keys += [camunda_attribute(element, name) for name in ("formKey", "formRef")]
     return UserWork(
         assignee=written(assignment, "assignee"),
@@ -115,7 +119,9 @@ def _due(written: Text | None) -> Text | None:
 def read_script(element: Element) -> ScriptWork:
     """Read a script; its language must be FEEL."""
     if (headers := zeebe_child(element, "taskHeaders")) is not None and len(headers):
-        raise InvalidValue("it has taskHeaders, and its script is run here; leave them out, or write a taskDefinition")
+        raise InvalidValue(
+            "the engine runs the script itself, so taskHeaders have no effect; remove them, or add a taskDefinition"
+        )
     result = camunda_attribute(element, "resultVariable")
     if (script := zeebe_child(element, "script")) is not None:
         result = optional_name(script.get("resultVariable") or result, "resultVariable")
@@ -123,7 +129,7 @@ def read_script(element: Element) -> ScriptWork:
     language = element.get("scriptFormat", "")
     if language.lower() != "feel":
         raise InvalidValue(
-            f"its language is {shortened(language)}; write it in FEEL, as a zeebe:script or with scriptFormat=feel"
+            f"the script's language is {shortened(language)}; use FEEL, in a zeebe:script or with scriptFormat=feel"
         )
     written = text_of(element.find(bpmn("script")))
     return ScriptWork(read_expression(written), optional_name(result, "resultVariable"))
@@ -142,7 +148,7 @@ def read_call(element: Element) -> CallWork:
             passes_all_out=_passes_all(called.get("propagateAllChildVariables"), all_out),
         )
     if not (process_id := element.get("calledElement")):
-        raise InvalidValue("nothing says which process is called; name a zeebe:calledElement's processId")
+        raise InvalidValue("the call activity names no process; set the processId of a zeebe:calledElement")
     return CallWork(read_text(process_id), passes_all_in=all_in, passes_all_out=all_out)
 
 
@@ -155,7 +161,7 @@ def _passes_all(propagates: str | None, is_all: bool) -> bool:
         return True
     if is_all:
         raise InvalidValue(
-            "its zeebe:calledElement doesn't propagate all variables, and Camunda 7's words pass all; leave one out"
+            "zeebe:calledElement passes some variables, and Camunda 7's attributes pass all; remove one of the two"
         )
     return False
 
@@ -163,14 +169,15 @@ def _passes_all(propagates: str | None, is_all: bool) -> bool:
 def _require_latest(binding: str | None) -> None:
     if binding not in (None, "", "latest"):
         raise InvalidValue(
-            f"it calls by {shortened(binding)}; here a call is of the newest version: leave the binding out"
+            f"the binding is {shortened(binding)}, and a call activity always calls the newest version; remove"
+            " the binding"
         )
 
 
 def read_loop(element: Element) -> MultiInstance | None:
     """Read an activity's multi-instance loop; None: the activity is executed once."""
     if element.find(bpmn("standardLoopCharacteristics")) is not None:
-        raise InvalidValue("it has a standard loop; write a sequence flow back, or a multi-instance over a list")
+        raise InvalidValue("a standard loop is not supported; draw a sequence flow back, or use a multi-instance loop")
     if (loop := element.find(bpmn("multiInstanceLoopCharacteristics"))) is None:
         return None
     extension = zeebe_child(loop, "loopCharacteristics")
@@ -184,18 +191,20 @@ def _loop(loop: Element, extension: Element) -> MultiInstance:
     item_name = extension.get("inputElement") or camunda_attribute(loop, "elementVariable")
     output_item = extension.get("outputElement", "")
     if bool(output_item) != bool(extension.get("outputCollection")):
-        raise InvalidValue("a multi-instance has an outputCollection and an outputElement, or neither; write both")
+        raise InvalidValue("a multi-instance loop has only one of outputCollection and outputElement; set both")
     if item_name and not items:
-        raise InvalidValue("a multi-instance has a variable of its items and no collection; write both, or neither")
+        raise InvalidValue(
+            "a multi-instance loop has an item variable and no collection; set both, or remove the variable"
+        )
     if completion is not None and not text_of(completion):
-        raise InvalidValue("its completionCondition is empty; write one, or leave it out")
+        raise InvalidValue("the completionCondition is empty; write a condition, or remove the element")
     if bool(items) == bool(count):
-        raise InvalidValue("a multi-instance needs either a collection or a cardinality; it has both, or neither")
+        raise InvalidValue("a multi-instance loop must have either a collection or a cardinality; it has both, or none")
     return MultiInstance(
         is_sequential=is_true(loop.get("isSequential")),
         items=items,
         count=count,
-        item_name=optional_name(item_name, "a multi-instance's variable of its items"),
+        item_name=optional_name(item_name, "the item variable of a multi-instance loop"),
         output_name=optional_name(extension.get("outputCollection"), "outputCollection"),
         output_item=read_expression(output_item) if output_item else None,
         completion=None if completion is None else read_expression(text_of(completion)),
@@ -230,7 +239,7 @@ def check_count(written: object) -> int:
         count = -1
     if 0 <= count <= ITEMS_MAX:
         return count
-    raise InvalidValue(f"its cardinality is {shortened(written)}, not a number from 0 to {ITEMS_MAX:,}")
+    raise InvalidValue(f"the cardinality is {shortened(written)}, not a number from 0 to {ITEMS_MAX:,}")
 
 
 def _optional(written: str | None) -> Text | None:

@@ -1,8 +1,8 @@
 """Translate an expression of Camunda 7 into FEEL: names, paths, literals, comparisons, arithmetic and logic.
 
-Logic follows EL 3.0: null is false, and only the text "true" is true. A comparison inside logic is false if one side
-is null; elsewhere a comparison with null is null, as in FEEL. Arithmetic follows EL 3.0, too: null and an empty text
-are 0, and a text counts as the number that it contains. Any other operand and a division by 0 cause an incident. The
+Logic follows EL 3.0: null is false, and a text is true only if it is "true". A comparison with null is false if it is
+an operand of logic; elsewhere it is null, as in FEEL. Arithmetic follows EL 3.0, too: null and an empty text count as
+0, and a text with a number counts as this number. Other operands and a division by 0 cause an incident. The
 counter of a multi-instance activity begins with 0, as in Camunda 7.
 
 source:  Expression Language 3.0 (JSR 341), 1.3 to 1.12 and 1.23
@@ -30,8 +30,8 @@ RESERVED = frozenset({
     "between", "else", "every", "external", "for", "function", "if", "in", "instance", "return", "satisfies", "some",
     "then",
 })  # fmt: skip
-COUNTER = "loopCounter"  # FEEL's counter begins with 1
-NESTED_MAX = 12  # each operator becomes a FEEL function, and FEEL limits the nesting of functions
+COUNTER = "loopCounter"  # FEEL's counter begins with 1.
+NESTED_MAX = 12  # Each operator becomes a FEEL function, and FEEL limits the nesting of functions.
 TRUTH = 'function(x) if x = null then false else if x instance of string then lower case(x) = "true" else x'
 NUMBER = (
     'function(x) if x = null or x = "" then 0 else if x instance of number then x else (function(y) assert(y, y !='
@@ -49,7 +49,7 @@ EMPTY = (
 
 
 class NotJuel(ValueError):
-    """The expression can't be written in FEEL; the message is the unsupported operator."""
+    """FEEL has no equivalent for the expression; the error's message is the unsupported operator."""
 
 
 def feel_of(text: str) -> str:
@@ -65,7 +65,7 @@ def feel_of(text: str) -> str:
 
 
 class _Part:
-    """A translated part. A truth value needs no conversion in logic; a number needs no conversion in arithmetic."""
+    """A translated part of an expression. A boolean needs no conversion in logic, and a number none in arithmetic."""
 
     def __init__(self, feel: str, kind: str = "", *, in_logic: str = "", is_simple: bool = False) -> None:
         self.feel = feel
@@ -76,14 +76,14 @@ class _Part:
 
     @property
     def truth(self) -> str:
-        """Return the part as an operand of logic."""
+        """Return the part for use as an operand of logic."""
         if self._in_logic:
             return self._in_logic
         return self.operand if self.is_truth else f"({TRUTH})({self.feel})"
 
     @property
     def number(self) -> str:
-        """Return the part as an operand of arithmetic."""
+        """Return the part for use as an operand of arithmetic."""
         return self.operand if self._is_number else f"({NUMBER})({self.feel})"
 
 
@@ -208,7 +208,7 @@ def _path(word: str) -> str:
 
 
 def _number(digits: str) -> str:
-    """Translate a number of EL, which may have a point without a digit after it."""
+    """Translate a number from EL to FEEL; in EL, no digit needs to follow the decimal point."""
     return re.sub(r"\.(?=[eE]|$)", "", digits)
 
 

@@ -15,10 +15,7 @@ PATH_PARTS_MAX = 20
 
 
 def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assignment, ...]]:
-    """Read an element's mappings.
-
-    shape:   the inputs, and the outputs
-    """
+    """Return an element's input mappings and output mappings."""
     mapping = zeebe_child(element, "ioMapping")
     inputs, outputs = list(_passed(element, "in")), list(_passed(element, "out"))
     for block in camunda_children(element, "inputOutput"):
@@ -29,7 +26,7 @@ def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assig
 
 
 def _joined(first: Sequence[Assignment], others: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """Append Camunda 7's mappings to Camunda 8's mappings. If both write one target, Camunda 8's mapping is used."""
+    """Append Camunda 7's mappings to Camunda 8's mappings; for the same target, use only Camunda 8's mapping."""
     taken = {assignment.target[0] for assignment in first}
     return (*first, *(assignment for assignment in others if assignment.target[0] not in taken))
 
@@ -44,7 +41,10 @@ def _zeebe_mappings(mapping: Element | None, name: str) -> tuple[Assignment, ...
 
 
 def _source(mapping: Element) -> str:
-    """Return a mapping's expression. An input without a source is null; the null hides a variable of an outer scope."""
+    """Return a mapping's expression.
+
+    An input without a source sets null, which hides a variable of the same name in an outer scope.
+    """
     is_null = local_name(mapping) == "input" and mapping.get("source") is None
     return "=null" if is_null else required(mapping, "source")
 
@@ -53,7 +53,7 @@ def _camunda_parameter(parameter: Element) -> Assignment:
     if len(parameter):
         raise InvalidValue(
             f"{local_name(parameter)} {shortened(parameter.get('name', ''))} contains a script, a list or a map;"
-            " write its value in FEEL, after an ="
+            " write the value in FEEL, after an ="
         )
     name = read_name(required(parameter, "name"), f"{local_name(parameter)}'s name")
     return Assignment((name,), read_text(text_of(parameter) or "=null"))
@@ -65,13 +65,13 @@ def _passed(element: Element, name: str) -> list[Assignment]:
     for each in camunda_children(element, name):
         variable, expression = each.get("source"), each.get("sourceExpression")
         if variable and expression:
-            raise InvalidValue(f"{name} has a source and a sourceExpression; leave one of them out")
+            raise InvalidValue(f"{name} has a source and a sourceExpression; remove one of the two")
         if variable or expression:
             target = (read_name(required(each, "target"), f"{name}'s target"),)
             source = read_variable(variable, f"{name}'s source") if variable else read_text(expression or "")
             passed.append(Assignment(target, source))
         elif each.get("variables") is None:
-            raise InvalidValue(f"{name} has no source; write one, or variables=all")
+            raise InvalidValue(f"{name} has no source; add a source, or write variables=all")
     return passed
 
 
@@ -86,4 +86,4 @@ def _path(target: str) -> tuple[str, ...]:
     path = tuple(read_name(target, "a mapping's target").split("."))
     if all(path) and len(path) <= PATH_PARTS_MAX:
         return path
-    raise InvalidValue(f"{shortened(target)} is not the name of a variable; write one such as order or order.total")
+    raise InvalidValue(f"{shortened(target)} is not the name of a variable; write a name such as order or order.total")

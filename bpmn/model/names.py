@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element
 
 BPMN = "http://www.omg.org/spec/BPMN/20100524/MODEL"
 ZEEBE = "http://camunda.org/schema/zeebe/1.0"
-# Camunda 7 and its forks share their attributes.
+# Camunda 7 and its forks have the same attributes in different namespaces.
 CAMUNDA_7 = (
     "http://camunda.org/schema/1.0/bpmn",
     "http://operaton.org/schema/1.0/bpmn",

@@ -1,30 +1,32 @@
-"""Find the gateways that join, and the nodes from which a token can reach an inclusive join."""
+"""Find the joining gateways, and the nodes from which a token can reach an inclusive join."""
 
 from collections.abc import Mapping, Sequence
 
 from shardclock_server.bpmn.model.definition import FlowNode, NodeKind
 
-FLOWS_JOINED_MAX = 1_000  # flows that enter inclusive joins; a list of the nodes before it is stored for each flow
+# The limit of flows into inclusive joins. The definition stores the upstream nodes of each such flow.
+FLOWS_JOINED_MAX = 1_000
 JOINS = frozenset({NodeKind.PARALLEL, NodeKind.INCLUSIVE})
 
 
 def joins_of(nodes: Mapping[str, FlowNode]) -> dict[str, FlowNode]:
-    """Map the id of each flow that enters a join to the join. A join is a gateway that waits for more than one flow."""
+    """Map the id of each flow into a join to the join, which is a gateway that waits for tokens of several flows."""
     joins = (node for node in nodes.values() if node.kind in JOINS and len(node.incoming) > 1)
     return {flow_id: node for node in joins for flow_id in node.incoming}
 
 
 def upstream_of(nodes: Mapping[str, FlowNode]) -> dict[str, dict[str, int]]:
-    """Find, for each inclusive join, the nodes from which a token may come, and the flows by which it would arrive.
+    """Find, for each inclusive join, the nodes from which a token can reach the join, and the possible incoming flows.
 
-    An inclusive join waits for tokens that can still come through an unused flow. A token moves along flows, or leaves
-    an activity through a boundary event. Paths through the join itself don't count.
+    An inclusive join waits while another token can still arrive through a flow that no token has used. A token moves
+    along flows, or leaves
+    an activity through a boundary event. A path that goes through the join itself does not count.
 
-    shape:   one bit per flow of the join's `incoming`, the first flow's the lowest
+    shape:   each node has a bit mask; bit 0 stands for the first flow in the join's `incoming`
     """
     joins = [node for node in nodes.values() if node.kind == NodeKind.INCLUSIVE and len(node.incoming) > 1]
     if sum(len(join.incoming) for join in joins) > FLOWS_JOINED_MAX:
-        return {}  # over the limit: the checks refuse the model
+        return {}  # The checks refuse a model over the limit.
     before = _predecessors(nodes)
     sources = {flow.flow_id: node.node_id for node in nodes.values() for flow in node.outgoing}
     return {

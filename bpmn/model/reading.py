@@ -43,8 +43,8 @@ from shardclock_server.bpmn.model.triggers import (
 from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import shortened
 
-ID_CHARS_MAX = 200  # timers, tasks and each line of the history store the id of a node or flow
-NAME_CHARS_MAX = 1_000  # a longer name is truncated, because only people read names
+ID_CHARS_MAX = 200  # Timers, tasks and each line of the history store the id of a node or flow.
+NAME_CHARS_MAX = 1_000  # A longer name is truncated, because only people read names.
 KINDS = {
     "startEvent": NodeKind.START, "endEvent": NodeKind.END, "intermediateCatchEvent": NodeKind.CATCH,
     "intermediateThrowEvent": NodeKind.THROW, "boundaryEvent": NodeKind.BOUNDARY,
@@ -68,7 +68,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     """Read the executable processes of a model.
 
     shape:   one definition for each process with isExecutable="true", in the document's order
-    errors:  InvalidModel  the error names each element that can't be run, and the reason
+    errors:  InvalidModel  the error names each unsupported element with a reason
     """
     root = read_document(text)
     if root.tag != bpmn("definitions"):
@@ -77,16 +77,16 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
         )
     apply_default_language(root)
     processes = root.findall(bpmn("process"))
-    # Check the ids first, because all other messages contain the ids.
+    # Check the length of ids first, because all other messages contain ids.
     if too_long := [problem for process in processes for problem in _ids_too_long(process)]:
         raise InvalidModel(*too_long)
     shared = SharedElements({child.get("id", ""): child for child in root})
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = [*repeated_ids(root), *_unread_beside(root)]
     if not readings:
-        # Report all faults, so that the author does not get a second refusal after the correction of the first fault.
+        # Report the faults of all processes at once, so that the author can correct them together.
         readings = [_Process(process, shared) for process in processes]
-        problems.append(ModelProblem("", 'the model has no process with isExecutable="true"; mark what is to run'))
+        problems.append(ModelProblem("", 'the model has no process with isExecutable="true"; mark the process to run'))
     definitions = tuple(reading.read() for reading in readings)
     problems += [problem for reading in readings for problem in reading.problems]
     if problems:
@@ -96,12 +96,12 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
 
 @dataclass
 class _Process:
-    """The reader of one process; it collects the faults in `problems`."""
+    """The reader of one process, which collects the faults in `problems`."""
 
     element: Element
     shared: SharedElements
     problems: list[ModelProblem] = field(default_factory=list)
-    # The unread elements: further faults of an element may be consequences of its first fault.
+    # Elements with a reported fault. A further fault of such an element may be a consequence of the first.
     unread: set[str] = field(default_factory=set)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
@@ -136,9 +136,9 @@ class _Process:
     def _kind_of(self, child: Element) -> NodeKind | None:
         name = local_name(child)
         if namespace(child) != BPMN:
-            self._unread(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
+            self._unread(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; remove it")
         elif name in NOT_RUN:
-            self._unread(child, f"{name} isn't run here; docs/bpmn.md lists the elements that are")
+            self._unread(child, f"{name} is not supported; docs/bpmn.md lists the supported elements")
         return KINDS.get(name) if namespace(child) == BPMN else None
 
     def _read_node(self, element: Element, kind: NodeKind, *, scope_id: str) -> None:
@@ -156,14 +156,14 @@ class _Process:
             "attached_to": element.get("attachedToRef"),
         }  # fmt: skip
         if node["node_id"] in self.nodes:
-            self._problem(element, f"the id {shortened(node['node_id'])} stands twice; give each element its own")
+            self._problem(element, f"the id {shortened(node['node_id'])} occurs twice; give each element its own id")
         self.nodes[node["node_id"]] = node
         self._guarded(element, lambda of: self._read_details(of, node))
         return node
 
     def _read_details(self, element: Element, node: dict[str, Any]) -> None:
         if has_trigger(element):
-            # A placeholder until the trigger is read, so that other checks don't report a missing trigger.
+            # A placeholder for the case that the reading fails, so that the checks don't report a missing trigger.
             node["trigger"] = UnknownTrigger()
         check_element(element, skipped=READ_ALONE if node["kind"] in SCOPES else frozenset())
         if node["kind"] not in SCOPES:
@@ -184,7 +184,7 @@ class _Process:
     def _read_flow(self, element: Element) -> None:
         flow_id = element.get("id") or self._flow_named(element)
         if flow_id in self.nodes or flow_id in self.flows:
-            self._problem(element, f"the id {shortened(flow_id)} stands twice; give each element its own")
+            self._problem(element, f"the id {shortened(flow_id)} occurs twice; give each element its own id")
         flow = Flow(flow_id, source=element.get("sourceRef", ""), target=element.get("targetRef", ""))
         self.flows[flow_id] = flow
         try:
@@ -192,16 +192,16 @@ class _Process:
             self.flows[flow_id] = replace(flow, condition=_condition_of(element))
         except InvalidValue as error:
             self.problems.append(ModelProblem(flow_id, str(error)))
-            self.unread.add(flow.source)  # otherwise another message would say that the flow has no condition
+            self.unread.add(flow.source)  # Prevents a second message, which would report a missing condition.
 
     def _flow_named(self, element: Element) -> str:
-        """Name a flow without an id, which BPMN allows. Ids have no blanks, so the name is unique."""
+        """Make a name for a flow without an id; the name has blanks, so it can't equal an id."""
         name = f"({element.get('sourceRef', '')} to {element.get('targetRef', '')})"
         self.unnamed[name] += 1
         return name if self.unnamed[name] == 1 else f"{name} {self.unnamed[name]}"
 
     def _connect(self) -> None:
-        """Connect each node with its flows, boundary events and inner starts."""
+        """Add to each node its flows, its boundary events, and the start events inside it."""
         outgoing, incoming = defaultdict(list), defaultdict(list)
         for flow in self.flows.values():
             outgoing[flow.source].append(flow)
@@ -209,7 +209,7 @@ class _Process:
             for end in (flow.source, flow.target):
                 if end not in self.nodes and end not in self.unread:
                     self.problems.append(
-                        ModelProblem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
+                        ModelProblem(flow.flow_id, f"the flow leads to or from {shortened(end)}, which does not exist")
                     )
         for node in self.nodes.values():
             node["attached_to"] = self._without_prefix(node["attached_to"])
@@ -227,7 +227,7 @@ class _Process:
                 )
 
     def _without_prefix(self, reference: str | None) -> str | None:
-        """Return the id of an activity without the prefix that some modelers write."""
+        """Return an activity's id; some modelers write a prefix before the id in a reference."""
         plain = (reference or "").rpartition(":")[2]
         return plain if reference not in self.nodes and plain in self.nodes else reference
 
@@ -247,7 +247,7 @@ class _Process:
     def _id_of(self, element: Element) -> str:
         if found := element.get("id", ""):
             return found
-        self._problem(element, f"a {local_name(element)} has no id; give it one")
+        self._problem(element, f"a {local_name(element)} has no id; add an id")
         return f"({local_name(element)} {len(self.nodes)})"
 
     def _unread(self, element: Element, sentence: str) -> None:
@@ -259,7 +259,7 @@ class _Process:
 
 
 def _unread_beside(root: Element) -> Iterator[ModelProblem]:
-    """Check each element outside of the processes, and report the first name in it that the engine would ignore."""
+    """Check each element outside of the processes, and report its first unsupported name."""
     for element in (root, *root):
         if namespace(element) == BPMN and local_name(element) != "process":
             try:
@@ -278,7 +278,7 @@ def _ids_too_long(process: Element) -> Iterator[ModelProblem]:
             yield ModelProblem(
                 "",
                 f"the id {shortened(found)} of a {local_name(element)} has {len(found):,} characters;"
-                f" it may have {ID_CHARS_MAX}",
+                f" at most {ID_CHARS_MAX} are allowed",
             )
 
 
@@ -288,7 +288,7 @@ def _condition_of(flow: Element) -> Expression | None:
         return None
     if text := text_of(written):
         return read_expression(text)
-    raise InvalidValue("its condition is empty; write one, or leave the conditionExpression out")
+    raise InvalidValue("the condition is empty; write a condition, or remove the conditionExpression")
 
 
 def _starts_instances(node: FlowNode, process_id: str) -> bool:

@@ -8,7 +8,7 @@ PROBLEMS_SHOWN_MAX = 20
 
 
 class ModelProblem(NamedTuple):
-    """One fault: the element's id, and a message with the value, the rule and the way out."""
+    """One fault of a model: the element's id, and a message with the value, the rule and the way out."""
 
     element_id: str
     sentence: str
@@ -18,7 +18,10 @@ class ModelProblem(NamedTuple):
 
 
 class InvalidModel(Refusal):
-    """The engine refuses a model. The error lists all faults, so that the author can correct them after one attempt."""
+    """A refused model.
+
+    The error lists all faults, so that the author can correct all of them before the next deployment.
+    """
 
     def __init__(self, *problems: ModelProblem) -> None:
         self.problems = problems

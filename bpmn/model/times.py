@@ -23,7 +23,7 @@ READ_BY: dict[TimerKind, Callable[[str], object]] = {
 
 
 def time_text(kind: TimerKind, text: str) -> str:
-    """Return a time in the spelling that `timers` reads.
+    """Convert a time to the notation that the package `timers` reads.
 
     errors:  InvalidValue  the text is not a time of this kind
     """
@@ -36,7 +36,7 @@ def time_text(kind: TimerKind, text: str) -> str:
 
 
 def is_negative(duration: str) -> bool:
-    """Return whether a text is a negative duration: a minus stands before the P, or before each number."""
+    """Return whether a text is a negative duration, with a minus before the P or before each number."""
     if not NEGATIVE.fullmatch(duration):
         return False
     try:
@@ -47,7 +47,7 @@ def is_negative(duration: str) -> bool:
 
 
 def check_occurs(cycle: str) -> None:
-    """Refuse a cycle that never occurs. A cycle that has ended is accepted; it starts no more instances.
+    """Refuse a cycle without any occurrence; accept a cycle that has ended, which starts no more instances.
 
     errors:  InvalidValue  the cycle never occurs, or can't be read
     """
@@ -66,8 +66,8 @@ def moment_of(text: str) -> datetime:
 
 
 def in_brackets(text: str) -> str:
-    """Replace each zone after an @, as in FEEL's 2031-02-01T09:00:00@Europe/Berlin, by a zone in brackets for `timers`.
+    """Convert FEEL's notation of a zone, as in 2031-02-01T09:00:00@Europe/Berlin, to the brackets that `timers` reads.
 
-    shape:   zones inside a cycle are replaced, too; a slash inside a zone's name does not end the name
+    shape:   zones inside a cycle are converted, too; a zone's name may contain a slash
     """
     return AFTER_AT.sub(r"\1[\2]", text)

@@ -30,7 +30,10 @@ TIMES = {"timeDate": TimerKind.DATE, "timeDuration": TimerKind.DURATION, "timeCy
 
 @dataclass(frozen=True, slots=True)
 class SharedElements:
-    """The elements that a model's processes share, by id: messages, signals, errors and escalations."""
+    """The messages, signals, errors and escalations of a model by id.
+
+    All processes of the model share these elements.
+    """
 
     by_id: dict[str, Element] = field(default_factory=dict)
 
@@ -40,21 +43,23 @@ class SharedElements:
         errors:  InvalidValue  the reference is missing, or no such element exists
         """
         if not reference:
-            raise InvalidValue(f"it refers to no {tag}; choose one")
+            raise InvalidValue(f"the element refers to no {tag}; choose one")
         # Some modelers write a prefix before the id.
         element = self.by_id.get(reference, self.by_id.get(reference.rpartition(":")[2]))
         if element is None or local_name(element) != tag:
-            raise InvalidValue(f"it refers to the {tag} {shortened(reference)}, which the model doesn't have; add it")
+            raise InvalidValue(
+                f"the element refers to the {tag} {shortened(reference)}, which the model does not have; add the {tag}"
+            )
         return element
 
 
 def repeated_ids(root: Element) -> Iterator[ModelProblem]:
-    """Find processes and shared elements that have the id of an earlier element: references to the id are ambiguous."""
+    """Find processes and shared elements with a repeated id, because a reference to this id is ambiguous."""
     seen: set[str] = set()
     for element in (child for child in root if child.tag in UNIQUE and child.get("id")):
         element_id = element.get("id", "")
         if element_id in seen:
-            yield ModelProblem(element_id, f"the id {shortened(element_id)} stands twice; give each element its own")
+            yield ModelProblem(element_id, f"the id {shortened(element_id)} occurs twice; give each element its own id")
         seen.add(element_id)
 
 
@@ -69,9 +74,9 @@ def _definitions_in(element: Element) -> list[Element]:
 
 
 def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> NodeKind:
-    """Return the kind of a node. The kind depends on the node's trigger and job.
+    """Return the kind of a node with this trigger; an element's job may change the kind.
 
-    errors:  InvalidValue  the element declares a job, and no handler would receive the job
+    errors:  InvalidValue  the element declares a job that no handler would receive
     """
     has_job = zeebe_child(element, "taskDefinition") is not None
     match kind, trigger:
@@ -79,10 +84,12 @@ def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> Node
             return NodeKind.SERVICE
         case NodeKind.SCRIPT, _ if has_job:
             if zeebe_child(element, "script") is not None or element.find(bpmn("script")) is not None:
-                raise InvalidValue("it has a taskDefinition and a script; leave one of them out")
+                raise InvalidValue("the element has a taskDefinition and a script; remove one of the two")
             return NodeKind.SERVICE
         case ((NodeKind.END | NodeKind.THROW), _) if has_job or zeebe_child(element, "taskHeaders") is not None:
-            raise InvalidValue("it has a taskDefinition or taskHeaders, and no message; add a messageEventDefinition")
+            raise InvalidValue(
+                "the event has a taskDefinition or taskHeaders, and no message; add a messageEventDefinition"
+            )
         case ((NodeKind.END | NodeKind.THROW), (SignalTrigger() | EscalationTrigger())):
             return NodeKind.THROW
         case NodeKind.THROW, None:
@@ -91,7 +98,9 @@ def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> Node
 
 
 def read_thrown(element: Element, shared: SharedElements) -> Trigger | None:
-    """Read the trigger of a throwing event. A thrown message is a job, so it needs no name and no message element.
+    """Read the trigger of a throwing event.
+
+    The engine sends a thrown message as a job, so the message needs no name and no element.
 
     errors:  InvalidValue  as `read_trigger`
     """
@@ -111,7 +120,7 @@ def read_trigger(element: Element, shared: SharedElements) -> Trigger | None:
     if not (definitions := _definitions_in(element)):
         return None
     if len(definitions) > 1:
-        raise InvalidValue(f"it has {len(definitions)} event definitions; an event has exactly one")
+        raise InvalidValue(f"the event has {len(definitions)} event definitions; an event must have exactly one")
     return _read(definitions[0], shared)
 
 
@@ -121,7 +130,7 @@ def _read(definition: Element, shared: SharedElements) -> Trigger:
             return _timer(definition)
         case "message":
             if camunda_attribute(definition, "topic") is not None:
-                raise InvalidValue("its message has a topic, and it waits for the message; leave the topic out")
+                raise InvalidValue("a topic is set at an event that receives the message; remove the topic")
             return read_message(shared.named(definition.get("messageRef"), "message"))
         case "signal":
             return SignalTrigger(_name(shared.named(definition.get("signalRef"), "signal")))
@@ -132,7 +141,7 @@ def _read(definition: Element, shared: SharedElements) -> Trigger:
         case "terminate":
             return TerminateTrigger()
         case other:
-            raise InvalidValue(f"{other} events aren't run here; use a timer, message, signal, error or escalation")
+            raise InvalidValue(f"{other} events are not supported; use a timer, message, signal, error or escalation")
 
 
 def read_message(message: Element) -> MessageTrigger:
@@ -145,7 +154,7 @@ def read_message(message: Element) -> MessageTrigger:
 def _name(element: Element) -> Text:
     if name := element.get("name", "").strip():
         return read_text(name)
-    raise InvalidValue(f"the {local_name(element)} {shortened(element.get('id', ''))} has no name; give it one")
+    raise InvalidValue(f"the {local_name(element)} {shortened(element.get('id', ''))} has no name; add a name")
 
 
 def _code(definition: Element, tag: str, shared: SharedElements) -> str | None:
@@ -153,7 +162,7 @@ def _code(definition: Element, tag: str, shared: SharedElements) -> str | None:
         return None
     code = shared.named(reference, tag).get(f"{tag}Code") or None
     if code and not isinstance(read_text(code), str):
-        raise InvalidValue(f"its {tag}'s code {shortened(code)} is an expression; write the code itself")
+        raise InvalidValue(f"the {tag}'s code {shortened(code)} is an expression; write the code itself")
     return code
 
 
@@ -161,7 +170,7 @@ def _timer(definition: Element) -> TimerTrigger:
     times = [child for child in definition if local_name(child) in TIMES]
     if len(times) != 1:
         raise InvalidValue(
-            f"its timer has {len(times) or 'none'} of timeDate, timeDuration and timeCycle; write exactly one"
+            f"the timer has {len(times) or 'none'} of timeDate, timeDuration and timeCycle; write exactly one"
         )
     kind = TIMES[local_name(times[0])]
     text = read_text(text_of(times[0]))
@@ -181,6 +190,6 @@ def _with_end(cycle: Text, end: str) -> Text:
     if isinstance(cycle, str) and isinstance(joined, str) and WITHOUT_END.fullmatch(cycle):
         return f"{cycle}/{joined}"
     raise InvalidValue(
-        f"its endDate {shortened(end)} can't be joined to the cycle; write the end into the cycle, as in"
+        f"the endDate {shortened(end)} can't be appended to the cycle; write the end as part of the cycle, as in"
         " R/PT1H/2031-01-31T08:00:00Z"
     )

@@ -1,4 +1,4 @@
-"""Advance an instance of a process by one signal: a pure function of the definition, the state and the signal.
+"""Advance an instance of a process by one signal, as a pure function of the definition, the state and the signal.
 
     state              an instance's tokens and variables
     signals            the inputs of a step

@@ -37,21 +37,22 @@ from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX, StepContext
 from shardclock_server.bpmn.step.variables import propagate
 from shardclock_server.feel import Json
 
-# The limit of entries in one step; a step with more entries has a cycle of nodes that do not wait.
+# The limit of entries into nodes in one step. A step with more entries probably has an endless cycle of nodes that do
+# not wait.
 ENTRIES_MAX = 10_000
 ANSWERED = frozenset({NodeKind.SERVICE, NodeKind.USER, NodeKind.CALL})
-# A step calls this function before it enters each node except the first, with the number of characters that the step
-# has made. False ends the step; the next step executes the continuation.
+# A step calls this function before each entry into a node, except the first. The argument is the number of characters
+# that the step has produced. False ends the step; the next step executes the remaining work.
 MayContinue = Callable[[int], bool]
 
 
 def always(_chars: int) -> bool:
-    """Let a step continue until all tokens wait."""
+    """Return true, so that a step continues until all tokens wait."""
     return True
 
 
 class StepResult(NamedTuple):
-    """The effects of a signal. A stale signal, for which no token waits, has no effects.
+    """The effects of a signal. A signal is stale if no token waits for it; a stale signal has no effects.
 
     If `may_continue` ended the step early, the instance's `continuation` holds the remaining work. The next signal
     executes the continuation; the signal `Continued` has no other effect.
@@ -77,8 +78,8 @@ def begin(
 ) -> tuple[Instance, StepResult]:
     """Start an instance at the start event without a trigger, or at the start event `start`.
 
-    shape:   `depth` is the number of call activities above the instance; `catches` are the errors and escalations that
-             these activities catch
+    shape:   `depth` is the number of call activities that lead to the instance; `catches` are the errors and
+             escalations that these activities catch
     errors:  ValueError  the process has no such start event
     """
     instance = Instance(depth=depth, start=start, catches=catches)
@@ -103,7 +104,7 @@ def begin_stopped(
     now: datetime,
     start: str | None = None,
 ) -> tuple[Instance, StepResult]:
-    """Create an instance that an incident stops before its start event. Resolving the incident starts the process."""
+    """Create an instance with an incident before its start event. When the incident is resolved, the process starts."""
     instance = Instance(start=start)
     step = StepContext(definition, instance, now)
     root = step.add(definition.process_id, 0)
@@ -121,7 +122,7 @@ def advance(
     may_continue: MayContinue = always,
     calls_depth_max: int = CALLS_DEPTH_MAX,
 ) -> StepResult:
-    """Advance an instance by one signal. The instance is changed in place."""
+    """Advance an instance by one signal, and change the instance in place."""
     step = StepContext(definition, instance, now, calls_depth_max=calls_depth_max)
     if not _take(step, signal):
         return StepResult((), is_stale=True)
@@ -203,7 +204,7 @@ def _retry(step: StepContext, token: Token) -> bool:
 
 
 def _run(step: StepContext, may_continue: MayContinue) -> None:
-    """Let tokens enter nodes until no entry is planned and no scope has changed, or `may_continue` ends the step."""
+    """Execute the planned entries and advance the changed scopes until none is left or `may_continue` ends the step."""
     before = step.entered
     while step.entries or step.touched:
         if step.entries and step.entered > before and not may_continue(step.budget.chars):
@@ -223,7 +224,7 @@ def _run(step: StepContext, may_continue: MayContinue) -> None:
 
 
 def _advance_scope(step: StepContext, scope: Token) -> None:
-    """Advance a scope in which a token has ended or has arrived at a join."""
+    """Advance a scope after a token inside it has ended or has arrived at a join."""
     if scope.phase != Phase.WAITS:
         return
     if scope.loop:
@@ -232,7 +233,7 @@ def _advance_scope(step: StepContext, scope: Token) -> None:
         return
     has_joined = bool(scope.arrived) and join(step, scope)
     if has_joined or not scope.arrived:
-        step.resolve_incident(scope)  # the incident of a join that waited for a token that could not come
+        step.resolve_incident(scope)  # The incident of a join that waited for a missing token.
     if has_joined or step.instance.children(scope.key):
         return
     if not scope.arrived:
@@ -241,13 +242,13 @@ def _advance_scope(step: StepContext, scope: Token) -> None:
         waiting = ", ".join(sorted({step.definition.joins[flow_id].node_id for flow_id in scope.arrived}))
         step.raise_incident(
             scope,
-            f"{waiting} waits for a token that can't come; move one to a node before {waiting}, to join when it"
-            f" comes, or to {waiting} itself, to go on without it",
+            f"{waiting} waits for a token that can't come; move a token to a node before {waiting}, or to"
+            f" {waiting} itself to continue without the missing token",
         )
 
 
 def _stop_cycle(step: StepContext) -> None:
-    """Raise an incident at each planned entry, so that an operator examines the model."""
+    """Raise an incident at each planned entry, because the model probably has an endless cycle."""
     while step.entries:
         entry = step.entries.popleft()
         if scope := step.alive(entry.scope):
@@ -258,5 +259,6 @@ def _stop_cycle(step: StepContext) -> None:
                 token.phase = Phase.ENTERED if step.node_of(token).kind == NodeKind.EVENT_SUBPROCESS else Phase.IS_DONE
             step.raise_incident(
                 token,
-                f"the instance entered {ENTRIES_MAX:,} nodes without waiting; resolve this to go on as many again",
+                f"the instance entered {ENTRIES_MAX:,} nodes without waiting; resolve the incident to allow as"
+                " many again",
             )

@@ -1,4 +1,4 @@
-"""The behaviour of each kind of node when a token enters it."""
+"""Execute a node when a token enters it, by the node's kind."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -44,11 +44,11 @@ from shardclock_server.feel import Json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
-ASSIGNEE_CHARS_MAX = 200  # the assignee is a column of an index of tasks
+ASSIGNEE_CHARS_MAX = 200  # The assignee is a column of an index on tasks.
 
 
 def enter(step: StepContext, entry: PlannedEntry) -> None:
-    """Let a token enter a node, unless its scope has ended in the meantime."""
+    """Create a token at a node, unless the scope has ended since the entry was planned."""
     scope = step.alive(entry.scope)
     if scope is None or (scope.loop and scope.loop.is_enough):
         return
@@ -62,14 +62,14 @@ def enter(step: StepContext, entry: PlannedEntry) -> None:
 
 
 def number_execution(token: Token, scope: Token, node: FlowNode, number: int) -> None:
-    """Set the number and the item of one execution of a multi-instance activity."""
+    """Set the number and the item of a token that executes a multi-instance activity."""
     if number:
         assert node.loop, "only executions of a multi-instance activity have numbers"
         token.number, token.variables = number, variables_of_execution(scope, node.loop, number)
 
 
 def begin_node(step: StepContext, token: Token, results: Mapping[str, Json] | None = None) -> None:
-    """Run the token's phases at its node; after an incident, continue with the phase that had failed."""
+    """Run the token's phases at its node; after an incident, begin with the failed phase."""
     node = step.node_of(token)
     is_body = step.is_body(token)
     try:
@@ -87,7 +87,7 @@ def begin_node(step: StepContext, token: Token, results: Mapping[str, Json] | No
             _behave(step, token, node, results)
     except EvaluationFailed as error:
         token.phase = min(token.phase, Phase.IS_WATCHED)
-        token.variables.update(results or {})  # the event's results are needed when the incident is resolved
+        token.variables.update(results or {})  # The node needs the event's results after the incident is resolved.
         step.raise_incident(token, str(error))
 
 
@@ -132,7 +132,8 @@ def _open_service_task(step: StepContext, token: Token, node: FlowNode) -> None:
     task_type = _text(step, token, work.task_type, "the task's type")
     if len(task_type) > TYPE_CHARS_MAX or task_type == "log" or task_type.startswith(("job:", "process:")):
         raise EvaluationFailed(
-            f"the task's type {shortened(task_type)} is no handler's; name one, in at most {TYPE_CHARS_MAX} characters"
+            f"the task's type {shortened(task_type)} names no handler; write a handler's name of at most"
+            f" {TYPE_CHARS_MAX} characters"
         )
     step.emit(
         ServiceTaskOpened(
@@ -160,7 +161,8 @@ def _assignee(step: StepContext, token: Token, written: Text) -> str:
     assignee = _text(step, token, written, "the assignee")
     if len(assignee) > ASSIGNEE_CHARS_MAX:
         raise EvaluationFailed(
-            f"the assignee {shortened(assignee)} has {len(assignee):,} characters, and may have {ASSIGNEE_CHARS_MAX};"
+            f"the assignee {shortened(assignee)} has {len(assignee):,} characters; at most {ASSIGNEE_CHARS_MAX}"
+            " are allowed;"
             " shorten it"
         )
     return assignee
@@ -171,8 +173,8 @@ def _open_child(step: StepContext, token: Token, node: FlowNode) -> None:
     process_id = _text(step, token, node.work.process_id, "the called process")
     if step.instance.depth >= step.calls_depth_max:
         raise EvaluationFailed(
-            f"the process {shortened(process_id)} would be the {step.calls_depth_max + 1}th that calls another in a"
-            f" row, and there may be {step.calls_depth_max}; let a process not call itself for ever"
+            f"the process {shortened(process_id)} would be number {step.calls_depth_max + 1} in a chain of calls; at"
+            f" most {step.calls_depth_max} are allowed; remove the endless recursion"
         )
     variables = visible_variables(step.instance, token) if node.work.passes_all_in else dict(token.variables)
     catches = caught_around(step, token)
@@ -183,13 +185,13 @@ def _throw(step: StepContext, token: Token, node: FlowNode) -> None:
     match node.trigger:
         case SignalTrigger(name):
             thrown = _text(step, token, name, "the signal's name")
-            # Send the token's own variables, from its input mappings; the receiver has its own variables.
+            # Send only the variables from the token's input mappings; the receiver has its own variables.
             step.emit(SignalThrown(thrown, dict(token.variables)))
         case EscalationTrigger() as escalation:
             if throw_escalation(step, token, escalation):
                 return
         case _:
-            raise AssertionError("the checks let nothing else be thrown")
+            raise AssertionError("the checks allow only signals and escalations here")
     if step.alive(token.key):
         finish(step, token)
 
@@ -209,7 +211,7 @@ def _end(step: StepContext, token: Token, node: FlowNode) -> None:
 def throw_error(
     step: StepContext, token: Token, error: ErrorTrigger, payload: Mapping[str, Json], reason: str = ""
 ) -> None:
-    """Propagate an error to the nearest event of the instance that catches it; if none does, to a calling instance.
+    """Propagate an error to the nearest catching event of the instance, or else to the calling instance.
 
     If no event catches the error, the thrower gets an incident, and no scope ends.
     """
@@ -224,14 +226,15 @@ def throw_error(
     because = f": {reason}" if reason else ""
     step.raise_incident(
         token,
-        f"no event catches the error {shortened(error.code)}{because}; resolve this to do it again, or move the token",
+        f"no event catches the error {shortened(error.code)}{because}; resolve the incident to throw the error"
+        " again, or move the token",
     )
 
 
 def throw_escalation(step: StepContext, token: Token, escalation: EscalationTrigger) -> bool:
     """Propagate an escalation to the nearest catching event; if no event catches the escalation, its thrower continues.
 
-    shape:   True: a caller catches it and ends this child, so the child does not continue
+    shape:   True: a caller catches the escalation and ends this child, so the child must not continue
     """
     instance = step.instance
     if catch(step, token, escalation, {}) or not instance.is_child:
@@ -253,7 +256,7 @@ def _retries(step: StepContext, token: Token, text: Text) -> int:
 
 
 def _names(step: StepContext, token: Token, text: Text | None) -> tuple[str, ...]:
-    """Read names as Camunda does: from a list, or from a text with commas."""
+    """Read names from a list, or from a text with commas, as Camunda does."""
     value = step.value(text, token) if text else None
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())

@@ -1,7 +1,7 @@
 """The effects of a step outside the instance.
 
-A step makes many effects, so each effect is a tuple: creating a tuple of four fields is three times as fast as creating
-a frozen dataclass.
+Each effect is a tuple, because a step creates many effects, and creating a tuple is three times as fast as creating a
+frozen dataclass.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from shardclock_server.feel import Json
 
 
 class TokenChange(StrEnum):
-    """An event in the history of a token at a node."""
+    """The kinds of moves in the history of a token at a node."""
 
     ENTERED = auto()
     LEFT = auto()
@@ -23,11 +23,11 @@ class TokenChange(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an instance ended."""
+    """The possible outcomes of an instance."""
 
     COMPLETED = auto()
     CANCELED = auto()
-    ERROR = auto()  # a child ended with an error, which a caller may catch
+    ERROR = auto()  # A child ended with an error that a caller may catch.
 
 
 class TokenChanged(NamedTuple):
@@ -65,7 +65,7 @@ class SignalOpened(NamedTuple):
 
 
 class ServiceTaskOpened(NamedTuple):
-    """A service task waits for the handler, endpoint or program of its type."""
+    """A service task waits for the handler, endpoint or program that its type names."""
 
     token: int
     node_id: str
@@ -88,7 +88,10 @@ class TaskOpened(NamedTuple):
 
 
 class ChildOpened(NamedTuple):
-    """A call activity waits for a child process with `depth` callers, which catch the errors in `catches`."""
+    """A call activity waits for a child process.
+
+    `depth` is the number of the child's callers, and `catches` are the errors and escalations that the callers catch.
+    """
 
     token: int
     node_id: str
@@ -99,11 +102,11 @@ class ChildOpened(NamedTuple):
 
 
 class WaitClosed(NamedTuple):
-    """A token's waits end: its timers, subscriptions, tasks and child are removed; with `node_id`, one node's waits."""
+    """The waits of a token end, or only the waits of the node `node_id`: timers, subscriptions, tasks and a child."""
 
     token: int
     node_id: str | None = None
-    at: str = ""  # the token's own node, if all its waits end because `node_id` is None
+    at: str = ""  # The node of the token, for effects with the `node_id` None.
 
 
 class SignalThrown(NamedTuple):
@@ -114,13 +117,13 @@ class SignalThrown(NamedTuple):
 
 
 class EscalationThrown(NamedTuple):
-    """A child process did not catch this escalation, so a caller may catch it; the child continues."""
+    """A child process has thrown an escalation that a caller may catch; the child continues."""
 
     code: str
 
 
 class IncidentRaised(NamedTuple):
-    """A token is stopped until an operator corrects the cause and resolves the incident."""
+    """A token has an incident; it stops until an operator resolves the incident."""
 
     token: int
     node_id: str
@@ -128,13 +131,16 @@ class IncidentRaised(NamedTuple):
 
 
 class IncidentResolved(NamedTuple):
-    """An operator has resolved the token's incident, so the token continues."""
+    """The incident of a token is resolved, so the token continues."""
 
     token: int
 
 
 class InstanceEnded(NamedTuple):
-    """The instance has ended; `variables` are its own variables, `thrown` are the variables of its BPMN error."""
+    """The instance has ended.
+
+    `variables` are the variables of the process, `thrown` are the variables of the thrown error.
+    """
 
     outcome: Outcome
     variables: Mapping[str, Json]

@@ -1,4 +1,4 @@
-"""Limit the total cost of one element's expressions, because the evaluation of an element can't be interrupted."""
+"""Limit the total cost of the expressions of one element, because a step can't be interrupted inside an element."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,18 +6,18 @@ from datetime import datetime
 
 from shardclock_server.feel import Budget, Expression, Json, TooLong, from_json, to_json
 
-ELEMENT_STEPS_MAX = 1_000_000  # an evaluation takes these steps in about a second
-ELEMENT_S = 5.0  # the processor time that the expressions of one element may use
-ELEMENT_CHARS_MAX = 4 * 1_048_576  # characters of text in the values of the element's expressions
-EVALUATION_STEPS = 2  # each expression costs at least these steps
-COPIED_PER_STEP = 64  # copying this many entries of a context costs one step
-WAY_OUT = "map less, or spread them over several elements"
+ELEMENT_STEPS_MAX = 1_000_000  # An evaluation with this number of steps takes about a second.
+ELEMENT_S = 5.0  # The processor time that the expressions of one element may use.
+ELEMENT_CHARS_MAX = 4 * 1_048_576  # The limit of characters in the values of the element's expressions.
+EVALUATION_STEPS = 2  # The minimum number of steps for each expression.
+COPIED_PER_STEP = 64  # The number of context entries that are copied for one step.
+WAY_OUT = "map less data, or distribute the expressions over several elements"
 
 
 class EvaluationBudget:
-    """The moment that expressions see as now, and the remaining budget of one element's expressions.
+    """The moment that `now()` returns in expressions, and the remaining budget for the expressions of one element.
 
-    shape:   `chars` counts the characters that the step has made: values of its expressions, and sent variables
+    shape:   `chars` counts the characters that the step has produced: values of expressions, and sent variables
     """
 
     def __init__(self, now: datetime) -> None:
@@ -26,14 +26,14 @@ class EvaluationBudget:
         self._element: Budget | None = None
 
     def begin_element(self) -> None:
-        """Start the next element's budget."""
+        """Start a new budget for the next element."""
         self._element = None
 
     def _element_budget(self) -> Budget:
-        """Return the budget of the element.
+        """Return the element's budget.
 
-        The first expression creates the budget. Most elements have no expression, and each new budget reads the clock,
-        which costs a system call.
+        The first expression creates it, because most elements have no expression, and a new budget reads the clock with
+        a system call.
         """
         if self._element is None:
             self._element = Budget(
@@ -47,12 +47,12 @@ class EvaluationBudget:
         return self._element
 
     def evaluate(self, expression: Expression, variables: Iterable[tuple[str, Json]], *, levels: int = 0) -> Json:
-        """Evaluate an expression; reading its variables and writing its value also cost steps.
+        """Evaluate an expression; the conversions of its variables and of its value also cost steps.
 
-        shape:   `levels` is the number of lists and contexts of the target variable around the value
-        errors:  TooLong          the expression, or all expressions of the element together, exceed a limit
-                 AssertionFailed  its `assert` does not hold
-                 Unstorable       a text in its value can't be stored
+        shape:   `levels` is the number of lists and contexts in the target variable that will contain the value
+        errors:  TooLong          the expression, or all expressions of the element together, exceed a limit.
+                 AssertionFailed  an `assert` of the expression fails.
+                 Unstorable       the value contains a text that Postgres can't store.
         """
         element = self._element_budget()
         element.spend(EVALUATION_STEPS)
@@ -73,7 +73,7 @@ class EvaluationBudget:
         return written
 
     def send(self, *values: object) -> None:
-        """Add up the characters of JSON that the step sends to workers and to other instances."""
+        """Count the characters of JSON that the step sends to workers and to other instances."""
         self.chars += sum(len(json.dumps(value)) for value in values if value)
 
     def copy(self, context: Mapping[str, Json]) -> dict[str, Json]:

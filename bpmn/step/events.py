@@ -1,4 +1,4 @@
-"""Apply an event to the token that waits for it: a due timer, a message, a signal, or a thrown error."""
+"""Apply an event, such as a due timer, a message, a signal or a thrown error, to the waiting token."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -48,7 +48,7 @@ def _apply_at_node(step: StepContext, token: Token, node: FlowNode, payload: Pay
 
 
 def catch(step: StepContext, thrower: Token, thrown: ErrorTrigger | EscalationTrigger, payload: Payload) -> bool:
-    """Find the nearest boundary event or event sub-process around a thrower that catches an error or escalation.
+    """Let the nearest boundary event or event sub-process around a token catch its thrown error or escalation.
 
     shape:   False: no event catches the error or escalation
     """
@@ -61,7 +61,7 @@ def catch(step: StepContext, thrower: Token, thrown: ErrorTrigger | EscalationTr
 
 
 def caught_around(step: StepContext, caller: Token) -> Catches:
-    """Return the errors and escalations that the instance or its callers catch when a child throws them."""
+    """Return the errors and escalations of a child that the instance or its callers catch."""
     around = list(_around(step, caller))
     above = step.instance.catches
 
@@ -73,10 +73,11 @@ def caught_around(step: StepContext, caller: Token) -> Catches:
 
 
 def _around(step: StepContext, thrower: Token) -> Iterator[tuple[Token, Sequence[str]]]:
-    """Yield the events around a token, the nearest first.
+    """Yield the event nodes that can catch an error or escalation of a token, the nearest first.
 
-    shape:   a token, and its events: the starts of event sub-processes inside the token, then its boundary events. The
-             events of one token are equally near, so an event with the code takes precedence over a catch-all event
+    shape:   pairs of a token and the event nodes at this token: the starts of event sub-processes inside it, then its
+             boundary events. The events at one token are equally near, so an event with the code takes precedence over
+             a catch-all event
     """
     at: Token | None = thrower
     while at is not None:
@@ -87,14 +88,14 @@ def _around(step: StepContext, thrower: Token) -> Iterator[tuple[Token, Sequence
 
 
 def _begins_inside(step: StepContext, scope: Token) -> bool:
-    """Return whether an event may still start an event sub-process inside a scope."""
+    """Return whether an event sub-process inside a scope may still start."""
     return scope.phase == Phase.WAITS and not scope.is_interrupted and not step.is_body(scope)
 
 
 def _catching(
     step: StepContext, thrown: ErrorTrigger | EscalationTrigger, node_ids: Iterable[str], *, any_code: bool = False
 ) -> Iterator[FlowNode]:
-    """Yield the nodes that catch a code, or any code; nodes with a code come before catch-all nodes."""
+    """Yield the nodes that catch a code; the nodes with this code come before the catch-all nodes."""
     nodes = [node for node in map(step.definition.nodes.__getitem__, node_ids) if type(node.trigger) is type(thrown)]
     yield from (node for node in nodes if (code := _code_of(node)) and (any_code or code == thrown.code))
     yield from (node for node in nodes if _code_of(node) is None)

@@ -6,7 +6,7 @@ from shardclock_server.bpmn.step.tokens import StepContext
 
 
 def join(step: StepContext, scope: Token) -> bool:
-    """Find the joins of a scope that all expected tokens have reached, and let one token pass each of these joins.
+    """Let one token pass each join of a scope that all expected tokens have reached.
 
     shape:   True: a token passed a join
     """
@@ -19,8 +19,8 @@ def join(step: StepContext, scope: Token) -> bool:
 
 
 def remove_joined(scope: Token, node: FlowNode) -> None:
-    """Remove the tokens that are joined at a node, because the joined tokens continue as one token."""
-    # One token of each flow is joined; a second token of the same flow waits for the join's next pass.
+    """Remove the tokens that are joined at a node; they continue as one token."""
+    # The join takes one token of each flow. A second token of the same flow waits for the next execution of the join.
     for flow_id in set(node.incoming) & set(scope.arrived):
         scope.arrived.remove(flow_id)
 
@@ -31,8 +31,8 @@ def _is_ready(step: StepContext, scope: Token, node: FlowNode) -> bool:
         return True
     if node.kind == NodeKind.PARALLEL:
         return False
-    # Don't wait for a token that can come only through flows with a waiting token: it is for the next execution of the
-    # join.
+    # Ignore a token that can arrive only through flows with a waiting token, because it belongs to the next execution
+    # of the join.
     missing = sum(1 << number for number, flow_id in enumerate(node.incoming) if flow_id not in taken)
     at_joins = {step.definition.joins[flow_id].node_id for flow_id in taken}
     may_come = at_joins | {child.node_id for child in step.instance.children(scope.key)}

@@ -12,7 +12,7 @@ from shardclock_server.timers.refusal import shortened
 
 
 def begin_loop(step: StepContext, token: Token, loop: MultiInstance) -> None:
-    """Find the items, and begin the first execution, or all executions.
+    """Find the items of a multi-instance activity, and begin the first execution, or all parallel executions.
 
     errors:  EvaluationFailed  the collection is not a list, or has too many items
     """
@@ -38,8 +38,8 @@ def go_on_with_loop(step: StepContext, token: Token) -> None:
 
 
 def variables_of_execution(token: Token, loop: MultiInstance, number: int) -> dict[str, Json]:
-    """Return an execution's own variables: its item, a null for its result, and its number, from 1."""
-    assert token.loop, "an execution's activity has its items"
+    """Return an execution's own variables: its item, null for its result, and its number, which begins with 1."""
+    assert token.loop, "the token of a multi-instance activity has the items"
     own: dict[str, Json] = {loop.result_name: None} if loop.result_name else {}
     item: dict[str, Json] = {loop.item_name: token.loop.items[number - 1]} if loop.item_name else {}
     return own | item | {"loopCounter": number}
@@ -47,8 +47,8 @@ def variables_of_execution(token: Token, loop: MultiInstance, number: int) -> di
 
 def _loop_of(step: StepContext, token: Token) -> tuple[MultiInstance, LoopState]:
     loop = step.node_of(token).loop
-    assert loop, "only an activity with a loop has executions"
-    assert token.loop, "its token knows how far they have come"
+    assert loop, "only a multi-instance activity has executions"
+    assert token.loop, "the activity's token has the progress of the loop"
     return loop, token.loop
 
 
@@ -57,14 +57,14 @@ def _items(step: StepContext, token: Token, loop: MultiInstance) -> list[Json]:
         found = step.value(loop.items, token)
         if not isinstance(found, list):
             raise EvaluationFailed(
-                f"the collection of its multi-instance is {shortened(found)}, not a list"
+                f"the collection of the multi-instance loop is {shortened(found)}, not a list"
                 f"{describe_lookups(step.instance, token, loop.items)}"
             )
     else:
         count = _count(step, token, loop.count or "")
         found = list(range(1, count + 1))
     if len(found) > ITEMS_MAX:
-        raise EvaluationFailed(f"its multi-instance has {len(found):,} items; it may have {ITEMS_MAX:,}")
+        raise EvaluationFailed(f"the multi-instance loop has {len(found):,} items; it may have {ITEMS_MAX:,}")
     return found
 
 

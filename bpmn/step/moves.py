@@ -7,7 +7,10 @@ from shardclock_server.bpmn.step.tokens import StepContext
 
 
 def scopes_for(step: StepContext, node_id: str) -> list[Token]:
-    """Return the tokens inside which a node can begin; the node begins only if there is exactly one such token."""
+    """Return the tokens of the scope that contains a node.
+
+    The node can begin only if there is exactly one such token.
+    """
     scope_id = step.definition.nodes[node_id].scope_id
     return [
         token
@@ -17,7 +20,10 @@ def scopes_for(step: StepContext, node_id: str) -> list[Token]:
 
 
 def move(step: StepContext, moved: Moved) -> bool:
-    """Apply all terminations and new tokens, or none if one is invalid. Only a cancellation ends the root token."""
+    """Apply all requested terminations and new tokens, or none of these if one is invalid.
+
+    A request can't terminate the root token; only a cancellation can.
+    """
     if ROOT in moved.terminated or not step.definition.nodes.keys() >= set(moved.begun):
         return False
     ending = [step.alive(key) for key in moved.terminated]

@@ -1,4 +1,4 @@
-"""Let a token leave a node after the node's work: write outputs, choose flows, and plan the next nodes."""
+"""Let a token leave a node: write outputs, choose flows, and plan the entries into the next nodes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ from shardclock_server.feel import Json
 
 
 def finish(step: StepContext, token: Token, results: Mapping[str, Json] | None = None) -> None:
-    """Let a token leave its node, and use the results of the node's work."""
+    """Let a token leave its node with the results of the node's work."""
     if results:
         if step.is_body(token):
             propagate(results, step.instance, step.instance.tokens[token.scope])
@@ -30,12 +30,12 @@ def finish(step: StepContext, token: Token, results: Mapping[str, Json] | None =
 
 
 def _keeps_results(node: FlowNode) -> bool:
-    """Return whether results stay in the token: if output mappings copy a part, or if the node has caught an error."""
+    """Return whether only the token's own variables get the results: with output mappings, or after a caught error."""
     return bool(node.outputs) or (node.kind == NodeKind.BOUNDARY and isinstance(node.trigger, ErrorTrigger))
 
 
 def leave(step: StepContext, token: Token) -> None:
-    """Let a token leave its node; after an incident, continue with the failed phase."""
+    """Let a token leave its node; after an incident, begin with the failed phase."""
     node = step.node_of(token)
     is_inner = step.is_inner(token)
     try:
@@ -57,7 +57,7 @@ def leave(step: StepContext, token: Token) -> None:
 
 
 def arrive(step: StepContext, flow: Flow, scope_key: int) -> None:
-    """Move a token along a flow: into the node, or to a join, where the token waits for other tokens."""
+    """Move a token along a flow to the next node; at a join, the token waits for other tokens."""
     scope = step.alive(scope_key)
     if scope is not None and flow.flow_id in step.definition.joins:
         scope.arrived.append(flow.flow_id)
@@ -67,7 +67,7 @@ def arrive(step: StepContext, flow: Flow, scope_key: int) -> None:
 
 
 def _map_outputs(step: StepContext, token: Token, node: FlowNode) -> None:
-    """Write the outputs into the scopes around the task; an execution of a loop begins with its own variables."""
+    """Evaluate the output mappings, and write the values into the scopes around the task."""
     scope = step.alive(token.scope)
     if scope is not None:
         written = evaluate_outputs(node.outputs, step.instance, token, step.budget)
@@ -82,7 +82,7 @@ def _collect(step: StepContext, token: Token, node: FlowNode) -> None:
     if node.loop.output_item:
         body.loop.outputs[token.number - 1] = step.value(node.loop.output_item, token, levels=1)
     if node.loop.completion:
-        # Planned executions have no tokens yet.
+        # An execution that is only planned has no token, so it is counted separately.
         planned = sum(entry.scope == body.key for entry in step.entries)
         running = len(step.instance.children(body.key)) - 1 + planned
         body.variables |= {
@@ -92,14 +92,16 @@ def _collect(step: StepContext, token: Token, node: FlowNode) -> None:
             "numberOfTerminatedInstances": 0,
         }
         body.loop.is_enough = is_true(
-            node.loop.completion, step.instance, token, step.budget, subject="its completion condition"
+            node.loop.completion, step.instance, token, step.budget, subject="the completion condition"
         )
 
 
 def _chosen(step: StepContext, token: Token, node: FlowNode) -> Sequence[Flow]:
-    """Choose the outgoing flows: an exclusive gateway takes the first flow with a true condition, other nodes take all.
+    """Choose the outgoing flows.
 
-    errors:  EvaluationFailed  a gateway has no flow to take
+    An exclusive gateway takes the first flow with a true condition; other nodes take all flows with a true condition.
+
+    errors:  EvaluationFailed  a gateway has neither a flow with a true condition nor a default flow
     """
     if len(node.outgoing) == 1 and node.outgoing[0].condition is None:
         return node.outgoing
@@ -120,6 +122,6 @@ def _chosen(step: StepContext, token: Token, node: FlowNode) -> Sequence[Flow]:
         raise EvaluationFailed(
             "no condition of its outgoing flows is true, and it has no default flow"
             f"{describe_lookups(step.instance, token, *(flow.condition for flow in node.outgoing))};"
-            " correct the variables and resolve this, or move the token"
+            " correct the variables and resolve the incident, or move the token"
         )
     return default

@@ -1,8 +1,8 @@
 """The signals that advance an instance.
 
-A signal for a token has the token's key and the id of the waiting node. At a boundary event, or at the start of an
-event sub-process, the waiting node is not the token's own node. A signal is stale if its token is gone or no longer
-waits.
+A signal for a token contains the token's key and the id of the waiting node. If the waiting node is a boundary event or
+the start of an event sub-process, the token itself is at another node. A signal is stale if its token is gone or no
+longer waits.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Variables = Mapping[str, Json]
 
 
 class EventOccurred(NamedTuple):
-    """The event that a node waited for has occurred: a timer was due, a message came, or a signal was thrown."""
+    """An event for a waiting node has occurred: a timer was due, a message arrived, or a signal was thrown."""
 
     token: int
     node_id: str
@@ -47,7 +47,7 @@ class ErrorThrown(NamedTuple):
 
 
 class Escalated(NamedTuple):
-    """A child process has thrown an escalation, and continues."""
+    """A child process has thrown an escalation; the child continues."""
 
     token: int
     code: str
@@ -60,7 +60,7 @@ class Retried(NamedTuple):
 
 
 class VariablesSet(NamedTuple):
-    """A client has set variables in a token's own scope."""
+    """A client has set variables in the scope of a token."""
 
     token: int
     variables: Variables
@@ -75,7 +75,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """The instance executes its continuation."""
+    """The instance executes the work that the last step left."""
 
 
 @dataclass(frozen=True, slots=True)

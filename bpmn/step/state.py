@@ -1,7 +1,7 @@
-"""The state of an instance: its tokens, each at a node, and the variables of their scopes.
+"""The state of an instance: its tokens, each at a node, and the tokens' variables.
 
-The process itself is the first token. A token at a scope, such as a sub-process, contains the tokens inside it. A
-token's key is never used again, so a step recognizes an answer to an ended token.
+The first token stands for the process itself. A token at a scope, such as a sub-process, contains the tokens inside it.
+A token's key is never reused, so a step recognizes a signal for an ended token.
 """
 
 import json
@@ -15,19 +15,18 @@ from shardclock_server.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
-# The version of the written state. Raise the version with each change of the format that an older `read_state` would
-# misread or lose.
-# An engine of an older release then leaves the state to a newer engine.
+# The version of the state's format. Raise it with each change of the format that an older `read_state` would misread or
+# lose. An engine of an older release then does not process the instance.
 FORMAT = 1
 NO_VARIABLES: Mapping[str, Json] = MappingProxyType({})
-FIELDS = 9  # the number of fields of a written token
+FIELDS = 9  # The number of fields in a serialized token.
 NO_FIELDS = [0] * FIELDS
 
 
 class Catches(NamedTuple):
     """The errors and escalations that the callers of a child catch; the nearest caller comes first.
 
-    shape:   pairs of a code, None for every code, and whether catching it interrupts the call
+    shape:   pairs of a code (None for every code) and a flag, which is true if the catching event interrupts the call
     """
 
     errors: tuple[tuple[str | None, bool], ...] = ()
@@ -46,14 +45,17 @@ NO_CATCHES = Catches()
 
 
 class Phase(IntEnum):
-    """The progress of a token at its node. After its incident is resolved, the token continues with this phase."""
+    """The progress of a token at its node.
+
+    When the token's incident is resolved, the token continues with this phase.
+    """
 
     ENTERED = 0
-    HAS_INPUTS = 1  # input mappings done
-    IS_WATCHED = 2  # boundary events opened
-    WAITS = 3  # behaviour begun, and waiting
-    IS_DONE = 4  # behaviour done, output mappings not
-    LEAVES = 5  # output mappings done, outgoing flows not chosen
+    HAS_INPUTS = 1  # The input mappings are evaluated.
+    IS_WATCHED = 2  # The boundary events wait.
+    WAITS = 3  # The node's work has begun.
+    IS_DONE = 4  # The node's work is done, the output mappings are not evaluated.
+    LEAVES = 5  # The output mappings are evaluated, the outgoing flows are not chosen.
 
 
 PHASES = tuple(Phase)
@@ -63,8 +65,8 @@ PHASES = tuple(Phase)
 class LoopState:
     """The progress of a multi-instance activity.
 
-    shape:   `outputs` has a value per item; `next` is the number of items that have begun; `is_enough`: the completion
-             condition is true, so no further item begins
+    shape:   `outputs` has a value per item; `next` is the number of begun items; `is_enough` is set when the completion
+             condition is true, and then no further item begins
     """
 
     items: list[Json]
@@ -75,10 +77,11 @@ class LoopState:
 
 @dataclass(slots=True)
 class Token:
-    """One execution of one node.
+    """A token: one execution of one node.
 
-    shape:   `scope` is the key of the containing token, 0 for the process. `arrived` has the flows whose tokens wait at
-             a join inside this scope. `number` is the number of an execution of a multi-instance activity, from 1
+    shape:   `scope` is the key of the containing token, 0 for the process. `arrived` has the flows with a token that
+             waits at a join inside this scope. `number` is the number of an execution of a multi-instance activity,
+             from 1
     """
 
     key: int
@@ -94,10 +97,10 @@ class Token:
 
 
 class PlannedEntry(NamedTuple):
-    """A planned entry of a token into a node.
+    """The planned entry of a new token into a node.
 
-    shape:   `results` are the results of an event that has already occurred at the node; `number` is the number of an
-             execution of a multi-instance activity, from 1
+    shape:   `results` are the results of an event that has already occurred at the node; `number` counts the executions
+             of a multi-instance activity from 1
     """
 
     node_id: str
@@ -108,7 +111,7 @@ class PlannedEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """The work that a step left to the next one, because `may_continue` ended it.
+    """The work that remains for the next step after `may_continue` ended a step.
 
     shape:   `touched` are keys of scopes in which a token ended or arrived at a join; `entered` counts the entered
              nodes since all tokens last waited
@@ -123,9 +126,9 @@ class Continuation:
 class Instance:
     """All tokens of an instance, by key. An instance that has ended has no tokens.
 
-    shape:   `depth` is the number of call activities above the instance, 0 without a caller; `start` is its start
-             event, None for the start event without a trigger; `continuation` is None if its tokens wait; `catches` is
-             empty without a caller
+    shape:   `depth` is the number of call activities that lead to the instance. `start` is the start event; None stands
+             for the start event without a trigger. `continuation` is None if all tokens wait. `catches` is empty for an
+             instance without a caller
     """
 
     tokens: dict[int, Token] = field(default_factory=dict)
@@ -146,11 +149,11 @@ class Instance:
 
 
 class StateTooLarge(ValueError):
-    """The state is larger than an instance may store."""
+    """The state of an instance is larger than the limit."""
 
 
 class StateTooNew(ValueError):
-    """A newer release has written the state."""
+    """The state has the format of a newer release."""
 
 
 def write_state(instance: Instance) -> str:
@@ -169,16 +172,16 @@ def write_state(instance: Instance) -> str:
     text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
     if len(text) > STATE_BYTES_MAX // 4 and len(text.encode()) > STATE_BYTES_MAX:
         raise StateTooLarge(
-            f"the instance has {len(text.encode()):,} bytes of state, and may have {STATE_BYTES_MAX:,};"
+            f"the instance has {len(text.encode()):,} bytes of state; the limit is {STATE_BYTES_MAX:,};"
             " keep large values elsewhere, and their keys in variables"
         )
     return text
 
 
 def read_state(text: str) -> Instance:
-    """Read the text that `write_state` wrote.
+    """Read an instance's state from the text of `write_state`.
 
-    errors:  StateTooNew  leave the state to a newer release
+    errors:  StateTooNew  only a newer release can read the state
     """
     stored = json.loads(text)
     if (written := stored["f"]) > FORMAT:
@@ -195,7 +198,7 @@ def read_state(text: str) -> Instance:
 
 
 def read_catches(stored: Any) -> Catches:
-    """Read a child's `Catches` from JSON; None: the callers catch nothing."""
+    """Read a child's `Catches` from JSON; None stands for callers that catch nothing."""
     if stored is None:
         return NO_CATCHES
     errors, escalations = (tuple((code, bool(interrupts)) for code, interrupts in each) for each in stored)
@@ -203,7 +206,7 @@ def read_catches(stored: Any) -> Catches:
 
 
 def _written(token: Token) -> list[object]:
-    """Serialize a token as a list of fields, and omit default values at the end of the list."""
+    """Serialize a token as a list of fields, without the default values at the end of the list."""
     flags = token.has_incident + 2 * token.is_interrupted
     loop = token.loop and [token.loop.items, token.loop.outputs, token.loop.next, *([True] * token.loop.is_enough)]
     fields = [token.variables or 0, flags, token.arrived or 0, loop or 0, token.number]

@@ -1,4 +1,4 @@
-"""Create and end tokens: the working memory of one step, with its effects."""
+"""Create and end tokens in the working memory of one step, which also collects the step's effects."""
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from shardclock_server.bpmn.step.wait_closing import closed_by_end
 from shardclock_server.feel import Json
 
 SENTENCE_CHARS_MAX = 2_000
-# Nested call activities. An engine's turn propagates a cancellation down by one level.
+# Nested call activities. One pass of an engine propagates a cancellation by one level of calls.
 CALLS_DEPTH_MAX = 100
 
 
@@ -59,35 +59,36 @@ class StepContext:
         return self.instance.tokens.get(key)
 
     def is_inner(self, token: Token) -> bool:
-        """Return whether a token is one execution of a multi-instance activity, inside the activity's own token."""
+        """Return whether a token is one execution of a multi-instance activity."""
         if self.node_of(token).loop is None:
             return False
         scope = self.alive(token.scope)
         return scope is not None and scope.node_id == token.node_id
 
     def is_body(self, token: Token) -> bool:
-        """Return whether a token is a multi-instance activity's own, which contains its executions."""
+        """Return whether a token stands for a whole multi-instance activity, and contains the executions."""
         return self.node_of(token).loop is not None and not self.is_inner(token)
 
     def is_inside(self, token: Token, others: Sequence[Token | None]) -> bool:
-        """Return whether a token is one of the given tokens or inside one of them."""
+        """Return whether a token is one of the given tokens, or is inside one of the given tokens."""
         at: Token | None = token
         while at is not None and at not in others:
             at = self.alive(at.scope)
         return at is not None
 
     def value(self, text: Text, token: Token, *, levels: int = 0) -> Json:
-        """Evaluate a text or an expression in a token's scope; `levels` as in `evaluate_value`.
+        """Evaluate a text or an expression in a token's scope; see `evaluate_value`.
 
         errors:  EvaluationFailed
         """
         return evaluate_value(text, self.instance, token, self.budget, levels=levels)
 
     def emit(self, effect: Effect) -> None:
-        """Add an effect, and add the characters that it sends to the budget."""
+        """Add an effect, and count the characters of the sent variables in the budget."""
         match effect:
             case ServiceTaskOpened():
-                self.budget.send(effect.variables, effect.headers, effect.headers)  # as variables, and by themselves
+                # Caught results are stored as variables and separately.
+                self.budget.send(effect.variables, effect.headers, effect.headers)
             case ChildOpened():
                 self.budget.send(effect.variables, effect.catches)
             case SignalThrown():
@@ -105,18 +106,18 @@ class StepContext:
         return token
 
     def plan(self, node_id: str, scope: int, results: Mapping[str, Json] | None = None, *, number: int = 0) -> None:
-        """Plan a token's entry into a node, after the entries that are planned already."""
+        """Plan a token's entry into a node, behind the other planned entries."""
         self.entries.append(PlannedEntry(node_id, scope, results, number))
 
     def store_continuation(self) -> None:
-        """Store the step's remaining work in the instance, if any work remains."""
+        """Store the step's remaining work in the instance; without remaining work, store None."""
         is_left = self.entries or self.touched
         self.instance.continuation = (
             Continuation(tuple(self.entries), tuple(self.touched), self.entered) if is_left else None
         )
 
     def raise_incident(self, token: Token, sentence: str) -> None:
-        """Stop a token until an operator resolves the incident; the sentence may contain an expression's value."""
+        """Stop a token with an incident until an operator resolves the incident."""
         token.has_incident = True
         self.emit(IncidentRaised(token.key, token.node_id, storable(sentence[:SENTENCE_CHARS_MAX])))
 

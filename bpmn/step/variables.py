@@ -1,9 +1,9 @@
-"""The variables that an expression sees, and the scope into which a value is written.
+"""Find the variables that an expression can read, and the scope into which a value is written.
 
 A variable belongs to a scope: the process, a sub-process, or one execution of an activity. If several scopes have a
-variable of a name, an expression sees the variable of the nearest scope. A result is written to the nearest scope that
-has the variable, otherwise to the process; so a result with the name of an input mapping stays within its task. An
-output mapping writes to the scope around the task.
+variable with the same name, an expression reads the variable of the nearest scope. A result is written to the nearest
+scope that has the variable, or else to the process. So a result with the name of an input mapping stays inside its
+task. An output mapping writes to the scope around the task.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,19 +17,18 @@ from shardclock_server.bpmn.step.state import ROOT, Instance, Token
 from shardclock_server.feel import AssertionFailed, Expression, Json, TooLong, Unstorable
 from shardclock_server.timers.refusal import shortened
 
-LOOKUPS_MAX = 3  # one message names at most this many variables
+LOOKUPS_MAX = 3  # The limit of variables in one message.
 
 
 class EvaluationFailed(ValueError):
-    """The node can't use an expression's value. The incident that this error raises has the same message."""
+    """The value of an expression is not usable at the node. The error becomes an incident with the same message."""
 
 
 def evaluate_value(text: Text, instance: Instance, token: Token, budget: EvaluationBudget, *, levels: int = 0) -> Json:
-    """Evaluate a model's text or expression, as JSON.
+    """Evaluate a text or an expression of a model, and return JSON.
 
     shape:   `levels` is the number of lists and contexts of the target variable around the value
-    errors:  EvaluationFailed  the expression, or all expressions of the element together, exceeded a limit; an
-                               assertion does not hold; or the value can't be stored
+    errors:  EvaluationFailed  the expressions exceed a limit, an `assert` fails, or Postgres can't store the value
     """
     if not isinstance(text, str):
         return _evaluated(text, instance, token, budget, levels=levels)
@@ -41,14 +40,15 @@ def evaluate_value(text: Text, instance: Instance, token: Token, budget: Evaluat
 def is_true(condition: Expression, instance: Instance, token: Token, budget: EvaluationBudget, *, subject: str) -> bool:
     """Evaluate a condition; `subject` names the condition in the message.
 
-    errors:  EvaluationFailed  the value is neither true nor false, such as null; or as `evaluate_value`
+    errors:  EvaluationFailed  the value is neither true nor false, for example null; also the errors of
+             `evaluate_value`
     """
     value = _evaluated(condition, instance, token, budget)
     if isinstance(value, bool):
         return value
     raise EvaluationFailed(
         f"{subject}, {shortened(condition.shown)}, is {shortened(value)}, and neither true nor false"
-        f"{describe_lookups(instance, token, condition)}; correct the variables, and resolve this"
+        f"{describe_lookups(instance, token, condition)}; correct the variables, and resolve the incident"
     )
 
 
@@ -69,10 +69,10 @@ def evaluate_text(text: Text, instance: Instance, token: Token, budget: Evaluati
 
 
 def describe_lookups(instance: Instance, token: Token, *texts: Text | None) -> str:
-    """Describe for an incident's message the scope and the type of each variable that the expressions read.
+    """Describe the variables that expressions read, each with scope and type, for the message of an incident.
 
-    shape:   a text in parentheses after a space: missing variables first, then null variables; '' if the expressions
-             read no variables
+    shape:   a space and a text in parentheses, with missing variables first, then null variables; '' without any
+             variable
     """
     names = sorted({name for text in texts if text is not None and not isinstance(text, str) for name in text.names})
     scopes = list(scopes_of(instance, token))
@@ -95,7 +95,7 @@ def _describe_lookup(name: str, scope: Token | None, scopes: Sequence[Token]) ->
 
 
 def _title(scope: Token) -> str:
-    """Name a scope by its node."""
+    """Name a scope by the id of its node."""
     if scope.scope == 0:
         return f"the process {scope.node_id}"
     return f"execution {scope.number} of {scope.node_id}" if scope.number else scope.node_id
@@ -137,7 +137,7 @@ def _evaluated(
 
 
 def _scope_with(name: str, instance: Instance, token: Token) -> Token | None:
-    """Return the nearest scope that has a variable."""
+    """Return the nearest scope with a variable of the given name."""
     at: Token | None = token
     while at is not None and name not in at.variables:
         at = instance.tokens.get(at.scope)
@@ -153,7 +153,7 @@ def scopes_of(instance: Instance, token: Token) -> Iterator[Token]:
 
 
 def visible_variables(instance: Instance, token: Token) -> dict[str, Json]:
-    """Return all variables that a token sees."""
+    """Return all variables that expressions of a token can read."""
     seen: dict[str, Json] = {}
     for scope in reversed(list(scopes_of(instance, token))):
         seen |= scope.variables
@@ -161,7 +161,7 @@ def visible_variables(instance: Instance, token: Token) -> dict[str, Json]:
 
 
 def propagate(variables: Mapping[str, Json], instance: Instance, begin: Token) -> None:
-    """Write each variable into the nearest scope, from `begin` on, that has the variable, or else into the process."""
+    """Write each variable into the nearest scope that has it, beginning with `begin`, or else into the process."""
     for name, value in variables.items():
         (_scope_with(name, instance, begin) or instance.tokens[ROOT]).variables[name] = value
 
@@ -169,9 +169,9 @@ def propagate(variables: Mapping[str, Json], instance: Instance, begin: Token) -
 def evaluate_inputs(
     inputs: Iterable[Assignment], instance: Instance, token: Token, budget: EvaluationBudget
 ) -> dict[str, Json]:
-    """Evaluate input mappings; each mapping sees the results of the earlier mappings.
+    """Evaluate input mappings; each mapping can read the results of the earlier mappings.
 
-    shape:   the token's new variables. The token itself is unchanged, so that a retry sees no partial result
+    shape:   the token's new variables; the token itself is not changed, so that a retry does not find partial results
     errors:  EvaluationFailed  as `evaluate_value`
     """
     given = replace(token, variables=dict(token.variables))
@@ -184,8 +184,9 @@ def evaluate_inputs(
 def evaluate_outputs(
     outputs: Sequence[Assignment], instance: Instance, token: Token, budget: EvaluationBudget
 ) -> dict[str, Json]:
-    """Evaluate output mappings; each sees the results of earlier mappings. A write at a path keeps the variable's other
-    content.
+    """Evaluate output mappings.
+
+    Each mapping can read the results of the earlier mappings. A mapping to a path keeps the variable's other content.
 
     errors:  EvaluationFailed  as `evaluate_value`
     """
@@ -202,12 +203,12 @@ def evaluate_outputs(
 
 
 def _write_path(variables: dict[str, Json], path: tuple[str, ...], value: Json, budget: EvaluationBudget) -> None:
-    """Write a value at a path. Each part of the path that is missing or has another type becomes a context."""
+    """Write a value at a path; create a context for each missing step of the path, and for a step of another type."""
     *outer, name = path
     for part in outer:
         inside = variables.get(part)
         try:
-            # Copy: another scope may share the value.
+            # Copy the value, because another scope may have the same object.
             variables[part] = inside = budget.copy(inside) if isinstance(inside, dict) else {}
         except TooLong as error:
             raise EvaluationFailed(str(error)) from None

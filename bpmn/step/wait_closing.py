@@ -1,4 +1,4 @@
-"""Close the waits of a token: cancel the timers, messages and signals of its boundary events, and its own waits."""
+"""Close the waits of a token and of its boundary events: cancel their timers, messages and signals."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,12 +12,12 @@ WAITING = frozenset(
 
 
 def closed_by_end(token: Token, node: FlowNode) -> Iterator[WaitClosed]:
-    """Close all waits of a token that ends, if its node may have waits."""
+    """Close all waits of a token that ends; do nothing if its node can't have waits."""
     if node.kind in WAITING or node.boundaries or node.event_subprocesses:
         yield WaitClosed(token.key, at=token.node_id)
 
 
 def closed_by_interrupt(scope: Token, start_ids: Iterable[str]) -> Iterator[WaitClosed]:
-    """Close the waits of a scope's other event sub-processes, because one event has interrupted the scope."""
+    """Close the waits of a scope's event sub-processes, except the event that has interrupted the scope."""
     for node_id in start_ids:
         yield WaitClosed(scope.key, node_id)

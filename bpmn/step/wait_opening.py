@@ -1,4 +1,4 @@
-"""Open the waits of a node: for its timers, messages and signals. `wait_closing` closes them."""
+"""Open the waits of a node for timers, messages and signals. `wait_closing` closes them."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -21,14 +21,15 @@ from shardclock_server.bpmn.step.variables import EvaluationFailed, describe_loo
 from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.zone import UTC_ZONE
 
-AT_ONCE = "PT0S"  # replaces a computed duration below zero, as in Camunda 8
-WAITED_CHARS_MAX = 200  # the limit for a time, a name or a key; an index of subscriptions has the name and the key
+AT_ONCE = "PT0S"  # The replacement for a computed duration below zero, as in Camunda 8.
+# The length limit for a time, a name or a key; the name and the key are columns of an index on subscriptions.
+WAITED_CHARS_MAX = 200
 
 
 def watch(step: StepContext, token: Token, node: FlowNode) -> None:
-    """Open the waits around a token at a node: its boundary events, and the event sub-processes inside it.
+    """Open the waits of a node's boundary events and of the event sub-processes inside the node.
 
-    errors:  EvaluationFailed  an expression's value can't be waited for; no wait was opened
+    errors:  EvaluationFailed  an expression gives an invalid time, name or key; no wait was opened
     """
     watched: list[str] = []
     if not step.is_inner(token):
@@ -39,7 +40,7 @@ def watch(step: StepContext, token: Token, node: FlowNode) -> None:
 
 
 def wait_for(step: StepContext, token: Token, node_ids: list[str]) -> None:
-    """Open the waits of some nodes for a token. If one wait can't be opened, open none.
+    """Open the waits of some nodes for a token, or none of these waits if one is invalid.
 
     errors:  EvaluationFailed
     """
@@ -48,11 +49,10 @@ def wait_for(step: StepContext, token: Token, node_ids: list[str]) -> None:
 
 
 def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effect, ...]:
-    """Return the waits of a process's start events. Expressions are evaluated now, and see no variables.
+    """Return the waits of a process's start events. The expressions are evaluated now, without variables.
 
     shape:   TimerOpened, MessageOpened and SignalOpened, with token 0
-    errors:  EvaluationFailed  an expression's value can't be waited for
-    """
+    errors:  EvaluationFailed  an expression gives an invalid time, name or key"""
     step = StepContext(definition, Instance(), now)
     wait_for(step, Token(0, definition.process_id, 0), list(definition.starts))
     return tuple(step.effects)
@@ -63,7 +63,7 @@ def _opened(step: StepContext, token: Token, node: FlowNode) -> Iterator[Effect]
         value = evaluate_text(written, step.instance, seen_by, step.budget, subject=f"{subject} of {node.node_id}")
         if len(value) > WAITED_CHARS_MAX:
             raise EvaluationFailed(
-                f"{subject} of {node.node_id} has {len(value):,} characters, and may have {WAITED_CHARS_MAX};"
+                f"{subject} of {node.node_id} has {len(value):,} characters; the limit is {WAITED_CHARS_MAX};"
                 " shorten it"
             )
         return value
@@ -78,7 +78,7 @@ def _opened(step: StepContext, token: Token, node: FlowNode) -> Iterator[Effect]
                 raise EvaluationFailed(f"{error}{describe_lookups(step.instance, token, written)}") from None
             yield TimerOpened(token.key, node.node_id, kind, time)
         case MessageTrigger(name, correlation):
-            # The start event of a process ignores the key. A boundary event's key is evaluated in the scope around the
+            # The start event of a process has no key. The key of a boundary event is evaluated in the scope around the
             # activity.
             around = step.instance.tokens.get(token.scope, token) if node.kind == NodeKind.BOUNDARY else token
             key = text(correlation, "the correlation key", around) if correlation and token.key else ""
@@ -86,7 +86,7 @@ def _opened(step: StepContext, token: Token, node: FlowNode) -> Iterator[Effect]
         case SignalTrigger(name):
             yield SignalOpened(token.key, node.node_id, text(name, "the signal's name"))
         case _:
-            pass  # errors and escalations come from inside the instance
+            pass  # Errors and escalations need no wait, because they come from inside the instance.
 
 
 def _readable(kind: TimerKind, text: str, *, now: datetime, is_computed: bool) -> str:
@@ -96,7 +96,7 @@ def _readable(kind: TimerKind, text: str, *, now: datetime, is_computed: bool) -
         spelled = time_text(kind, text)
         if kind == TimerKind.DURATION:
             add_duration(now, parse_duration(spelled), UTC_ZONE)
-        if kind == TimerKind.CYCLE and is_computed:  # a literal cycle was checked at the deployment
+        if kind == TimerKind.CYCLE and is_computed:  # The deployment has checked the literal cycles.
             check_occurs(spelled)
     except InvalidValue as error:
         raise EvaluationFailed(str(error)) from None

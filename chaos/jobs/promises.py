@@ -24,14 +24,14 @@ POSSIBLE = {
     "begin": {"CRASHED", "CANCELED"},
     "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # a process that had made another run died before this one
 }
-LEFT = "its worker left"  # the run was interrupted; its last line may be any line
-REPLACED = "a later start replaces it"  # the only reason for a cancellation before the jobs are disabled
+LEFT = "its worker left"  # The run was interrupted; its last line may be any line.
+REPLACED = "a later start replaces it"  # The only reason for a cancellation before the jobs are disabled.
 # The time after a fault until a job runs again: the lease of the crashed run, the pause after a crash, and the start of
 # a worker with its processes.
 AGAIN_S = 20.0 + 5.0 + 10.0
-LATE_S = 2.0  # the allowed delay of a start without a fault, on a machine that is busy with new clusters
-LAST_S = 40.0  # the length of the quiet end, in which each job must begin a run
-LATER_OF = 100  # one pause in this number may be up to twice as long, because a fault can also hit a recovery
+LATE_S = 2.0  # The allowed delay of a start without a fault, on a machine that is busy with new clusters.
+LAST_S = 40.0  # The length of the quiet end, in which each job must begin a run.
+LATER_OF = 100  # One pause in this number may be up to twice as long, because a fault can also hit a recovery.
 
 
 class Finding(NamedTuple):

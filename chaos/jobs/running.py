@@ -17,10 +17,10 @@ from chaos.sandbox import Sandbox
 from chaos.waiting import until
 from tests.support.roles import as_role
 
-WARM_S = 60.0  # the limit for the first run of each job, with the start of its process
-QUIET_S = 90.0  # the time after the last fault in which each job shows its cadence again
-ENDED_S = 60.0  # the limit for the end of the last runs after all jobs are disabled
-FILE = "runs.ndjson"  # written by `app`
+WARM_S = 60.0  # The limit for the first run of each job, with the start of its process.
+QUIET_S = 90.0  # The time after the last fault in which each job shows its cadence again.
+ENDED_S = 60.0  # The limit for the end of the last runs after all jobs are disabled.
+FILE = "runs.ndjson"  # Written by `app`.
 # The time of a run and the pause after it. Jobs on a grid also have their period, and a replaced job its grace.
 TAKES_S = {
     "quick": 0.6, "second": 2.0, "plain": 2.2, "long": 13.0, "fails": 1.2, "grid": 2.5, "queues": 3.5, "replaces": 6.0,

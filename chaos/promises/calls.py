@@ -12,10 +12,10 @@ from chaos.history.changes import DeliveryDeleted, DeliveryWritten, Recorded
 from chaos.promises.wording import clock, record_of
 from chaos.run_index import DELIVERED, NumberedChange, RunIndex, commits_of
 
-CLOCK_SLACK_S = 0.005  # two clocks of one machine, read in sequence
-GOING_S = 0.5  # the time until a process has ended; until then it may begin a call
+CLOCK_SLACK_S = 0.005  # Two clocks of one machine, read in sequence.
+GOING_S = 0.5  # The time until a process has ended; until then it may begin a call.
 LEASE_S = 10.0
-ANY = 0  # the attempt of a call that has no number
+ANY = 0  # The attempt of a call that has no number.
 # During these faults a worker may not notice the end of its lease.
 STALLING = ("store", "lock", "head", "load")
 

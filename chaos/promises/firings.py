@@ -14,9 +14,9 @@ from chaos.promises.pauses import ended_early
 from chaos.promises.wording import call_of, clock, record_of, row_of
 from chaos.run_index import RunIndex, TimerHistory
 
-TRANSACTION_S = 5.0  # the time limit of a shard's transaction
-SEEN_S = 1.0  # a commit's time is taken before its changes are visible
-CLOCK_SLACK_S = 0.005  # two clocks of one machine, read in sequence
+TRANSACTION_S = 5.0  # The time limit of a shard's transaction.
+SEEN_S = 1.0  # A commit's time is taken before its changes are visible.
+CLOCK_SLACK_S = 0.005  # Two clocks of one machine, read in sequence.
 
 
 def never_early(run: RunIndex) -> Iterator[str | None]:

@@ -10,8 +10,8 @@ from chaos.history.calls import TimerRequest
 from chaos.scripted.instance import Race, stopped, taken_signal, waiting
 from chaos.scripted.run import ScriptedRun, at, blank
 
-A, B = 0xA, 0xB  # holders of the even and of the odd slots
-V, W = 0x56, 0x57  # workers
+A, B = 0xA, 0xB  # Holders of the even and of the odd slots.
+V, W = 0x56, 0x57  # Workers.
 Violation = Callable[[ScriptedRun], None]
 FAR_S = 600.0
 

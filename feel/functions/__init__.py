@@ -3,7 +3,8 @@
 from shardclock_server.feel.functions import aggregates, contexts, conversion, dates, lists, numbers, ranges, texts
 from shardclock_server.feel.functions.registry import FUNCTIONS
 
-SUBJECTS = (aggregates, contexts, conversion, dates, lists, numbers, ranges, texts)  # each declares its functions
+# The import of a module declares its functions.
+SUBJECTS = (aggregates, contexts, conversion, dates, lists, numbers, ranges, texts)
 FUNCTION_NAMES = frozenset(FUNCTIONS)
 
 __all__ = ["FUNCTIONS", "FUNCTION_NAMES", "SUBJECTS"]

@@ -17,14 +17,14 @@ Items = list[FeelValue]
 @counted("min", "list: list")
 @counted("min", "*list: list")
 def minimum(budget: Budget, items: Items) -> FeelValue:
-    """Find the smallest item; null if they have no order."""
+    """Find the smallest item; null if the items have no order."""
     return _first_of(budget, items, less)
 
 
 @counted("max", "list: list")
 @counted("max", "*list: list")
 def maximum(budget: Budget, items: Items) -> FeelValue:
-    """Find the largest item; null if they have no order."""
+    """Find the largest item; null if the items have no order."""
     return _first_of(budget, items, lambda left, right: less(right, left))
 
 

@@ -11,7 +11,7 @@ Entries = dict[str, FeelValue]
 
 @builtin("get value", "m: context, key: string")
 def get_value(m: Entries, key: str) -> FeelValue:
-    """Return the entry of a key."""
+    """Return the value of a context's key."""
     return m.get(key)
 
 
@@ -34,7 +34,10 @@ def get_entries(budget: Budget, m: Entries) -> list[FeelValue]:
 
 @counted("context", "entries: list")
 def context(budget: Budget, entries: list[FeelValue]) -> Entries | None:
-    """Make a context from a list of contexts with `key` and `value`; null if one lacks them, or a key occurs twice."""
+    """Make a context from a list of contexts with `key` and `value`.
+
+    The result is null if an entry is missing, or a key occurs twice.
+    """
     budget.spend_on_list(len(entries))
     made: Entries = {}
     for entry in entries:

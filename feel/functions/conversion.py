@@ -52,7 +52,7 @@ def number(budget: Budget, text: str, grouping: str | None = None, point: str | 
 @counted("is", "value1: Any")
 @counted("is", "value2: Any")
 def is_same(budget: Budget, left: FeelValue, right: FeelValue = None) -> bool:
-    """Return whether two values are the same: equal, and for dates and times also in the same zone."""
+    """Return whether two values are equal; dates and times must also be in the same zone."""
     same = equal(left, right, budget)
     return bool(same) and (type(left) is not type(right) or not hasattr(left, "zone") or left == right)
 
@@ -65,14 +65,14 @@ def is_defined(value: FeelValue) -> bool:
 
 @builtin("get or else", "value: Any, default: Any")
 def get_or_else(value: FeelValue, default: FeelValue) -> FeelValue:
-    """Return a value, or the default if it is null."""
+    """Return a value, or the default for null."""
     return default if value is None else value
 
 
 @builtin("assert", "value: Any, condition: Any")
 @builtin("assert", "value: Any, condition: Any, cause: string")
 def asserted(value: FeelValue, condition: FeelValue, cause: str = "The condition is not fulfilled") -> FeelValue:
-    """Return a value if a condition is true.
+    """Return `value` if `condition` is true.
 
     errors:  AssertionFailed  the condition is not true; the error has the author's message
     """
@@ -83,11 +83,11 @@ def asserted(value: FeelValue, condition: FeelValue, cause: str = "The condition
 
 @counted("now")
 def now(budget: Budget) -> FeelValue:
-    """Return the evaluation's moment."""
+    """Return the moment at which the expression is evaluated."""
     return from_python(budget.now)
 
 
 @counted("today")
 def today(budget: Budget) -> FeelValue:
-    """Return the date of the evaluation's moment, in the moment's own zone."""
+    """Return today's date, in the time zone of the evaluation's moment."""
     return from_python(budget.now).date

@@ -50,7 +50,10 @@ def date_of(year: Number, month: Number, day: Number) -> Date | None:
 
 @counted("time", "from: string | time | date | date and time")
 def time(budget: Budget, value: str | Time | Date | DateTime) -> Time | None:
-    """Read a time, which may begin with a T; a date-time gives its time with its offset, a date 00:00 in UTC."""
+    """Read a time, which may begin with a T.
+
+    A date-time is converted to its time and offset, and a date to 00:00 in UTC.
+    """
     budget.spend(TEXT_STEPS)
     match value:
         case str():
@@ -80,7 +83,7 @@ def time_of(hour: Number, minute: Number, second: Number, offset: Elapsed | None
 
 @counted("date and time", "from: string | date and time | date")
 def date_and_time(budget: Budget, value: str | DateTime | Date) -> DateTime | None:
-    """Read a date-time; a date gives its midnight."""
+    """Read a date-time; a date is converted to its midnight."""
     budget.spend(TEXT_STEPS)
     match value:
         case str():
@@ -112,7 +115,7 @@ def duration(budget: Budget, value: str | Months | Elapsed) -> Months | Elapsed 
 
 @builtin("cycle", "interval: years and months duration | days and time duration")
 def cycle_without_end(interval: Months | Elapsed) -> str:
-    """Write an ISO 8601 repeat without end, for a timer's cycle."""
+    """Write an endless ISO 8601 repeat, for a timer's cycle."""
     return f"R/{temporal_text(interval)}"
 
 
@@ -156,9 +159,9 @@ def month_of_year(value: Date | DateTime) -> str:
 
 @builtin("week of year", DAY)
 def week_of_year(value: Date | DateTime) -> int:
-    """Return the number of the week by ISO 8601."""
+    """Return the number of the week, as ISO 8601 defines it."""
     day = _day(value)
-    same_calendar = CYCLE_YEARS + day.year % CYCLE_YEARS  # a year with the same weekdays, within Python's years
+    same_calendar = CYCLE_YEARS + day.year % CYCLE_YEARS  # A year with the same weekdays that Python supports.
     return python_date(same_calendar, day.month, day.day).isocalendar().week
 
 
@@ -170,7 +173,7 @@ def last_day_of_month(value: Date | DateTime) -> Date:
 
 
 def property_of(value: FeelValue, name: str) -> FeelValue:
-    """Return a part of a date, a time, a date-time or a duration by the part's name; null for another name."""
+    """Return a component, such as the year, of a date, time, date-time or duration; null for an unknown component."""
     match value:
         case Date():
             return _date_part(value, name)
@@ -228,5 +231,5 @@ def _day(value: Date | DateTime) -> Date:
 
 
 def _whole(number: Number) -> int | None:
-    """Return a number without decimals as an int; None if the number has decimals or is too large for a calendar."""
+    """Convert a number without decimals to an int; None if the number has decimals or is too large for a calendar."""
     return int(number) if -WHOLE_MAX < number < WHOLE_MAX and number == int(number) else None

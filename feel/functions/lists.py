@@ -35,7 +35,7 @@ def list_contains(budget: Budget, items: Items, element: FeelValue) -> bool:
 @counted("sublist", "list: list, start position: number")
 @counted("sublist", "list: list, start position: number, length: number")
 def sublist(budget: Budget, items: Items, start: Number, length: Number | None = None) -> Items | None:
-    """Cut out a part; the first item has the position 1, the last item -1."""
+    """Return a section of a list; the first item has the position 1, the last item -1."""
     first = _index(items, start)
     if first is None or (length is not None and length < 0):
         return None
@@ -106,14 +106,14 @@ def flatten(budget: Budget, items: Items) -> Items:
 
 @counted("insert before", "list: list, position: number, newItem: Any")
 def insert_before(budget: Budget, items: Items, position: Number, new: FeelValue) -> Items | None:
-    """Put an item before another one."""
+    """Insert an item before the item at a position."""
     index = _index(items, position)
     return None if index is None else _made(budget, [*items[:index], new, *items[index:]])
 
 
 @counted("remove", "list: list, position: number")
 def remove(budget: Budget, items: Items, position: Number) -> Items | None:
-    """Leave out the item at a position."""
+    """Remove the item at a position."""
     index = _index(items, position)
     return None if index is None else _made(budget, items[:index] + items[index + 1 :])
 
@@ -128,7 +128,7 @@ def list_replace(budget: Budget, items: Items, position: Number | Function, new:
 
 @counted("list replace", "list: list, match: function, newItem: Any")
 def list_replace_matches(budget: Budget, items: Items, match: Function, new: FeelValue) -> Items | None:
-    """Replace each item for which a function of the old and the new item is true."""
+    """Replace each item for which `match` is true; `match` gets the old item and the new item."""
     matches = [match.call(budget, [item, new]) for item in items]
     if not all(isinstance(is_match, bool) for is_match in matches):
         return None
@@ -150,7 +150,7 @@ def index_of(budget: Budget, items: Items, match: FeelValue) -> Items:
 
 @counted("partition", "list: list, size: number")
 def partition(budget: Budget, items: Items, size: Number) -> Items | None:
-    """Cut a list into lists of a size; the last list may be shorter."""
+    """Split a list into lists of `size` items; the last list may be shorter."""
     budget.spend_on_list(len(items))
     step = clamped(size)
     return [items[start : start + step] for start in range(0, len(items), step)] if step > 0 else None
@@ -170,7 +170,7 @@ def sort(budget: Budget, items: Items) -> Items | None:
 
 @counted("sort", "list: list, precedes: function")
 def sort_by(budget: Budget, items: Items, precedes: Function) -> Items | None:
-    """Sort items by a function of two items, which is true if the first one comes first."""
+    """Sort items with a function, which gets two items and is true if its first argument comes first."""
     return _sorted(budget, items, lambda left, right: precedes.call(budget, [left, right]))
 
 

@@ -65,7 +65,7 @@ for _name, _rounding in ROUNDINGS.items():
 @builtin("decimal", "n: number, scale: number")
 @builtin("decimal", "n: number, scale: number, mode: string")
 def decimal(n: Number, scale: Number, mode: str = "HALF_EVEN") -> Number | None:
-    """Round by a mode; null for an unknown mode, and if the mode UNNECESSARY would lose a digit."""
+    """Round in a given mode; null for an unknown mode, and if the mode UNNECESSARY would lose a digit."""
     name = mode.upper() if len(mode) <= MODE_CHARS_MAX else ""
     if name == "UNNECESSARY":
         exact = rounded(n, scale, ROUND_DOWN)
@@ -100,7 +100,7 @@ def absolute(n: FeelValue) -> FeelValue:
 
 @builtin("modulo", "dividend: number, divisor: number")
 def modulo(dividend: Number, divisor: Number) -> Number | None:
-    """Return the remainder of a division that rounds down; it has the divisor's sign."""
+    """Return the remainder of a division that rounds down; the remainder has the divisor's sign."""
     if not divisor:
         return None
     if isinstance(dividend, int) and isinstance(divisor, int):

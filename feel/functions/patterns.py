@@ -1,7 +1,6 @@
-"""Translate the regular expressions of XPath, which FEEL uses, to those of Python, and search with a time limit.
+"""Translate XPath's regular expressions, which FEEL uses, to Python's, and search with a time limit.
 
-Constructs that XPath lacks, such as look-ahead and named groups, are refused, because Python would give these another
-meaning.
+Constructs that only Python has, such as look-ahead and named groups, are refused.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from shardclock_server.feel.refusal import TooLong
 
 PATTERN_CHARS_MAX = 1_000
 PATTERN_STEPS = 10
-EXPANDED_CHARS_MAX = 10_000  # length with all repetitions written out; Python compiles this size in about 20 ms
+# The limit of a pattern's size, with each repetition replaced by copies. Python compiles this size in about 20 ms.
+EXPANDED_CHARS_MAX = 10_000
 FLAGS = {"s": regex.DOTALL, "m": regex.MULTILINE, "i": regex.IGNORECASE, "x": 0, "q": 0}
-# A block of characters has the prefix Is in XPath, as in IsBasicLatin, and In in Python.
+# The name of a Unicode block, such as BasicLatin, has the prefix "Is" in XPath and the prefix "In" in Python.
 CLASS_ESCAPE = re.compile(r"\\([pP])\{(?:Is([A-Za-z0-9-]+)|([A-Z][a-z]?))\}")
 ESCAPE = re.compile(r"\\[nrt\\|.?*+(){}\-\[\]^$sSdDwW]")
 NAME_ESCAPES = {"i": r"[\p{L}_:]", "I": r"[^\p{L}_:]", "c": r"[\p{L}\p{N}_:.\-]", "C": r"[^\p{L}\p{N}_:.\-]"}
@@ -34,14 +34,15 @@ Match: TypeAlias = "regex.Match[str]"
 
 
 def compiled(pattern: str, flags: str, budget: Budget) -> Pattern | None:
-    """Compile a pattern; None if XPath does not allow the pattern or a flag, or if the pattern is too large.
+    """Compile a pattern; None if the pattern is too large, or if XPath does not allow the pattern or one of the flags.
 
     shape:   flags are any of s, m, i, x (spaces are ignored) and q (the pattern is plain text)
     errors:  TooLong  the pattern is too long to compile
     """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise TooLong(f"a pattern has {len(pattern):,} characters; it has at most {PATTERN_CHARS_MAX:,}")
-    # A cached pattern costs the same steps as a new pattern, so that results don't depend on earlier evaluations.
+    # A cached pattern costs the same number of steps as a new pattern, so that the result does not depend on earlier
+    # evaluations.
     budget.spend(PATTERN_STEPS + len(pattern) // 4)
     found = _compiled(pattern, flags)
     if found is None:
@@ -101,7 +102,7 @@ def split(pattern: Pattern, text: str, budget: Budget) -> list[str]:
 
 
 def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> str | None:
-    """Replace all matches of a pattern; None if the replacement has a $ without a number."""
+    """Replace all matches of a pattern; None if the replacement has a $ that no digit follows."""
     pieces = _pieces(replacement, pattern.groups)
     if pieces is None:
         return None
@@ -109,7 +110,8 @@ def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> s
         parts, start, chars = [], 0, 0
         for match in pattern.finditer(text, timeout=left_s):
             budget.spend(1)
-            # Count before the text is made, because each $0 in the replacement may mean the whole text.
+            # Count the characters before building the text, because each $0 in the replacement may stand for the whole
+            # text.
             chars += match.start() - start
             chars += sum(len(it) if isinstance(it, str) else match.end(it) - match.start(it) for it in pieces)
             if chars > TEXT_CHARS_MAX:
@@ -122,7 +124,10 @@ def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> s
 
 
 class _Clock:
-    """Subtract a search's processor time from the evaluation's budget for patterns; `regex` measures the same time."""
+    """Subtract a search's processor time from the time limit for patterns.
+
+    The library `regex` also measures processor time.
+    """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -148,7 +153,7 @@ def _too_slow() -> TooLong:
 
 
 def _pieces(replacement: str, groups: int) -> list[str | int] | None:
-    """Split a replacement into texts and numbers of groups; a group that the pattern lacks is empty."""
+    """Split a replacement into literal texts and group numbers; drop the numbers of groups that the pattern lacks."""
     pieces: list[str | int] = []
     start = 0
     for match in REPLACEMENT.finditer(replacement):
@@ -175,7 +180,7 @@ def _translated(pattern: str, flags: str) -> list[str] | None:
         elif brackets:
             part, width, brackets = _within_class(pattern, place, brackets)
             if part.startswith("[") and parts.pop() != "-":
-                return None  # a class within another must be subtracted, as in [a-z-[aeiou]]
+                return None  # XPath allows a class inside a class only after a minus sign, as in [a-z-[aeiou]].
         else:
             part, width, brackets = _plain(pattern, place, flags)
             groups += part == "("
@@ -187,19 +192,22 @@ def _translated(pattern: str, flags: str) -> list[str] | None:
 
 
 def _within_class(pattern: str, place: int, brackets: int) -> tuple[str, int, int]:
-    """Translate a character within a class; return the part and the numbers of characters read and open brackets."""
+    """Translate a character inside a character class.
+
+    Return the translation, the number of read characters, and the number of open brackets.
+    """
     char = pattern[place]
     if char == "[":
         return ("[^", 2, brackets + 1) if pattern.startswith("[^", place) else ("[", 1, brackets + 1)
     if char == "]":
         return char, 1, brackets - 1
-    # Python reads two of these signs as a set operation.
+    # In Python, a pair of these signs is a set operation, so each sign is escaped.
     is_sign = char in "&|~" or pattern.startswith("--", place)
     return f"\\{char}" if is_sign else char, 1, brackets
 
 
 def _expanded_chars(parts: list[str]) -> int:
-    """Count the parts of a pattern with all repetitions of parts and groups written out."""
+    """Return the size of a pattern after each repetition is replaced by copies of the repeated character or group."""
     groups, last = [0], 0
     for part in parts:
         if part in {"(", "(?:"}:
@@ -216,7 +224,10 @@ def _expanded_chars(parts: list[str]) -> int:
 
 
 def _plain(pattern: str, place: int, flags: str) -> tuple[str, int, int]:  # noqa: PLR0911 - one for each sign
-    """Translate a character outside classes; return the part and the numbers of characters read and open brackets."""
+    """Translate a character outside character classes.
+
+    Return the translation, the number of read characters, and the number of open brackets.
+    """
     char = pattern[place]
     if char == "[":
         return ("[^", 2, 1) if pattern[place + 1 : place + 2] == "^" else ("[", 1, 1)
@@ -238,7 +249,10 @@ def _plain(pattern: str, place: int, flags: str) -> tuple[str, int, int]:  # noq
 
 
 def _escape(pattern: str, place: int, *, groups: int) -> tuple[str, int]:
-    """Translate an escape; return the part and the number of characters read, 0 if XPath lacks the escape."""
+    """Translate an escape.
+
+    Return the translation and the number of read characters, which is 0 if XPath lacks the escape.
+    """
     if match := ESCAPE.match(pattern, place):
         return match[0], 2
     if match := CLASS_ESCAPE.match(pattern, place):
@@ -250,7 +264,7 @@ def _escape(pattern: str, place: int, *, groups: int) -> tuple[str, int]:
 
 
 def _without_spaces(pattern: str) -> str:
-    """Remove the spaces that the flag x ignores: all except those within a class."""
+    """Remove the spaces that the flag x ignores: all spaces outside character classes."""
     kept, brackets, is_escaped = [], 0, False
     for char in pattern:
         if char in " \t\n\r" and not brackets:

@@ -9,7 +9,7 @@ from shardclock_server.feel.ranges import contains
 from shardclock_server.feel.values import OPEN, FeelValue, Range, less
 
 Answer = bool | None
-# A bound of a range: a value, and the position relative to the value (0 at the value, 1 just after, -1 just before).
+# A bound of a range: a value, and 0 for the value, 1 for just after the value, -1 for just before the value.
 Side = tuple[FeelValue, int]
 
 
@@ -22,7 +22,7 @@ def _end(value: FeelValue) -> Side:
 
 
 def _precedes(first: Side, second: Side) -> Answer:
-    """Return whether a bound is before another bound; None if they have no order, or one of them is open."""
+    """Return whether a bound is before another bound; None if the bounds have no order, or a bound is open."""
     if first[0] is OPEN or second[0] is OPEN:
         return None
     before, after = less(first[0], second[0]), less(second[0], first[0])

@@ -1,8 +1,8 @@
-"""Declare functions with the kinds of their parameters, and fit arguments to them.
+"""Declare functions with the kinds of their parameters, and convert arguments to these kinds.
 
 A declaration reads `name: kind, …`. A kind with `?` may be null; `|` separates kinds; the last parameter may be
 `*name: kind`, which takes any number of arguments as a list. A function may have several declarations with different
-parameters. A call that fits no declaration gives null, even if a null is the only argument that does not fit.
+parameters. If a call fits no declaration, its value is null, even if the only unfit argument is a null.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class Parameter:
         return Parameter(name.strip(), kinds - {"Any"}, types, takes_null=kind.endswith("?") or "Any" in kinds)
 
     def fit(self, value: FeelValue) -> tuple[FeelValue, bool]:
-        """Return the converted value, and whether the value fits; a list of one item converts to the item, and back."""
+        """Return the converted value, and whether the value fits.
+
+        A list with one item is converted to the item, and an item to a list, if the parameter requires this.
+        """
         kinds = self.kinds
         if value is None:
             return None, self.takes_null
@@ -66,7 +69,7 @@ class Builtin:
         return count >= 1 if self.takes_any_number else count == len(self.parameters)
 
     def form(self) -> str:
-        """Write the form of a call, such as abs(n)."""
+        """Write the signature of a call, such as abs(n)."""
         names = [parameter.name for parameter in self.parameters]
         return f"{self.name}({', '.join([*names, '…'] if self.takes_any_number else names)})"
 
@@ -109,7 +112,7 @@ def overloads(name: str, count: int, names: Sequence[str] | None) -> list[Builti
 
 
 def forms_of(name: str) -> str:
-    """Write all forms of a function, such as floor(n) or floor(n, scale)."""
+    """Write the signatures of a function, such as floor(n) or floor(n, scale)."""
     return " or ".join(sorted((declared.form() for declared in FUNCTIONS[name]), key=len))
 
 
@@ -129,7 +132,7 @@ def _declaring(name: str, declaration: str, *, is_counted: bool) -> Callable[[Ma
     def declare(implementation: Made) -> Made:
         declared = FUNCTIONS.setdefault(name, [])
         declared.append(Builtin(name, parameters, takes_any_number, is_counted, implementation))
-        # the last case, so that a list argument does not count as one item
+        # A `*` parameter is tried last, so that a list argument does not count as one item.
         declared.sort(key=lambda one: one.takes_any_number)
         return implementation
 

@@ -18,7 +18,7 @@ def length(string: str) -> int:
 @counted("substring", "string: string, start position: number")
 @counted("substring", "string: string, start position: number, length: number")
 def substring(budget: Budget, string: str, start: Number, length: Number | None = None) -> str | None:
-    """Cut out a part; the first character has the position 1, the last character -1."""
+    """Return a section of a text; the first character has the position 1, the last character -1."""
     if start == 0 or (length is not None and length < 1):
         return None
     first = clamped(start) - 1 if start > 0 else len(string) + clamped(start)

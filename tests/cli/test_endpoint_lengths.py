@@ -74,7 +74,7 @@ def test_a_limit_is_either_given_or_removed(shell: Shell, name: str) -> None:
 
     refused = shell(*CHANGE, f"--{name}", "1h", f"--no-{name}")
 
-    assert_refused(refused, f"--{name} and --no-{name} exclude each other; leave one of them out")
+    assert_refused(refused, f"--{name} and --no-{name} exclude each other; remove one of the two")
     assert policy_of(shell) == {}
 
 

@@ -183,5 +183,5 @@ def test_the_option_local_and_the_address_of_a_ray_are_refused_together(place: P
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "shardclock: SHARDCLOCK_LOCAL (or --local) runs the keepers on this machine, and SHARDCLOCK_RAY_ADDRESS names"
-        " a Ray for them; leave one of them out\n"
+        " a Ray for them; remove one of the two\n"
     )

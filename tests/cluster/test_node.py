@@ -126,7 +126,7 @@ def test_a_database_that_is_named_twice_is_refused(file: Path, monkeypatch: pyte
     monkeypatch.setenv(DSN_FILE, str(file))
     monkeypatch.setenv(DSN, DOWN)
 
-    with pytest.raises(InvalidSettings, match="both name the database; leave one of them out") as refused:
+    with pytest.raises(InvalidSettings, match="both name the database; remove one of the two") as refused:
         load_settings()
 
     assert SECRET not in "".join(traceback.format_exception(refused.value))

@@ -106,8 +106,7 @@ async def test_the_depth_of_calls_is_a_setting() -> None:
         assert (await it.query(LIVING))[0]["n"] == 3
         (stuck,) = await it.query("select sentence from shardclock.incidents")
         assert stuck["sentence"] == (
-            "the process 'p' would be the 4th that calls another in a row, and there may be 3;"
-            " let a process not call itself for ever"
+            "the process 'p' would be number 4 in a chain of calls; at most 3 are allowed; remove the endless recursion"
         )
     assert EngineSettings().calls_depth_max == CallLimits().depth_max
     assert EngineSettings().descendants_max == CallLimits().descendants_max == DESCENDANTS_MAX

@@ -32,23 +32,23 @@ def catch(event: str) -> bytes:
 MODELS = {
     "a file of the server": (
         f'<!DOCTYPE x [<!ENTITY f SYSTEM "/etc/passwd">]>{HEAD}&f;</definitions>'.encode(),
-        "the model has a DOCTYPE, which could name other files; leave it out",
+        "the model has a DOCTYPE, which could name other files; remove it",
     ),
     "a billion laughs": (
         f'<!DOCTYPE x [<!ENTITY l0 "ha">{LAUGHS}]>{HEAD}&l29;</definitions>'.encode(),
-        "the model has a DOCTYPE, which could name other files; leave it out",
+        "the model has a DOCTYPE, which could name other files; remove it",
     ),
     "50 MB": (
         b"<a>" + b" " * 50_000_000 + b"</a>",
-        "the model has 50,000,007 bytes; it may have 4,194,304: leave out what isn't run",
+        "the model has 50,000,007 bytes; at most 4,194,304 are allowed: remove parts that are not executed",
     ),
     "10,000 deep": (
         f'{HEAD}<process id="p">{DEEP}'.encode(),
-        "the model's elements are nested more than 100 deep; make it flatter",
+        "the model's elements are nested more than 100 deep; use fewer levels",
     ),
     "an unknown namespace": (
         model(START + STRANGE, connected="s>r"),
-        "r: '{http://example.com/x}robotTask' is not an element of BPMN 2.0; leave it out",
+        "r: '{http://example.com/x}robotTask' is not an element of BPMN 2.0; remove it",
     ),
     "another root": (
         b'<bpmn xmlns="http://example.com/x"/>',
@@ -56,15 +56,15 @@ MODELS = {
     ),
     "two timers of one event": (
         catch(TWO_TIMERS),
-        "t: it has 2 event definitions; an event has exactly one",
+        "t: the event has 2 event definitions; an event must have exactly one",
     ),
     "two times of one timer": (
         catch(TWO_TIMES),
-        "t: its timer has 2 of timeDate, timeDuration and timeCycle; write exactly one",
+        "t: the timer has 2 of timeDate, timeDuration and timeCycle; write exactly one",
     ),
     "a long id": (
         model(START + f'<userTask id="{"u" * 201}"/>'),
-        f"the id '{'u' * 58}… of a userTask has 201 characters; it may have 200",
+        f"the id '{'u' * 58}… of a userTask has 201 characters; at most 200 are allowed",
     ),
 }
 
@@ -152,7 +152,7 @@ async def sentence_of(it: Processes, key: int) -> str:
     [
         ("for i in 1..1000000000 return i", "the expression makes a list of 1,000,000,000 items"),
         ("count(for i in 1..1000, j in 1..1000 return i * j)", "the expression takes more than 100,000 steps"),
-        ("{f: function(n) f(n + 1), r: f(1)}.r", "the expression's functions call each other too deep"),
+        ("{f: function(n) f(n + 1), r: f(1)}.r", "the expression's function calls are nested too deep"),
         ('matches("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "(a|a)*(a|a)*(a|aa)+b")', ""),
     ],
 )
@@ -182,7 +182,7 @@ async def test_a_correlation_key_over_the_limit_is_an_incident_with_a_sentence()
         fits, long = await it.start(order="k" * 200), await it.start(order="".join(map(chr, range(0x4E00, 0x5E00))))
         assert (await it.see(fits)).waits["incident_list"] == []
         assert await sentence_of(it, long) == (
-            "the correlation key of w has 4,096 characters, and may have 200; shorten it"
+            "the correlation key of w has 4,096 characters; the limit is 200; shorten it"
         )
 
 
@@ -211,4 +211,4 @@ async def test_a_computed_assignee_that_is_too_long_is_an_incident_at_once() -> 
         await it.settle()
 
         (incident,) = (await it.see(key)).waits["incident_list"]
-        assert incident["sentence"].endswith("has 201 characters, and may have 200; shorten it")
+        assert incident["sentence"].endswith("has 201 characters; at most 200 are allowed; shorten it")

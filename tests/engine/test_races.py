@@ -148,7 +148,7 @@ async def test_a_token_of_the_process_can_t_be_moved_and_a_job_is_not_a_handler(
         await it.deploy(START + job("job:nightly"), connected="s>job:nightly")
         key = await it.start()
         (incident,) = (await it.see(key)).waits["incident_list"]
-        assert incident["sentence"].startswith("the task's type 'job:nightly' is no handler's")
+        assert incident["sentence"].startswith("the task's type 'job:nightly' names no handler")
         assert await instances.move_tokens(it.session, key, terminated=[1])
         await it.settle()
         assert await it.stale(key) == ["moved"]

@@ -134,7 +134,7 @@ async def test_a_state_over_the_limit_is_an_incident() -> None:
         found = await it.see(key)
         assert found.found.state == "RUNNING"
         (incident,) = found.waits["incident_list"]
-        assert "bytes of state, and may have 1,048,576" in incident["sentence"]
+        assert "bytes of state; the limit is 1,048,576" in incident["sentence"]
 
 
 async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice() -> None:

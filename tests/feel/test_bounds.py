@@ -17,9 +17,9 @@ DOUBLED = (
 )
 # Define a text of 90,000 characters, and evaluate an expression with it.
 LONG = '{long: string join(for i in 1..9000 return "1,1,1,1,1,"), r: %s}.r'
-STEPS = "takes more than 100,000 steps; loop over less, or split it into several"
+STEPS = "takes more than 100,000 steps; loop over fewer items, or split the expression"
 DEEP = "a value is nested deeper than 100 levels; flatten it"
-LARGE = r"computes a number of over 10\^6144; no number is that large"
+LARGE = r"computes a number above the limit of 10\^6144"
 
 ENDED = [
     ("for i in 1..1000000000 return i", "a list of 1,000,000,000 items; a list has at most 100,000"),
@@ -38,13 +38,13 @@ ENDED = [
     ('for i in 1..60 return if i = 1 then "abcd" else partial[-1] + partial[-1]', "a string of 2,097,152 characters"),
     (f'string join(for i in 1..2000 return "{"x" * 1000}")', "a string of 2,000,000 characters"),
     (f'replace("{"x" * 1100}", "x", "{"y" * 1000}")', "a string has at most 1,048,576"),
-    ("{f: function(n) f(n + 1), r: f(1)}.r", "functions call each other too deep; use `for`"),
+    ("{f: function(n) f(n + 1), r: f(1)}.r", "the expression's function calls are nested too deep"),
     ("{f: function(n) if n = 0 then 1 else f(n - 1) + f(n - 1), r: f(25)}.r", STEPS),
     (DOUBLED % "flatten(a59)", STEPS),
     (DOUBLED % "string(a59)", STEPS),
     (DOUBLED % "distinct values([a59])", STEPS),
     (DOUBLED % "a59 = b59", STEPS),
-    (DOUBLED % "a59", "a value has more than 250,000 parts; return less of it"),
+    (DOUBLED % "a59", "a value has more than 250,000 elements; return a smaller value"),
     ("{x: for i in 1..1000 return [partial[-1]], r: string(x)}.r", DEEP),
     ("for i in 1..1000 return [partial[-1]]", DEEP),
     ("for i in 1..5000 return partial", STEPS),
@@ -57,7 +57,7 @@ ENDED = [
     (LONG % "for i in 1..200 return (!= long)", "more than 1,048,576 characters of text"),
     ('{keys: for i in 1..20000 return "k", r: for i in 1..60000 return get value({}, keys)}.r', STEPS),
     (f'matches("a", "{"a" * 1001}")', "a pattern has 1,001 characters; it has at most 1,000"),
-    ("10 ** 400", "a number is over 2e[+]308, the largest that JSON's readers know; return a smaller one"),
+    ("10 ** 400", "a number is above 2e[+]308, the largest number in JSON; return a smaller number"),
 ]
 
 
@@ -133,7 +133,7 @@ def test_numbers_with_equal_hashes_cost_no_more_than_others(call: str) -> None:
 def test_an_evaluation_ends_when_its_time_is_over() -> None:
     expression = compile_expression("for i in 1..1000 return i")
 
-    with pytest.raises(TooLong, match=r"the expression takes more than 0 s; loop over less"):
+    with pytest.raises(TooLong, match=r"the expression takes more than 0 s; loop over fewer items"):
         expression.evaluate_within({}, Budget(NOW, time_s=0.0))
 
 

@@ -9,22 +9,22 @@ from tests.support.feel import json_of
 
 REFUSED = [
     # the text, the column, and the rule in the refusal
-    ("1 +", 4, "the text ends where a value is due; write one"),
-    ("", 1, "the text ends where a value is due"),
-    ("1 + * 2", 5, "'*' stands where a value is due; write one before it, or leave it out"),
-    ("a b", 3, "'b' stands where an operator or the end is due; write a name with spaces in backquotes"),
-    ("1)", 2, "')' stands where an operator or the end is due; leave it out"),
+    ("1 +", 4, "the text ends where a value is expected; write a value"),
+    ("", 1, "the text ends where a value is expected"),
+    ("1 + * 2", 5, "'*' stands where a value is expected; write a value before it, or leave it out"),
+    ("a b", 3, "'b' stands where an operator or the end is expected; write a name with spaces in backquotes"),
+    ("1)", 2, "')' stands where an operator or the end is expected; leave it out"),
     ("(1", 3, "')' is missing here, after what ( begins"),
     ("[1, 2", 6, "']' is missing here, after the items of a list"),
     ("f[1", 4, "']' is missing here, after a filter"),
     ("[1..3", 6, "this range is not closed; write [1..10]"),
     ("{a: 1", 6, "'}' is missing here, after the entries of a context"),
-    ("{n: foo bar(1)}", 9, "'bar' stands where an operator or '}' is due; write a name with spaces in backquotes"),
-    ("[foo bar]", 6, "'bar' stands where an operator or ']' is due; write a name with spaces in backquotes"),
-    ("sum(foo bar)", 9, "'bar' stands where an operator or ')' is due; write a name with spaces in backquotes"),
-    ("if foo bar then 1 else 2", 8, "'bar' stands where an operator or 'then' is due; write a name with spaces"),
+    ("{n: foo bar(1)}", 9, "'bar' stands where an operator or '}' is expected; write a name with spaces in backquotes"),
+    ("[foo bar]", 6, "'bar' stands where an operator or ']' is expected; write a name with spaces in backquotes"),
+    ("sum(foo bar)", 9, "'bar' stands where an operator or ')' is expected; write a name with spaces in backquotes"),
+    ("if foo bar then 1 else 2", 8, "'bar' stands where an operator or 'then' is expected; write a name with spaces"),
     ("{a 1}", 5, "':' is missing here, between a key and its value; write {key: value}"),
-    ("{1: 1}", 2, "'1' stands where a name is due; begin it with a letter"),
+    ("{1: 1}", 2, "'1' stands where a name is expected; begin it with a letter"),
     ("{a: 1, a: 2}", 8, "the key 'a' is there twice; leave one out"),
     ("if a then b", 12, "'else' is missing here, since each if has one; write else null for nothing"),
     ("if a else b", 6, "'then' is missing here, after the condition of if"),
@@ -33,33 +33,33 @@ REFUSED = [
     ("some x in [1] return x", 15, "'satisfies' is missing here, after the lists of some"),
     ("1 between 2", 12, "'and' is missing here, between the two ends of between"),
     ("1 instance 2", 12, "'of' is missing here, after instance; write x instance of number"),
-    ("1 instance of int", 15, "'int' stands where a type is due; the types are Any, Null, boolean, number"),
-    ('@"2026-13-01"', 2, "'2026-13-01' after @ is no date, time or duration; write @\"2026-01-31\""),
+    ("1 instance of int", 15, "'int' stands where a type is expected; the types are Any, Null, boolean, number"),
+    ('@"2026-13-01"', 2, "'2026-13-01' after @ is not a date, time or duration; write @\"2026-01-31\""),
     ('"abc', 1, 'a string begins here and does not end; write a " after it'),
     ("1 /* abc", 3, "a comment begins here and does not end; write */ after it"),
     ("`abc", 1, "a name begins here and does not end; write a ` after it"),
-    (r'"\uD800"', 1, "half a character is escaped here; write \\U and six digits for a whole one"),
+    (r'"\uD800"', 1, "the escape is half of a surrogate pair; write \\U and six digits for the character"),
     ("a && b", 3, "there is no operator &; write and, or, modulo(…) or **"),
     ("a % b", 3, "there is no operator %; write and, or, modulo(…) or **"),
     ("a == b", 4, "there is no operator ==; write one = for equal"),
-    ("!a", 1, "there is no operator !; write != for unlike, and not(…) for the opposite"),
-    ("a ; b", 3, "';' has no meaning in FEEL; leave it out, or write it within quotes"),
+    ("!a", 1, "there is no operator !; write != for unequal, and not(…) for negation"),
+    ("a ; b", 3, "';' has no meaning in FEEL; remove it, or put it in quotes"),
     ("? > 5", 1, "? for the tested value is not supported"),
     ("1 in not(2)", 6, "not(…) to the right of in is not supported; write not(x in …)"),
-    ("a.1", 2, "'.1' stands where an operator or the end is due"),
+    ("a.1", 2, "'.1' stands where an operator or the end is expected"),
     ("a.+", 3, "'+' stands after a point; write the name of an entry, as in order.total"),
-    ("and", 1, "'and' stands where a value is due"),
+    ("and", 1, "'and' stands where a value is expected"),
     ("1e6145", 1, "'1e6145' is too large; numbers have exponents up to 6,144"),
-    ("foo(1)", 1, "there is no function 'foo'; the page on FEEL lists all of them"),
+    ("foo(1)", 1, "there is no function 'foo'; the page on FEEL lists all functions"),
     ("1 + summ(1)", 5, "there is no function 'summ'; did you mean sum?"),
     ("sum(1, list: 2)", 8, "some arguments have names and some have none; name all of them or none"),
     ("function(x) external {}", 13, "functions in other languages are not supported; write the function in FEEL"),
     ("{" + ",".join(f"a{i}: {i}" for i in range(1_001)) + "}", 9793, "a context has more than 1,000 entries here"),
     ("function(" + ",".join(f"a{i}" for i in range(51)) + ") 1", 203, "a function has more than 50 parameters"),
     ("for " + ",".join(f"a{i} in x" for i in range(11)) + " return 1", 94, "more than 10 lists stand in one for"),
-    ("(" * 41 + "1" + ")" * 41, 41, "more than 40 expressions lie within each other; split it"),
-    ("1" + " + 1" * 200, 1, "it joins more than 120 operations one after another; split it"),
-    ("1 instance of " + "list<" * 41 + "Any" + ">" * 41, 210, "more than 40 types lie within each other"),
+    ("(" * 41 + "1" + ")" * 41, 41, "more than 40 expressions are nested; split it"),
+    ("1" + " + 1" * 200, 1, "the expression joins more than 120 operations in a chain; split the expression"),
+    ("1 instance of " + "list<" * 41 + "Any" + ">" * 41, 210, "more than 40 types are nested"),
 ]
 
 
@@ -76,7 +76,7 @@ def test_a_refusal_names_the_place_and_the_way_out(text: str, column: int, rule:
 
 
 def test_the_place_in_a_text_of_several_lines_names_the_line() -> None:
-    with pytest.raises(NotFeel, match="at line 3, column 5: 'b' stands where an operator or the end is due"):
+    with pytest.raises(NotFeel, match="at line 3, column 5: 'b' stands where an operator or the end is expected"):
         compile_expression("1 +\n\n  a b")
 
 

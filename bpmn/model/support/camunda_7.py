@@ -10,22 +10,25 @@ from shardclock_server.bpmn.model.support.camunda_8 import DECISIONS, FLOW_NODES
 from shardclock_server.bpmn.model.support.rules import FALSE, SupportTable, for_names, ignored, only, read, refused
 
 WORKERS = ("serviceTask", "sendTask", "businessRuleTask", "messageEventDefinition")
-JAVA = "is Java, which isn't run here; name a zeebe:taskDefinition's type or an external task's topic"
-JAVA_OF_CALLS = "is Java, which isn't run here; write camunda:in and camunda:out"
-SET = "names a variable that isn't set here; leave it out, and map a variable of the error or the start instead"
-BACKGROUND = ignored("It steers background jobs. A handler's policy says how often a task is tried.")
-HISTORY = ignored(
-    "It steers the history, the list of processes, or its readers. An API key's scope decides about starts."
+JAVA = "is Java code, which is not supported; set the type of a zeebe:taskDefinition, or the topic of an external task"
+JAVA_OF_CALLS = "is Java code, which is not supported; use camunda:in and camunda:out"
+SET = "names a variable that the engine does not set; remove it, and map a variable of the error or of the start"
+BACKGROUND = ignored(
+    "The name configures background jobs of another engine. A handler's policy sets the number of attempts."
 )
-NEWEST = "names a version, and a call is of the newest version here; leave it out"
-CASES = "is a case, and cases aren't run here; call a process"
-RESULT = "isn't set here; write an output mapping"
-REGISTRY = "which is of an event registry that isn't here; use a message"
-FILE = "is a script of a file, which isn't read here; write it in FEEL, after an ="
-NO_KEY = "isn't done here: called processes have no business key; pass a variable"
-CONDITIONS = "and conditions aren't waited for here; use a message or a signal"
-LISTENER = "which isn't called here; use a task or an event instead"
-INSIDE = "is work that another engine does itself; name an external task's topic"
+HISTORY = ignored(
+    "The name configures the history or the process list of another engine. An API key's scope controls the"
+    " right to start a process."
+)
+NEWEST = "names a version, and a call activity always calls the newest version; remove it"
+CASES = "names a case, and cases are not supported; call a process"
+RESULT = "is not supported; use an output mapping"
+REGISTRY = "belongs to an event registry, which is not supported; use a message"
+FILE = "names a script file, which is not supported; write the script in FEEL, after an ="
+NO_KEY = "is not supported, because called processes have no business key; pass a variable"
+CONDITIONS = "belongs to a conditional event, which is not supported; use a message or a signal"
+LISTENER = "is not supported, because the engine calls no listeners; use a task or an event"
+INSIDE = "is a task type of another engine; set the topic of an external task"
 
 ATTRIBUTES: SupportTable = {
     "topic": (read(*WORKERS),),
@@ -56,26 +59,26 @@ ATTRIBUTES: SupportTable = {
         FORM, "formRefBinding", "formRefVersion", "formFieldValidation", "validateFormFields", "sameDeploymentForm",
     ),
     "sameDeployment": (only(*FALSE, reason=NEWEST),),
-    "fallbackToDefaultTenant": (only(*FALSE, reason="isn't done here: a call stays within its tenant; leave it out"),),
-    "scope": (only("global", reason="isn't done here: a signal goes to all processes; use an escalation within one"),),
-    "calledElementType": (only("key", reason="isn't done here: a process is called by its id; leave it out"),),
-    "triggerable": (only(*FALSE, reason="waits after the work, which isn't done here; use a receiveTask after it"),),
-    "autoStoreVariables": (only(*FALSE, reason="isn't done here; name the one result in camunda:resultVariable"),),
+    "fallbackToDefaultTenant": (only(*FALSE, reason="is not supported: a call stays within its tenant"),),
+    "scope": (only("global", reason="is not supported; use an escalation inside a process"),),
+    "calledElementType": (only("key", reason="is not supported; name the process by its id"),),
+    "triggerable": (only(*FALSE, reason="is not supported; add a receiveTask after the task"),),
+    "autoStoreVariables": (only(*FALSE, reason="is not supported; name the result in camunda:resultVariable"),),
     "useLocalScopeForResultVariable": (only(*FALSE, reason=RESULT),),
     "storeResultVariableAsTransient": (only(*FALSE, reason=RESULT),),
     "useLocalScopeForOutParameters": (only(*FALSE, reason=RESULT),),
     "inheritBusinessKey": (only(*FALSE, reason=NO_KEY),),
     **for_names(
-        only(*FALSE, reason="ends more than its scope, which isn't done here; throw an error to the outer scope"),
+        only(*FALSE, reason="ends other scopes, too, which is not supported; throw an error to the outer scope"),
         "terminateAll", "terminateMultiInstance",
     ),
     **for_names(refused(JAVA), "class", "delegateExpression", "expression", "extensionId"),
     **for_names(refused(JAVA_OF_CALLS), "variableMappingClass", "variableMappingDelegateExpression"),
-    "formHandlerClass": (refused("is Java, which isn't run here; leave it out"),),
+    "formHandlerClass": (refused("is Java code, which is not supported; remove it"),),
     "resource": (refused(FILE),),
-    "skipExpression": (refused("isn't evaluated here; put an exclusiveGateway before the element"),),
+    "skipExpression": (refused("is not supported; put an exclusiveGateway before the element"),),
     **for_names(
-        refused(f"is of {DECISIONS}"),
+        refused(DECISIONS),
         "decisionRef", "decisionRefBinding", "decisionRefVersion", "decisionRefVersionTag", "decisionRefTenantId",
         "mapDecisionResult", "rules", "exclude", "ruleVariablesInput",
     ),
@@ -84,58 +87,58 @@ ATTRIBUTES: SupportTable = {
         "caseRef", "caseBinding", "caseVersion", "caseTenantId", "caseDefinitionKey", "caseInstanceName",
     ),
     **for_names(refused(NEWEST), "calledElementVersion", "calledElementVersionTag"),
-    "calledElementTenantId": (refused("isn't done here: a call stays within its tenant; leave it out"),),
+    "calledElementTenantId": (refused("is not supported, because a call stays within its tenant; remove it"),),
     **for_names(refused(SET), "initiator", "errorCodeVariable", "errorMessageVariable", "escalationCodeVariable",
            "errorVariableName", "errorVariableTransient", "errorVariableLocalScope"),
     **for_names(
-        refused("names a variable that isn't set here; leave it out"),
+        refused("names a variable that the engine does not set; remove it"),
         "idVariableName", "activeTaskIdVariableName", "taskIdVariableName", "taskCompleterVariableName",
     ),
     "elementIndexVariable": (
-        refused("isn't set here; read loopCounter, which begins with 0 in ${…} and with 1 in FEEL"),
+        refused("is not supported; read loopCounter, which begins with 0 in ${…} and with 1 in FEEL"),
     ),
     **for_names(refused(RESULT), "resultVariableName"),
     "businessKey": (refused(NO_KEY),),
-    "businessCalendarName": (refused("names a calendar that isn't here; write the time in ISO 8601 or FEEL"),),
+    "businessCalendarName": (refused("is not supported; write the time in ISO 8601 or FEEL"),),
     **for_names(
-        refused("isn't read here; write the name of the message or signal as an expression"),
+        refused("is not supported; write the name of the message or signal as an expression"),
         "messageExpression", "signalExpression",
     ),
     **for_names(refused(CONDITIONS), "variableName", "variableEvents"),
-    **for_names(refused("isn't read here; write scriptFormat=feel"), "alfrescoScriptType"),
+    **for_names(refused("is not supported; write scriptFormat=feel"), "alfrescoScriptType"),
 }  # fmt: skip
 ELEMENTS: SupportTable = {
     "inputOutput": (read(*FLOW_NODES),),
     **for_names(read("inputOutput"), "inputParameter", "outputParameter"),
     **for_names(read("callActivity"), "in", "out"),
-    **for_names(ignored("They are for other programs."), "properties", "property"),
+    **for_names(ignored("Only other programs use these elements."), "properties", "property"),
     **for_names(BACKGROUND, "failedJobRetryTimeCycle", "jobCategory"),
     **for_names(HISTORY, "historyLevel", "includeInHistory"),
     **for_names(PEOPLE, "task-candidates-type"),
-    **for_names(ignored("It is a name for people."), "localization", "translation", "element-name"),
+    **for_names(ignored("The element contains a display name."), "localization", "translation", "element-name"),
     **for_names(
         FORM, "work-form-field-validation", "formData", "formProperty", "formField", "validation", "constraint",
     ),
     "potentialStarter": (HISTORY,),
     **for_names(refused(LISTENER), "executionListener", "taskListener", "eventListener"),
-    "connector": (refused("and connectors aren't run here; name an external task's topic"),),
-    "field": (refused("which is handed to Java; pass it as an input of an external task"),),
-    "errorEventDefinition": (refused("which isn't evaluated here; throw the error in the handler"),),
-    "mapException": (refused("which maps errors of Java; throw the error in the handler"),),
-    "value": (refused("a data object's value, which isn't set here; pass it as a variable of the start"),),
-    "customResource": (refused("which isn't read here; write people as camunda:candidateGroups"),),
-    **for_names(refused("which is Java; name an external task's topic"), "httpRequestHandler", "httpResponseHandler"),
+    "connector": (refused("is not supported; set the topic of an external task"),),
+    "field": (refused("is an input of Java code; pass the value as an input of an external task"),),
+    "errorEventDefinition": (refused("is not supported; throw the error in the handler"),),
+    "mapException": (refused("maps exceptions of Java code; throw the error in the handler"),),
+    "value": (refused("is the value of a data object, which is not supported; pass a variable at the start"),),
+    "customResource": (refused("is not supported; use camunda:candidateGroups"),),
+    **for_names(refused("is Java code; use an external task"), "httpRequestHandler", "httpResponseHandler"),
     **for_names(
         refused(REGISTRY),
         "eventType", "triggerEventType", "sendSynchronously", "eventInParameter", "eventOutParameter",
         "eventCorrelationParameter", "triggerEventCorrelationParameter", "startEventCorrelationConfiguration",
         "channelKey", "triggerChannelKey", "eventName", "triggerEventName", "keyDetectionType", "keyDetectionValue",
     ),
-    **for_names(refused("which is no part of this element"), "script", "list", "map", "entry"),
-    "collection": (refused("which is computed by another engine; name the list in camunda:collection"),),
-    "variableAggregation": (refused("which isn't done here; name an outputCollection in a zeebe:loopCharacteristics"),),
+    **for_names(refused("is not allowed in this element"), "script", "list", "map", "entry"),
+    "collection": (refused("is computed by another engine; name the list in camunda:collection"),),
+    "variableAggregation": (refused("is not supported; set the outputCollection of a zeebe:loopCharacteristics"),),
 }  # fmt: skip
-NOT_PASSED = "isn't done here; name the variable that is to be passed"
+NOT_PASSED = "is not supported; name the variable to pass"
 PASSED: SupportTable = {
     **for_names(read(), "source", "sourceExpression", "target"),
     "variables": (only("all", reason=NOT_PASSED),),

@@ -14,12 +14,13 @@ FLOW_NODES = (
     "eventBasedGateway",
 )  # fmt: skip
 DECISIONS = (
-    "a decision, and decisions aren't evaluated here; evaluate it in a handler, and name a zeebe:taskDefinition's type"
+    "belongs to a decision, which is not supported; evaluate the decision in a handler, and set the type"
+    " of a zeebe:taskDefinition"
 )
-LISTENERS = "which aren't called here; use a task or an event instead"
+LISTENERS = "is not supported, because the engine calls no listeners; use a task or an event"
 TEMPLATE = ignored("A modeler's template wrote the element.")
-FORM = ignored("A form is the affair of the program that shows it.")
-PEOPLE = ignored("It orders lists of tasks for people, which the program that shows them does.")
+FORM = ignored("Only the program that shows the form uses it.")
+PEOPLE = ignored("Only the program that shows the list of tasks uses it.")
 
 ATTRIBUTES: SupportTable = {
     **for_names(
@@ -27,11 +28,11 @@ ATTRIBUTES: SupportTable = {
         "modelerTemplate", "modelerTemplateVersion", "modelerTemplateIcon", "modelerConfigurationTemplate",
         "modelerConfigurationName",
     ),
-    "retryCounter": (ignored("No engine reads it."),),
+    "retryCounter": (ignored("The attribute has no effect."),),
 }  # fmt: skip
 ELEMENTS: SupportTable = {
     "taskDefinition": (read(*JOBS),),
-    "taskHeaders": (read(*JOBS), ignored("They are for the program that shows the task.", "userTask")),
+    "taskHeaders": (read(*JOBS), ignored("Only the program that shows the task uses these headers.", "userTask")),
     "header": (read("taskHeaders"),),
     "ioMapping": (read(*FLOW_NODES),),
     **for_names(read("ioMapping"), "input", "output"),
@@ -44,25 +45,27 @@ ELEMENTS: SupportTable = {
     "formDefinition": (read("userTask"), FORM._replace(hosts=frozenset({"startEvent"}))),
     "userTaskForm": (FORM,),
     "priorityDefinition": (PEOPLE,),
-    "userTask": (ignored("Each user task is one of the engine's own."),),
-    "jobPriorityDefinition": (ignored("Jobs go in the order in which they begin."),),
-    "versionTag": (ignored("It names a version for people. A call is of the newest one."),),
-    **for_names(ignored("They are for other programs."), "properties", "property"),
+    "userTask": (ignored("The engine manages all user tasks, also without this element."),),
+    "jobPriorityDefinition": (ignored("Jobs have no priorities; they run in the order of their creation."),),
+    "versionTag": (ignored("The tag is a display name. A call activity calls the newest version."),),
+    **for_names(ignored("Only other programs use these elements."), "properties", "property"),
     "calledDecision": (refused(DECISIONS),),
     **for_names(refused(LISTENERS), "executionListeners", "executionListener", "taskListeners", "taskListener"),
     **for_names(
-        refused("which aren't found here; write the worker's settings in a header"), "linkedResources", "linkedResource"
+        refused("is not supported; write the worker's settings in a header"), "linkedResources", "linkedResource"
     ),
     "publishMessage": (
-        refused("which isn't done here; name a zeebe:taskDefinition's type, and publish it in the handler"),
+        refused("is not supported; set the type of a zeebe:taskDefinition, and publish the message in the handler"),
     ),
-    "adHoc": (refused("and ad-hoc sub-processes aren't run here; draw the flows"),),
-    "conditionalFilter": (refused("and conditions aren't waited for here; use a message or a signal"),),
-    "agentDefinition": (refused("and no agent is asked here; name a zeebe:taskDefinition's type"),),
+    "adHoc": (refused("belongs to an ad-hoc sub-process, which is not supported; draw the flows"),),
+    "conditionalFilter": (
+        refused("belongs to a conditional event, which is not supported; use a message or a signal"),
+    ),
+    "agentDefinition": (refused("is not supported; set the type of a zeebe:taskDefinition"),),
 }
 OWN: Mapping[str, SupportTable] = {
     "taskDefinition": for_names(read(), "type", "retries"),
-    "header": for_names(read(), "key", "value") | for_names(ignored("Nothing refers to it."), "id"),
+    "header": for_names(read(), "key", "value") | for_names(ignored("No element refers to this id."), "id"),
     "input": for_names(read(), "source", "target"),
     "output": for_names(read(), "source", "target"),
     "subscription": for_names(read(), "correlationKey"),
@@ -70,9 +73,9 @@ OWN: Mapping[str, SupportTable] = {
     "calledElement": {
         **for_names(read(), "processId", "bindingType"),
         **for_names(YES_OR_NO, "propagateAllParentVariables", "propagateAllChildVariables"),
-        "versionTag": (ignored("It is only read with a bindingType that is refused."),),
-        "processIdExpression": (refused("is the old name of an expression; write it as processId, after an ="),),
-        "businessId": (refused("isn't given to called processes here; pass it as a variable"),),
+        "versionTag": (ignored("Only a bindingType that is refused would use the tag."),),
+        "processIdExpression": (refused("is an old attribute; write the expression in processId, after an ="),),
+        "businessId": (refused("is not supported for called processes; pass a variable"),),
     },
     "script": for_names(read(), "expression", "resultVariable"),
     "assignmentDefinition": for_names(read(), "assignee", "candidateGroups", "candidateUsers"),
@@ -82,7 +85,7 @@ OWN: Mapping[str, SupportTable] = {
         **for_names(FORM, "bindingType", "versionTag"),
     },
 }
-# Refused elements that are accepted if they are empty.
+# Elements that are refused, unless they are empty.
 EMPTY = frozenset({"executionListeners", "taskListeners", "linkedResources"})
-# Child elements of which an element may have only one, because the reader reads only one.
+# An element may have only one child with each of these names, because the reader reads only the first child.
 SINGLE = frozenset(OWN) - {"input", "output", "header"} | {"taskHeaders", "ioMapping"}

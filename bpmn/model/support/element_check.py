@@ -1,4 +1,4 @@
-"""Refuse an element if the engine would silently ignore one of its attributes or children.
+"""Refuse an element if the engine would ignore one of its attributes or children without a message.
 
 errors: InvalidValue an attribute or an element is refused, is unknown, or has no meaning at its parent element
 """
@@ -19,15 +19,15 @@ PREFIXES = {
     **dict(zip(CAMUNDA_7, ("camunda", "operaton", "activiti", "flowable"), strict=True)),
 }
 VENDORS = {ZEEBE: camunda_8, **dict.fromkeys(CAMUNDA_7, camunda_7)}
-MISPLACED = "put it where BPMN 2.0 has it, or leave it out"
-# Elements of which only one is read: a second element of the name would be ignored.
+MISPLACED = "move it to an element where BPMN 2.0 allows it, or remove it"
+# An element may have only one child with each of these names, because the reader reads only the first child.
 SINGLE = {BPMN: standard.SINGLE, ZEEBE: camunda_8.SINGLE}
-# The reader handles the content of these elements, or their content is text.
+# Elements with content that is text, or that the reader checks.
 LEAVES = frozenset({"documentation", "script", "text", "inputParameter", "outputParameter"})
 
 
 def apply_default_language(root: Element) -> None:
-    """Copy the model's default language to each condition that has no language and no sign of FEEL or JUEL."""
+    """Copy the model's default language to conditions without a language and without a sign of FEEL or JUEL."""
     if not (language := root.get("expressionLanguage", "").strip()):
         return
     for name in ("conditionExpression", "completionCondition"):
@@ -40,8 +40,8 @@ def apply_default_language(root: Element) -> None:
 def check_element(element: Element, *, skipped: frozenset[str] = frozenset()) -> None:
     """Check an element's own attributes and its children.
 
-    shape:   the children named in `skipped` and the children with an id are left out, because the reader checks these
-             children of a scope separately
+    shape:   with `skipped`, the children with these names and the children with an id are not checked; the reader
+             checks the children of a scope separately
     """
     _check_attributes(element)
     _check_single(element)
@@ -51,11 +51,13 @@ def check_element(element: Element, *, skipped: frozenset[str] = frozenset()) ->
 
 
 def check_child(child: Element, *, host: Element) -> None:
-    """Check an element inside `host`."""
+    """Check a child element of `host`."""
     name, space = local_name(child), namespace(child)
     if space != BPMN:
         if space in VENDORS:
-            raise InvalidValue(f"{PREFIXES[space]}:{name} stands outside of extensionElements; put it there")
+            raise InvalidValue(
+                f"{PREFIXES[space]}:{name} is outside of extensionElements; move it into extensionElements"
+            )
         return
     if name == "extensionElements":
         for extension in child:
@@ -63,13 +65,13 @@ def check_child(child: Element, *, host: Element) -> None:
         return
     rule = rule_for(standard.ELEMENTS, name, local_name(host))
     if rule is None and name in standard.ELEMENTS:
-        raise InvalidValue(f"{name} isn't read at {local_name(host)}; {MISPLACED}")
+        raise InvalidValue(f"{name} is not supported at {local_name(host)}; {MISPLACED}")
     if rule is None and not name.endswith("EventDefinition"):
-        raise InvalidValue(f"{name} is not an element that a process may have; docs/bpmn.md lists them")
+        raise InvalidValue(f"{name} is not an element of a process; docs/bpmn.md lists the supported elements")
     if rule and rule.support == Support.REFUSED:
         if rule.reason == standard.REFUSED_BY_READER:
             return
-        raise InvalidValue(f"its {name} {rule.reason}")
+        raise InvalidValue(f"{name} {rule.reason}")
     is_ignored = rule is not None and rule.support == Support.IGNORED and name not in standard.CHILDREN_CHECKED
     if name not in LEAVES and not is_ignored:
         check_element(child)
@@ -78,13 +80,13 @@ def check_child(child: Element, *, host: Element) -> None:
 
 
 def _check_single(element: Element) -> None:
-    """Refuse a second child that has the same name, if `SINGLE` contains the name. Extensions count as children."""
+    """Refuse a second child with the same name if `SINGLE` contains the name; extension elements count as children."""
     extensions = element.findall(f"{bpmn('extensionElements')}/*")
     counted = Counter(child.tag for child in (*element, *extensions))
     for tag, count in counted.items():
         space, _, name = tag[1:].rpartition("}")
         if count > 1 and name in SINGLE.get(space, ()):
-            raise InvalidValue(f"it has {count} of {name}, and one is read; leave the others out")
+            raise InvalidValue(f"the element has {count} {name} elements; keep one")
 
 
 def _check_extension(extension: Element, host: str) -> None:
@@ -96,7 +98,7 @@ def _check_extension(extension: Element, host: str) -> None:
     if rule is None:
         _refuse_unknown(f"{PREFIXES[space]}:{name}", host, is_known=name in vendor.ELEMENTS)
     if rule.support == Support.REFUSED and not (name in vendor.EMPTY and not len(extension) and not extension.attrib):
-        raise InvalidValue(f"it has {name}, {rule.reason}")
+        raise InvalidValue(f"{name} {rule.reason}")
     if rule.support != Support.READ:
         return
     _check_own(extension, vendor.OWN.get(name, {}), f"{PREFIXES[space]}:{name}")
@@ -119,7 +121,7 @@ def _check_attributes(element: Element, *, is_ignored: bool = False) -> None:
     host = local_name(element)
     for space, name, value in _attributes_of(element):
         if space == BPMN:
-            raise InvalidValue(f"{name} has a prefix, and BPMN's own attributes have none; write it without one")
+            raise InvalidValue(f"{name} has a prefix; write BPMN's own attributes without a prefix")
         if space:
             _check_vendors(space, name, value, host)
         elif not (is_ignored and rule_for(standard.ATTRIBUTES, name, host) is None):
@@ -131,7 +133,7 @@ def _check_standard(element: Element, name: str, value: str) -> None:
     host = local_name(element)
     rule = rule_for(standard.ATTRIBUTES, name, host)
     if rule is None and name in standard.ATTRIBUTES:
-        raise InvalidValue(f"{name} isn't read at {host}; {MISPLACED}")
+        raise InvalidValue(f"{name} is not supported at {host}; {MISPLACED}")
     if rule is None:
         raise InvalidValue(f"{name} is not an attribute of BPMN 2.0; leave it out, or write its prefix")
     if name == "language":
@@ -141,7 +143,7 @@ def _check_standard(element: Element, name: str, value: str) -> None:
 
 
 def _check_forks(element: Element) -> None:
-    """Refuse an attribute that two forks of Camunda 7 have with different values, because only one value is read."""
+    """Refuse an attribute that has different values in two namespaces, because the reader reads only one value."""
     first_values: dict[str, tuple[str, str]] = {}
     for space, name, value in _attributes_of(element):
         rule = rule_for(camunda_7.ATTRIBUTES, name, local_name(element))
@@ -149,7 +151,8 @@ def _check_forks(element: Element) -> None:
             other, first = first_values.setdefault(name, (space, value))
             if value != first:
                 raise InvalidValue(
-                    f"{PREFIXES[other]}:{name} and {PREFIXES[space]}:{name} say different things; leave one of them out"
+                    f"{PREFIXES[other]}:{name} and {PREFIXES[space]}:{name} have different values; remove one of"
+                    " the two"
                 )
 
 
@@ -168,19 +171,24 @@ def _check_value(rule: SupportRule | None, label: str, value: str, host: str, *,
 
 def _refuse_unknown(label: str, host: str, *, is_known: bool) -> NoReturn:
     if is_known:
-        raise InvalidValue(f"{label} isn't read at {host}; docs/bpmn-elements.md says where it is")
-    raise InvalidValue(f"{label} isn't known here; leave it out, or correct its name")
+        raise InvalidValue(
+            f"{label} is not supported at {host}; docs/bpmn-elements.md lists the elements that support it"
+        )
+    raise InvalidValue(f"{label} is unknown; remove it, or correct its name")
 
 
 def _attributes_of(element: Element) -> Iterator[tuple[str, str, str]]:
-    """Yield an element's attributes: the namespace, "" for none, the name and the value."""
+    """Yield the namespace, name and value of each attribute of an element.
+
+    The namespace is "" if the attribute has none.
+    """
     for key, value in element.attrib.items():
         space, _, name = key[1:].rpartition("}") if key.startswith("{") else ("", "", key)
         yield space, name, value
 
 
 def _check_language(element: Element, language: str) -> None:
-    """Check the language of an expression; a literal time has no language."""
+    """Check the declared language of an expression; literal times are not checked."""
     text = text_of(element)
     if not language.strip() or (local_name(element) == "loopCardinality" and text.isdecimal()):
         return
@@ -189,4 +197,6 @@ def _check_language(element: Element, language: str) -> None:
         return
     if (language.lower() in {"juel", "uel"}) if is_juel else ("feel" in language.lower()):
         return
-    raise InvalidValue(f"its {local_name(element)}'s language is {shortened(language)}; write it in FEEL, after an =")
+    raise InvalidValue(
+        f"the language of {local_name(element)} is {shortened(language)}; write the text in FEEL, after an ="
+    )

@@ -1,6 +1,6 @@
-"""Declare the support for the attributes and elements of a model; a host is an element that contains the name.
+"""Define types for the support of attributes and elements; a host is the element that contains an attribute or element.
 
-A name is the name of an attribute or of an element.
+A name is the XML name of an attribute or of an element.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Support(StrEnum):
-    """The ways in which an attribute or an element is handled."""
+    """The support for an attribute or an element."""
 
     READ = "read"
     IGNORED = "ignored"
@@ -19,10 +19,10 @@ class Support(StrEnum):
 
 
 class SupportRule(NamedTuple):
-    """The way in which the engine handles a name at some host elements.
+    """The support for a name at some host elements.
 
     shape:   a rule without `hosts` applies to every element. `values` are the accepted values; any other value is
-             refused. `reason` says why a name is ignored, or ends the message that refuses the name
+             refused. `reason` explains why a name is ignored, or is the end of a refusal's message
     """
 
     support: Support
@@ -43,7 +43,7 @@ FALSE = ("false", "0")
 
 
 def read(*hosts: str) -> SupportRule:
-    """Declare a name that is read at some elements."""
+    """Declare a name that the engine reads at some elements."""
     return SupportRule(Support.READ, hosts=frozenset(hosts))
 
 
@@ -53,12 +53,12 @@ def ignored(reason: str, *hosts: str) -> SupportRule:
 
 
 def refused(reason: str, *hosts: str) -> SupportRule:
-    """Declare a name that the engine does not support, although it would affect how a process runs."""
+    """Declare a name that the engine refuses, because it would affect how a process runs."""
     return SupportRule(Support.REFUSED, reason, frozenset(hosts))
 
 
 def only(*values: str, reason: str, hosts: tuple[str, ...] = ()) -> SupportRule:
-    """Declare a name that is accepted only with some values."""
+    """Declare an attribute with a list of accepted values."""
     return SupportRule(Support.READ, reason, frozenset(hosts), frozenset(values))
 
 
@@ -72,4 +72,4 @@ def for_names(rule: SupportRule, *names: str) -> dict[str, SupportRules]:
     return dict.fromkeys(names, (rule,))
 
 
-YES_OR_NO = only("true", "false", "1", "0", reason="is neither true nor false; write one of them")
+YES_OR_NO = only("true", "false", "1", "0", reason="is neither true nor false; write true or false")

@@ -14,19 +14,20 @@ from shardclock_server.bpmn.model.support.rules import (
     refused,
 )
 
-REFUSED_BY_READER = "isn't run here; docs/bpmn.md lists the elements that are"
-MAPPING = "isn't done here; write it in FEEL, as a zeebe:ioMapping"
-PEOPLE = (
-    "isn't read here; write people as a zeebe:assignmentDefinition, or as camunda:assignee and camunda:candidateGroups"
+REFUSED_BY_READER = "is not supported; docs/bpmn.md lists the supported elements"
+MAPPING = "is not supported; write a zeebe:ioMapping in FEEL"
+PEOPLE = "is not supported; use a zeebe:assignmentDefinition, or camunda:assignee and camunda:candidateGroups"
+LIST = "is not supported; name the list in the inputCollection of a zeebe:loopCharacteristics, or in camunda:collection"
+DRAWN = ignored("The element is part of the drawing, or describes a participant.")
+DATA = ignored("The element declares data. Variables have no declared types, and an activity never waits for data.")
+SERVICE = ignored("The element describes an interface. The task's type or topic names the handler.")
+NOTE = ignored("The element is a note for people.")
+KEYS = ignored("The engine correlates a message by its zeebe:subscription. A correlationSubscription is refused.")
+OUTSIDE_PROCESSES = ignored("The element is outside of the executable processes.")
+UNUSED = ignored(
+    "Only an eventDefinitionRef could refer to the element, and the engine refuses an eventDefinitionRef.",
+    "definitions",
 )
-LIST = "isn't read here; name the list in a zeebe:loopCharacteristics' inputCollection, or in camunda:collection"
-DRAWN = ignored("It is part of the drawing, or names participants.")
-DATA = ignored("It declares data. Variables have no types here, and an activity waits for no data.")
-SERVICE = ignored("It describes an interface. The task's type or topic names the handler.")
-NOTE = ignored("It is for people.")
-KEYS = ignored("Correlation goes by a message's zeebe:subscription. A correlationSubscription is refused.")
-OUTSIDE_PROCESSES = ignored("It is no part of a process that runs.")
-UNUSED = ignored("A process refers to it by an eventDefinitionRef, which is refused.", "definitions")
 TIMES = ("timeDate", "timeDuration", "timeCycle")
 
 SCOPES = ("process", "subProcess")
@@ -44,7 +45,7 @@ DEFINITIONS = frozenset({
 ELEMENTS: SupportTable = {
     **for_names(read("definitions"), "process", "message", "signal", "error", "escalation"),
     **for_names(read(*SCOPES), *sorted(NODES), "sequenceFlow"),
-    "definitions": (read(""),),  # the root, which has no host
+    "definitions": (read(""),),  # The root element, which has no host.
     **dict.fromkeys(sorted(DEFINITIONS), (read(*EVENTS), UNUSED)),
     "conditionExpression": (read("sequenceFlow"),),
     **for_names(read("multiInstanceLoopCharacteristics"), "completionCondition", "loopCardinality"),
@@ -52,7 +53,7 @@ ELEMENTS: SupportTable = {
     **for_names(read("timerEventDefinition"), "timeDate", "timeDuration", "timeCycle"),
     "multiInstanceLoopCharacteristics": (read(*NODES),),
     "extensionElements": (read(),),
-    # The reader refuses these names with separate messages.
+    # The reader itself refuses these names, with its own messages.
     **for_names(
         refused(REFUSED_BY_READER, *SCOPES),
         "transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask",
@@ -68,7 +69,7 @@ ELEMENTS: SupportTable = {
     **for_names(refused(REFUSED_BY_READER, "complexGateway"), "activationCondition"),
     **for_names(refused(REFUSED_BY_READER, "conditionalEventDefinition"), "condition"),
     **for_names(refused(REFUSED_BY_READER, "standardLoopCharacteristics"), "loopCondition"),
-    "subChoreography": (refused("isn't run here; docs/bpmn.md lists the elements that are", "choreography"),),
+    "subChoreography": (refused("is not supported; docs/bpmn.md lists the supported elements", "choreography"),),
     **for_names(refused(MAPPING), "assignment", "transformation", "from", "to"),
     **for_names(refused(LIST), "loopDataInputRef", "loopDataOutputRef", "inputDataItem", "outputDataItem"),
     **for_names(
@@ -76,9 +77,9 @@ ELEMENTS: SupportTable = {
         "potentialOwner", "humanPerformer", "performer", "resourceRole", "resourceAssignmentExpression",
         "formalExpression", "resourceRef", "resourceParameterBinding",
     ),
-    "complexBehaviorDefinition": (refused("isn't run here; throw the event in the activity itself"),),
+    "complexBehaviorDefinition": (refused("is not supported; throw the event inside the activity"),),
     **for_names(
-        refused("isn't read here; write a zeebe:subscription at the message"),
+        refused("is not supported; add a zeebe:subscription to the message"),
         "correlationSubscription", "correlationPropertyBinding",
     ),
     **for_names(
@@ -86,7 +87,7 @@ ELEMENTS: SupportTable = {
         "documentation", "text", "textAnnotation", "category", "categoryValue", "categoryValueRef", "auditing",
         "monitoring",
     ),
-    **for_names(ignored("A form is the affair of the program that shows it."), "rendering"),
+    **for_names(ignored("Only the program that shows the form uses it."), "rendering"),
     **for_names(
         DRAWN,
         "incoming", "outgoing", "laneSet", "childLaneSet", "lane", "flowNodeRef", "partitionElement", "association",
@@ -125,12 +126,12 @@ SINGLE = frozenset({
     "conditionExpression", "completionCondition", "loopCardinality", "script",
     "multiInstanceLoopCharacteristics",
 })  # fmt: skip
-# Ignored elements with children that are checked, too: a child may contain a mapping.
+# Ignored elements with checked children: a child may contain a mapping.
 CHILDREN_CHECKED = frozenset(
     {"dataInputAssociation", "dataOutputAssociation", "laneSet", "lane", "dataObject", "property"}
 )
 
-NOTHING = ignored("Other programs use it.")
+NOTHING = ignored("Only other programs use this attribute.")
 ATTRIBUTES: SupportTable = {
     **for_names(read(), "id", "name"),
     "language": (read("conditionExpression", "completionCondition", "loopCardinality", *TIMES),),
@@ -153,22 +154,22 @@ ATTRIBUTES: SupportTable = {
     "isInterrupting": (YES_OR_NO._replace(hosts=frozenset({"startEvent"})),),
     "triggeredByEvent": (YES_OR_NO._replace(hosts=frozenset({"subProcess"})),),
     "isSequential": (YES_OR_NO._replace(hosts=frozenset({"multiInstanceLoopCharacteristics"})),),
-    "isForCompensation": (only(*FALSE, reason="is compensation, which isn't run here; draw a path that undoes it"),),
-    "startQuantity": (only("1", reason="counts tokens, which isn't done here; join them at a parallelGateway"),),
-    "completionQuantity": (only("1", reason="makes several tokens, which isn't done here; fork at a parallelGateway"),),
-    "instantiate": (only(*FALSE, reason="begins a process, which isn't done here; use a startEvent with a message"),),
+    "isForCompensation": (only(*FALSE, reason="is not supported; draw a path that undoes the work"),),
+    "startQuantity": (only("1", reason="is not supported; join the tokens at a parallelGateway"),),
+    "completionQuantity": (only("1", reason="is not supported; fork at a parallelGateway"),),
+    "instantiate": (only(*FALSE, reason="starts a process, which is not supported; use a startEvent with a message"),),
     "eventGatewayType": (
-        only("Exclusive", reason="waits for all events, which isn't done here; use a parallelGateway"),
+        only("Exclusive", reason="waits for all events, which is not supported; use a parallelGateway"),
     ),
-    "parallelMultiple": (only(*FALSE, reason="waits for all events, which isn't done here; use a parallelGateway"),),
-    "behavior": (only("All", reason="throws an event for each execution, which isn't done here; throw it inside"),),
+    "parallelMultiple": (only(*FALSE, reason="waits for all events, which is not supported; use a parallelGateway"),),
+    "behavior": (only("All", reason="is not supported; throw the event inside the activity"),),
     **for_names(
-        refused("throws an event for each execution, which isn't done here; throw it inside"),
+        refused("throws an event for each execution, which is not supported; throw the event inside the activity"),
         "noneBehaviorEventRef", "oneBehaviorEventRef",
     ),
-    "isImmediate": (ignored("It is of models that aren't run. Flows take no time."),),
-    "mustUnderstand": (only(*FALSE, reason="demands an extension that isn't known here; leave it out"),),
-    "expressionLanguage": (ignored("It is judged at each expression that has no language and no sign."),),
+    "isImmediate": (ignored("The attribute is for models that can't be executed."),),
+    "mustUnderstand": (only(*FALSE, reason="requires an unknown extension; remove it"),),
+    "expressionLanguage": (ignored("The reader checks it at each condition without its own language."),),
     **for_names(
         NOTHING,
         "targetNamespace", "exporter", "exporterVersion", "typeLanguage", "gatewayDirection", "processType", "isClosed",
@@ -182,9 +183,9 @@ ATTRIBUTES: SupportTable = {
         "innerParticipantRef", "outerParticipantRef", "inputDataRef", "outputDataRef", "extensionAttributeDefinition",
         "extensionDefinition", "isReference", "valueRef", "script", "scriptLanguage",
     ),
-    # Attributes of the elements that the reader refuses itself.
+    # Attributes of the elements that the reader itself refuses.
     **for_names(
-        refused("belongs to an element that isn't run here"),
+        refused("belongs to an unsupported element"),
         "activityRef", "waitForCompletion", "ordering", "cancelRemainingInstances", "loopMaximum", "testBefore",
         "method", "protocol",
     ),

@@ -23,87 +23,107 @@ from tests.support.bpmn_parts import (
 
 REFUSED = [
     # Elements that aren't run.
-    (START + '<transaction id="t"/>', "s>t", "t: transaction isn't run here"),
-    (START + '<complexGateway id="t"/>', "s>t", "t: complexGateway isn't run here"),
-    (START + '<sorcery id="t"/>', "s>t", "t: sorcery is not an element that a process may have"),
-    (START + "<task/>", "", "a task has no id; give it one"),
-    (START + '<task id="s"/>', "", "the id 's' stands twice"),
+    (START + '<transaction id="t"/>', "s>t", "t: transaction is not supported"),
+    (START + '<complexGateway id="t"/>', "s>t", "t: complexGateway is not supported"),
+    (START + '<sorcery id="t"/>', "s>t", "t: sorcery is not an element of a process"),
+    (START + "<task/>", "", "a task has no id; add an id"),
+    (START + '<task id="s"/>', "", "the id 's' occurs twice"),
     # Starts.
-    ("", "", "p: it has no start event; add one"),
-    (START + '<startEvent id="r"/>', "", "p: it has 2 start events without a trigger; it may have one"),
-    (f'<startEvent id="s">{TEN_MINUTES}</startEvent>', "", "s: a process starts at a timeDate or in a timeCycle"),
-    ('<startEvent id="s"><errorEventDefinition/></startEvent>', "", "s: a process isn't started by an error"),
-    (START + sub(""), "s>u", "u: it has no start events; a sub-process has exactly one"),
-    (START + sub(f'<startEvent id="i">{CYCLE}</startEvent>'), "s>u", "in a sub-process has no trigger"),
+    ("", "", "p: the process has no start event; add a start event"),
+    (START + '<startEvent id="r"/>', "", "p: the process has 2 start events without a trigger; at most one is allowed"),
+    (f'<startEvent id="s">{TEN_MINUTES}</startEvent>', "", "s: a process can't start after a timeDuration"),
+    (
+        '<startEvent id="s"><errorEventDefinition/></startEvent>',
+        "",
+        "s: an error or an escalation can't start a process",
+    ),
+    (START + sub(""), "s>u", "u: the sub-process has no start events; a sub-process must have exactly one start event"),
+    (
+        START + sub(f'<startEvent id="i">{CYCLE}</startEvent>'),
+        "s>u",
+        "only in an event sub-process, not in a sub-process",
+    ),
     (
         START + sub(START.replace('"s"', '"i"'), 'triggeredByEvent="true"'),
         "",
-        "exactly one start event, with a trigger",
+        "its start event must have a trigger",
     ),
     # Flows.
-    (START, "s>t", "s-t: it leads to or from 't', which isn't there"),
-    (START + '<task id="a"/>', "s>a a>s", "a: its flow a-s leads to a startEvent, which only an event can begin"),
-    (START + sub('<startEvent id="i"/>') + '<task id="a"/>', "s>u i>a", "i: its flow i-a leaves its sub-process"),
-    (START + '<endEvent id="e"/><task id="a"/>', "s>e e>a", "e: it is an end event with an outgoing flow"),
-    (START + '<parallelGateway id="g"/><task id="a"/>', "s>g g>a[x]", "g: its flow g-a has a condition"),
+    (START, "s>t", "s-t: the flow leads to or from 't', which does not exist"),
+    (START + '<task id="a"/>', "s>a a>s", "a: the flow a-s leads to a startEvent, which only an event can start"),
+    (START + sub('<startEvent id="i"/>') + '<task id="a"/>', "s>u i>a", "i: the flow i-a leaves the sub-process"),
+    (START + '<endEvent id="e"/><task id="a"/>', "s>e e>a", "e: the end event has an outgoing flow"),
+    (START + '<parallelGateway id="g"/><task id="a"/>', "s>g g>a[x]", "g: the flow g-a has a condition"),
     (
         START + '<exclusiveGateway id="g"/><task id="a"/><task id="b"/>',
         "s>g g>a[x] g>b",
-        "g: its flow g-b has no condition",
+        "g: the flow g-b has no condition",
     ),
-    (START + '<exclusiveGateway id="g" default="no"/>', "s>g", "g: its default flow 'no' does not leave it"),
+    (
+        START + '<exclusiveGateway id="g" default="no"/>',
+        "s>g",
+        "g: the default flow 'no' does not begin at this element",
+    ),
     (
         START + '<exclusiveGateway id="g" default="g-a"/><task id="a"/><task id="b"/>',
         "s>g g>a[x] g>b[y]",
-        "g: its default flow g-a has a condition, which nothing evaluates; leave it out",
+        "g: the default flow g-a has a condition, which is never evaluated; remove the condition",
     ),
     (
         START + '<userTask id="g" default="g-a"/><task id="a"/><task id="b"/>',
         "s>g g>a[x] g>b[y]",
-        "g: its default flow g-a has a condition",
+        "g: the default flow g-a has a condition",
     ),
     # Events.
-    (START + catch(CYCLE), "s>t", "t: it waits once, so its timer is a timeDuration or a timeDate, not a timeCycle"),
-    (START + catch(""), "s>t", "t: it catches nothing; give it a timer, a message or a signal"),
-    (START + catch("<timerEventDefinition/>"), "s>t", "t: its timer has none of timeDate, timeDuration and timeCycle"),
-    (START + catch(TEN_MINUTES + TEN_MINUTES), "s>t", "t: it has 2 event definitions; an event has exactly one"),
+    (
+        START + catch(CYCLE),
+        "s>t",
+        "t: the event occurs once, so its timer can't be a timeCycle; use a timeDuration or a timeDate",
+    ),
+    (START + catch(""), "s>t", "t: the event has no trigger to catch; add a timer, a message or a signal"),
+    (START + catch("<timerEventDefinition/>"), "s>t", "t: the timer has none of timeDate, timeDuration and timeCycle"),
+    (
+        START + catch(TEN_MINUTES + TEN_MINUTES),
+        "s>t",
+        "t: the event has 2 event definitions; an event must have exactly one",
+    ),
     (START + catch(timer("timeDuration", "2s")), "s>t", "t: '2s' is not an ISO 8601 duration"),
     (START + catch(timer("timeDate", "2026-01-31")), "s>t", "t: '2026-01-31' is not an ISO 8601 date-time"),
-    (START + catch('<messageEventDefinition messageRef="m"/>'), "s>t", "t: its message has no correlation key"),
+    (START + catch('<messageEventDefinition messageRef="m"/>'), "s>t", "t: the message has no correlation key"),
     (
         START + catch('<messageEventDefinition messageRef="no"/>'),
         "s>t",
-        "t: it refers to the message 'no', which the model",
+        "t: the element refers to the message 'no', which the model",
     ),
-    (START + catch("<messageEventDefinition/>"), "s>t", "t: it refers to no message; choose one"),
-    (START + catch('<signalEventDefinition signalRef="g"/>'), "s>t", "t: the signal 'g' has no name; give it one"),
-    (START + catch("<conditionalEventDefinition/>"), "s>t", "t: conditional events aren't run here"),
-    (START + job("a") + boundary(CYCLE), "s>a", "b: it interrupts, so it happens once"),
-    (START + job("a") + boundary(""), "s>a", "b: it waits for nothing"),
-    (START + job("a") + boundary(TEN_MINUTES, "no"), "s>a", "b: it is attached to 'no', which is no task"),
-    (START + job("a") + boundary(TEN_MINUTES), "s>a a>b", "a: its flow a-b leads to a boundaryEvent"),
+    (START + catch("<messageEventDefinition/>"), "s>t", "t: the element refers to no message; choose one"),
+    (START + catch('<signalEventDefinition signalRef="g"/>'), "s>t", "t: the signal 'g' has no name; add a name"),
+    (START + catch("<conditionalEventDefinition/>"), "s>t", "t: conditional events are not supported"),
+    (START + job("a") + boundary(CYCLE), "s>a", "b: an interrupting event occurs once"),
+    (START + job("a") + boundary(""), "s>a", "b: the event has no trigger"),
+    (START + job("a") + boundary(TEN_MINUTES, "no"), "s>a", "b: the event is attached to 'no', which is not a task"),
+    (START + job("a") + boundary(TEN_MINUTES), "s>a a>b", "a: the flow a-b leads to a boundaryEvent"),
     (
         START + job("a") + boundary("<errorEventDefinition/>", "a", 'cancelActivity="false"'),
         "s>a",
-        "b: an error always interrupts",
+        "b: an error event always interrupts",
     ),
     (
         START + '<endEvent id="e"><errorEventDefinition errorRef="x"/></endEvent>',
         "s>e",
-        "e: it throws an error without a code",
+        "e: the event throws an error without a code",
     ),
-    (START + f'<endEvent id="e">{TEN_MINUTES}</endEvent>', "s>e", "e: an end event waits for nothing"),
+    (START + f'<endEvent id="e">{TEN_MINUTES}</endEvent>', "s>e", "e: an end event can't wait for a timer"),
     (
         START + f'<intermediateThrowEvent id="e">{TEN_MINUTES}</intermediateThrowEvent>',
         "s>e",
-        "e: it throws nothing that can be thrown",
+        "e: the event has nothing to throw",
     ),
     # Two events that catch the same trigger.
     *(
         (
             START + job("a") + boundary(event) + boundary(event).replace('"b"', '"b2"'),
             "s>a",
-            f"a: its boundary events b and b2 both catch {what}; leave",
+            f"a: the boundary events b and b2 both catch {what}; remove",
         )
         for event, what in CAUGHT
     ),
@@ -113,7 +133,7 @@ REFUSED = [
             + sub(started(event), EVENT)
             + sub(started(event), EVENT).replace('"u"', '"u2"').replace('"i"', '"i2"'),
             "",
-            f"p: its event sub-processes u and u2 both catch {what}; leave",
+            f"p: the event sub-processes u and u2 both catch {what}; remove",
         )
         for event, what in CAUGHT
     ),
@@ -121,23 +141,35 @@ REFUSED = [
         (
             f'<startEvent id="s">{event}</startEvent><startEvent id="r">{event}</startEvent>',
             "",
-            f"p: its start events s and r both catch {what}; leave",
+            f"p: the start events s and r both catch {what}; remove",
         )
         for event, what in CAUGHT
         if what.startswith(("the message", "the signal"))
     ),
-    (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: it has fewer than two outgoing flows"),
-    (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: its flow g-a leads to a task, not to"),
+    (
+        START + '<eventBasedGateway id="g"/><task id="a"/>',
+        "s>g g>a",
+        "g: the event-based gateway has fewer than two outgoing flows",
+    ),
+    (
+        START + '<eventBasedGateway id="g"/><task id="a"/>',
+        "s>g g>a",
+        "g: the flow g-a leads to a task; it must lead to",
+    ),
     (
         START + '<parallelGateway id="g" default="g-a"/><task id="a"/>',
         "s>g g>a",
-        "g: it has a default flow, and a parallel",
+        "g: the element has a default flow, and the flows of a parallel",
     ),
-    ('<startEvent id="s"><terminateEventDefinition/></startEvent>', "", "s: a process isn't started by an error"),
-    (START.replace("/>", f">{TWICE}</startEvent>"), "", "s: it has a loop"),
+    (
+        '<startEvent id="s"><terminateEventDefinition/></startEvent>',
+        "",
+        "s: an error or an escalation can't start a process",
+    ),
+    (START.replace("/>", f">{TWICE}</startEvent>"), "", "s: the element has a loop"),
     (START + '<userTask id="b" camunda:assignee="' + "${" * 6_000 + '"/>', "", "b: a text has 12,000 characters"),
     # Tasks that lack a required part, or have an invalid one.
-    (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
+    (START + '<serviceTask id="a"/>', "s>a", "a: the task names no handler; set the type"),
     (START + job("a", retries="many"), "s>a", "a: the task's retries are 'many', not a number from 0 to 1,000"),
     *(
         (
@@ -149,7 +181,7 @@ REFUSED = [
             says,
         )
         for headers, says in (
-            (2 * '<zeebe:header key="k" value="v"/>', "a: it has the header 'k' twice, and one is read"),
+            (2 * '<zeebe:header key="k" value="v"/>', "a: the header 'k' occurs twice; keep one"),
             ('<zeebe:header value="v"/>', "a: header has no key; write one"),
         )
     ),
@@ -157,44 +189,44 @@ REFUSED = [
     (
         START + '<scriptTask id="a" scriptFormat="groovy"><script>1</script></scriptTask>',
         "s>a",
-        "a: its language is 'groovy'",
+        "a: the script's language is 'groovy'",
     ),
-    (START + '<callActivity id="a"/>', "s>a", "a: nothing says which process is called"),
-    (START + '<userTask id="a" camunda:assignee="${service.find(1)}"/>', "s>a", "which only Camunda 7 reads"),
-    (START + '<userTask id="a" camunda:assignee="${items[0]}"/>', "s>a", "has '[', which only Camunda 7 reads"),
+    (START + '<callActivity id="a"/>', "s>a", "a: the call activity names no process"),
+    (START + '<userTask id="a" camunda:assignee="${service.find(1)}"/>', "s>a", "which only Camunda 7 supports"),
+    (START + '<userTask id="a" camunda:assignee="${items[0]}"/>', "s>a", "has '[', which only Camunda 7 supports"),
     (
         START + CALLED.format('bindingType="versionTag" versionTag="v1"'),
         "s>a",
-        "a: it calls by 'versionTag'; here a call",
+        "a: the binding is 'versionTag', and a call",
     ),
-    (START + CALLED.format('bindingType="deployment"'), "s>a", "a: it calls by 'deployment'; here a call"),
+    (START + CALLED.format('bindingType="deployment"'), "s>a", "a: the binding is 'deployment', and a call"),
     (
         START + '<callActivity id="a" calledElement="x" camunda:calledElementBinding="version"/>',
         "s>a",
-        "is of the newest version: leave the binding out",
+        "activity always calls the newest version; remove the binding",
     ),
     (START + mapping('<zeebe:output target="y"/>'), "s>a", "a: output has no source; write one"),
     (START + mapping('<zeebe:input source="=x"/>'), "s>a", "a: input has no target; write one"),
     (
         START + '<endEvent id="e"><errorEventDefinition errorRef="xx"/></endEvent>',
         "s>e",
-        "e: its error's code '=code' is an expression; write the code itself",
+        "e: the error's code '=code' is an expression; write the code itself",
     ),
     (
         START + '<endEvent id="e"><escalationEventDefinition escalationRef="cc"/></endEvent>',
         "s>e",
-        "e: its escalation's code '${code}' is an expression; write the code itself",
+        "e: the escalation's code '${code}' is an expression; write the code itself",
     ),
     (START + '<userTask id="a" camunda:assignee="Mr ${name}"/>', "s>a", "a: 'Mr ${name}' mixes text and an expression"),
     (
         START + job("a", "<standardLoopCharacteristics/>"),
         "s>a",
-        "a: it has a standard loop",
+        "a: a standard loop is not supported",
     ),
     (
         START + job("a", "<multiInstanceLoopCharacteristics/>"),
         "s>a",
-        "a: a multi-instance needs either a collection or a cardinality",
+        "a: a multi-instance loop must have either a collection or a cardinality",
     ),
 ]
 
@@ -230,21 +262,23 @@ def test_an_invalid_expression_is_refused_at_its_element() -> None:
 
 def test_a_duplicate_id_of_a_flow_is_refused() -> None:
     flow = '<sequenceFlow id="f" sourceRef="s" targetRef="a"/>'
-    with pytest.raises(InvalidModel, match="the id 'f' stands twice"):
+    with pytest.raises(InvalidModel, match="the id 'f' occurs twice"):
         read_model(model(START + '<task id="a"/>' + flow + flow))
 
 
 @pytest.mark.parametrize("tag", ["message", "signal", "error", "escalation", "process"])
 def test_a_duplicate_id_of_an_element_beside_the_processes_is_refused(tag: str) -> None:
     twice = f'<{tag} id="twice" name="one"/><{tag} id="twice" name="two"/>'
-    with pytest.raises(InvalidModel, match="twice: the id 'twice' stands twice; give each element its own") as refused:
+    with pytest.raises(
+        InvalidModel, match="twice: the id 'twice' occurs twice; give each element its own id"
+    ) as refused:
         read_model(model(START, beside=twice))
     assert len(refused.value.problems) == 1
 
 
 def test_two_processes_with_one_id_are_refused() -> None:
     one = model(START)
-    with pytest.raises(InvalidModel, match="p: the id 'p' stands twice; give each element its own"):
+    with pytest.raises(InvalidModel, match="p: the id 'p' occurs twice; give each element its own id"):
         read_model(one.replace(b"</definitions>", one[one.index(b"<process") :]))
 
 
@@ -256,7 +290,7 @@ def test_too_many_flows_into_inclusive_joins_are_refused() -> None:
         for number in range(501)
         for side in "ab"
     )
-    with pytest.raises(InvalidModel, match="1,002 flows into inclusive gateways that join; it may have 1,000"):
+    with pytest.raises(InvalidModel, match="1,002 flows into joining inclusive gateways; at most 1,000 are allowed"):
         read_model(model(START + gates + links, connected="s>g0"))
 
 
@@ -271,5 +305,5 @@ def test_an_id_that_is_too_long_is_refused_before_all_else_and_the_longest_allow
     assert read_model(written(ID_CHARS_MAX))
     with pytest.raises(InvalidModel) as refused:
         read_model(written(5_000).replace(b"<startEvent", b"<sorcery"))
-    assert "of a " + tag + " has 5,000 characters; it may have 200" in str(refused.value)
+    assert "of a " + tag + " has 5,000 characters; at most 200 are allowed" in str(refused.value)
     assert len(str(refused.value)) < 200

@@ -25,7 +25,7 @@ STRANGER = '<startEvent id="s"/><x:task xmlns:x="http://example.com/x" id="t"/>'
         (b'<?xml version="1.0" encoding="klingon"?><a/>', "is not XML"),
         (BOMB.encode(), "has a DOCTYPE"),
         (FILE.encode(), "has a DOCTYPE"),
-        (b" " * (MODEL_BYTES_MAX + 1), f"it may have {MODEL_BYTES_MAX:,}"),
+        (b" " * (MODEL_BYTES_MAX + 1), f"at most {MODEL_BYTES_MAX:,} are allowed"),
         (b"<a>" * (DEPTH_MAX + 1) + b"</a>" * (DEPTH_MAX + 1), f"nested more than {DEPTH_MAX} deep"),
         (b"<a>" * 10_000, f"nested more than {DEPTH_MAX} deep"),
         (b"<a>" + b"<b/>" * ELEMENTS_MAX + b"</a>", f"has more than {ELEMENTS_MAX:,} elements"),
@@ -35,7 +35,7 @@ STRANGER = '<startEvent id="s"/><x:task xmlns:x="http://example.com/x" id="t"/>'
         (f"{HEAD}</definitions>".encode(), 'has no process with isExecutable="true"'),
         (
             f"{HEAD}{PROCESS}{STRANGER}</process></definitions>".encode(),
-            "t: '{http://example.com/x}task' is not an element of BPMN 2.0; leave it out",
+            "t: '{http://example.com/x}task' is not an element of BPMN 2.0; remove it",
         ),
     ],
 )

@@ -15,19 +15,25 @@ FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
     [
         (
             '<conditionExpression language="groovy" camunda:resource="check.groovy"/>',
-            "f: its conditionExpression's language is 'groovy'; write it in FEEL, after an =",
+            "f: the language of conditionExpression is 'groovy'; write the text in FEEL, after an =",
         ),
-        ('<conditionExpression camunda:resource="x.feel"/>', "f: camunda:resource='x.feel' is a script of a file"),
-        ('<conditionExpression language="javascript">a == 1</conditionExpression>', "language is 'javascript'"),
+        ('<conditionExpression camunda:resource="x.feel"/>', "f: camunda:resource='x.feel' names a script file"),
+        (
+            '<conditionExpression language="javascript">a == 1</conditionExpression>',
+            "conditionExpression is 'javascript'",
+        ),
         (
             '<conditionExpression language="http://www.java.com/java">return true;</conditionExpression>',
-            "language is 'http://www.java.com/java'",
+            "conditionExpression is 'http://www.java.com/java'",
         ),
-        ('<conditionExpression language="feel">${a}</conditionExpression>', "language is 'feel'"),
-        ('<conditionExpression language="juel">a</conditionExpression>', "language is 'juel'"),
-        ("<conditionExpression/>", "f: its condition is empty; write one, or leave the conditionExpression out"),
-        ("<conditionExpression> </conditionExpression>", "f: its condition is empty"),
-        ('<extensionElements><camunda:executionListener event="take"/></extensionElements>', "f: it has execution"),
+        ('<conditionExpression language="feel">${a}</conditionExpression>', "conditionExpression is 'feel'"),
+        ('<conditionExpression language="juel">a</conditionExpression>', "conditionExpression is 'juel'"),
+        ("<conditionExpression/>", "f: the condition is empty; write a condition, or remove the conditionExpression"),
+        ("<conditionExpression> </conditionExpression>", "f: the condition is empty"),
+        (
+            '<extensionElements><camunda:executionListener event="take"/></extensionElements>',
+            "f: executionListener is not supported",
+        ),
     ],
 )
 def test_a_condition_in_another_language_or_file_is_refused_in_one_true_sentence(condition: str, says: str) -> None:
@@ -55,13 +61,13 @@ def test_a_completion_condition_of_another_language_is_refused() -> None:
         '<completionCondition language="groovy">done</completionCondition></multiInstanceLoopCharacteristics>'
     )
     (sentence,) = refusal(model(START + job("a", loop), connected="s>a"))
-    assert sentence == "a: its completionCondition's language is 'groovy'; write it in FEEL, after an ="
+    assert sentence == "a: the language of completionCondition is 'groovy'; write the text in FEEL, after an ="
 
 
 @pytest.mark.parametrize("name", ["variableMappingClass", "variableMappingDelegateExpression"])
 def test_a_mapping_of_variables_in_java_is_refused(name: str) -> None:
     (sentence,) = refusal(model(START + f'<callActivity id="a" calledElement="c" camunda:{name}="x.Y"/>'))
-    assert sentence == f"a: camunda:{name}='x.Y' is Java, which isn't run here; write camunda:in and camunda:out"
+    assert sentence == f"a: camunda:{name}='x.Y' is Java code, which is not supported; use camunda:in and camunda:out"
 
 
 @pytest.mark.parametrize("tag", ["serviceTask", "userTask", "sendTask", "receiveTask", "task", "subProcess"])
@@ -70,7 +76,7 @@ def test_a_skip_expression_is_refused(tag: str) -> None:
     (sentence,) = refusal(
         model(START + f'<{tag} id="a" {FLOWABLE} flowable:skipExpression="${{true}}">{inside}</{tag}>')
     )
-    rule = "isn't evaluated here; put an exclusiveGateway before the element"
+    rule = "is not supported; put an exclusiveGateway before the element"
     assert sentence == f"a: flowable:skipExpression='${{true}}' {rule}"
 
 
@@ -97,7 +103,7 @@ def test_flowables_end_date_becomes_the_end_of_the_cycle() -> None:
 )
 def test_an_end_date_that_can_t_be_joined_to_the_cycle_is_refused(text: str, end: str) -> None:
     (sentence,) = refusal(cycle(text.replace("cycle(2)", "cycle(@&quot;P1D&quot;)"), end))
-    assert sentence.startswith(f"s: its endDate {end!r} can't be joined to the cycle")
+    assert sentence.startswith(f"s: the endDate {end!r} can't be appended to the cycle")
 
 
 def test_an_invalid_end_date_is_refused() -> None:
@@ -132,10 +138,10 @@ def test_a_thrown_message_with_a_topic_is_a_job_too(tag: str) -> None:
 def test_a_thrown_message_without_a_job_or_with_a_missing_message_element_is_refused(tag: str) -> None:
     plain = f'<{tag} id="e"><messageEventDefinition/></{tag}>'
     (unnamed,) = refusal(model(START + plain, connected="s>e"))
-    assert unnamed.startswith("e: nothing says who does it; name a zeebe:taskDefinition's type")
+    assert unnamed.startswith("e: the task names no handler; set the type")
     missing = job("e", '<messageEventDefinition messageRef="no"/>', tag=tag)
     (absent,) = refusal(model(START + missing, connected="s>e"))
-    assert absent.startswith("e: it refers to the message 'no', which the model doesn't have")
+    assert absent.startswith("e: the element refers to the message 'no', which the model does not have")
 
 
 def test_a_script_task_with_a_type_is_a_job() -> None:
@@ -148,18 +154,18 @@ def test_a_script_task_with_a_type_is_a_job() -> None:
     [
         (
             job("a", "<script>1</script>", tag="scriptTask"),
-            "a: it has a taskDefinition and a script; leave one of them",
+            "a: the element has a taskDefinition and a script; remove one",
         ),
         (
             '<endEvent id="a"><extensionElements><zeebe:taskHeaders/></extensionElements></endEvent>',
-            "a: it has a taskDefinition or taskHeaders, and no message",
+            "a: the event has a taskDefinition or taskHeaders, and no message",
         ),
         (
             (
                 '<callActivity id="a" calledElement="c"><extensionElements><camunda:in target="x"/></extensionElements>'
                 "</callActivity>"
             ),
-            "a: in has no source; write one, or variables=all",
+            "a: in has no source; add a source, or write variables=all",
         ),
         (
             job(
@@ -167,7 +173,7 @@ def test_a_script_task_with_a_type_is_a_job() -> None:
                 "<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection='=x'"
                 " outputElement='=y'/></extensionElements></multiInstanceLoopCharacteristics>",
             ),
-            "a: a multi-instance has an outputCollection and an outputElement, or neither; write both",
+            "a: a multi-instance loop has only one of outputCollection and outputElement; set both",
         ),
         (
             job(
@@ -175,7 +181,7 @@ def test_a_script_task_with_a_type_is_a_job() -> None:
                 "<multiInstanceLoopCharacteristics camunda:elementVariable='x'><loopCardinality>2</loopCardinality>"
                 "</multiInstanceLoopCharacteristics>",
             ),
-            "a: a multi-instance has a variable of its items and no collection; write both, or neither",
+            "a: a multi-instance loop has an item variable and no collection; set both, or remove the variable",
         ),
         (
             job(
@@ -183,22 +189,22 @@ def test_a_script_task_with_a_type_is_a_job() -> None:
                 "<multiInstanceLoopCharacteristics><loopCardinality>2</loopCardinality><completionCondition/>"
                 "</multiInstanceLoopCharacteristics>",
             ),
-            "a: its completionCondition is empty; write one, or leave it out",
+            "a: the completionCondition is empty; write a condition, or remove the element",
         ),
         (
             job("a").replace("<zeebe:taskDefinition", '<zeebe:taskDefinition type="x"/><zeebe:taskDefinition'),
-            "a: it has 2 of taskDefinition, and one is read; leave the others out",
+            "a: the element has 2 taskDefinition elements; keep one",
         ),
         (
             job("a", '<extensionElements><zeebe:taskDefinition type="x"/></extensionElements>'),
-            "a: it has 2 of taskDefinition, and one is read; leave the others out",
+            "a: the element has 2 taskDefinition elements; keep one",
         ),
         (
             (
                 '<intermediateCatchEvent id="a"><messageEventDefinition messageRef="m" camunda:topic="t"/>'
                 "</intermediateCatchEvent>"
             ),
-            "a: its message has a topic, and it waits for the message; leave the topic out",
+            "a: a topic is set at an event that receives the message; remove the topic",
         ),
         ('<subProcess id="a" triggeredByEvent="yes"/>', "a: triggeredByEvent='yes' is neither true nor false"),
     ],
@@ -211,7 +217,7 @@ def test_an_incomplete_or_contradictory_element_is_refused(elements: str, says: 
 def test_a_flow_without_an_id_is_named_by_its_ends() -> None:
     flow = '<sequenceFlow sourceRef="g" targetRef="a"><conditionExpression language="x"/></sequenceFlow>'
     (sentence,) = refusal(model(CHOICE + flow, connected="s>g g>b"))
-    assert sentence == "(g to a): its conditionExpression's language is 'x'; write it in FEEL, after an ="
+    assert sentence == "(g to a): the language of conditionExpression is 'x'; write the text in FEEL, after an ="
 
 
 def test_flows_without_ids_are_read() -> None:
@@ -232,13 +238,13 @@ def test_flows_without_ids_are_read() -> None:
 def test_an_event_that_can_t_be_read_is_reported_once(time: str, event: str) -> None:
     start = f'<startEvent id="i"><timerEventDefinition>{time}</timerEventDefinition></startEvent>'
     sentences = refusal(model(START + f'<subProcess id="u" {event}>{start}</subProcess>'))
-    assert [sentence[:3] for sentence in sentences if "no trigger" not in sentence] == ["i: "]
+    assert [sentence[:3] for sentence in sentences if "only in an event" not in sentence] == ["i: "]
 
 
 def test_an_event_at_an_unsupported_element_is_not_reported() -> None:
     event = f'<boundaryEvent id="b" attachedToRef="x">{timer("timeDuration", "PT1S")}</boundaryEvent>'
     (sentence,) = refusal(model(START + f'<transaction id="x"/>{event}', connected="s>x"))
-    assert sentence.startswith("x: transaction isn't run here")
+    assert sentence.startswith("x: transaction is not supported")
 
 
 def test_a_start_event_that_can_t_be_read_does_not_count_as_one_without_a_trigger() -> None:
@@ -257,16 +263,20 @@ def test_a_flow_that_can_t_be_read_is_reported_once(flow: str) -> None:
 @pytest.mark.parametrize(
     ("inside", "attributes", "named"),
     [
-        ('<zeebe:calledDecision decisionId="d" resultVariable="r"/>', "", "it has calledDecision, a decision"),
-        ("", 'camunda:decisionRef="d"', "camunda:decisionRef='d' is of a decision"),
-        ("", 'camunda:decisionRef="d" camunda:topic="x"', "camunda:decisionRef='d' is of a decision"),
-        ("", 'camunda:mapDecisionResult="singleEntry"', "camunda:mapDecisionResult='singleEntry' is of a decision"),
+        ('<zeebe:calledDecision decisionId="d" resultVariable="r"/>', "", "calledDecision belongs to a decision"),
+        ("", 'camunda:decisionRef="d"', "camunda:decisionRef='d' belongs to a decision"),
+        ("", 'camunda:decisionRef="d" camunda:topic="x"', "camunda:decisionRef='d' belongs to a decision"),
+        (
+            "",
+            'camunda:mapDecisionResult="singleEntry"',
+            "camunda:mapDecisionResult='singleEntry' belongs to a decision",
+        ),
     ],
 )
 def test_a_decision_in_a_business_rule_task_is_refused(inside: str, attributes: str, named: str) -> None:
     task = f'<businessRuleTask id="a" {attributes}><extensionElements>{inside}</extensionElements></businessRuleTask>'
     (sentence,) = refusal(model(START + task, connected="s>a"))
-    rule = "and decisions aren't evaluated here; evaluate it in a handler, and name a zeebe:taskDefinition's type"
+    rule = "which is not supported; evaluate the decision in a handler, and set the type of a zeebe:taskDefinition"
     assert sentence == f"a: {named}, {rule}"
 
 

@@ -203,7 +203,9 @@ def test_an_expression_is_shown_as_the_model_writes_it(text: str) -> None:
 def test_an_operator_that_feel_does_not_have_is_refused_by_its_name(text: str, operator: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         read_text(text)
-    assert f" has {operator}, which only Camunda 7 reads; write it in FEEL, after an =" in str(refused.value)
+    assert f" has {operator}, which only Camunda 7 supports; write the expression in FEEL, after an =" in str(
+        refused.value
+    )
 
 
 def test_the_deepest_allowed_expression_is_compiled() -> None:

@@ -39,13 +39,15 @@ def test_the_models_language_does_not_apply_to_an_expression_with_a_sign_of_feel
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_models_language_applies_to_an_expression_without_a_sign(language: str) -> None:
     (sentence,) = refusal(in_language(choosing("<conditionExpression>approved</conditionExpression>"), language))
-    assert sentence.startswith(f"f: its conditionExpression's language is {language!r}; write it in FEEL, after an =")
+    assert sentence.startswith(
+        f"f: the language of conditionExpression is {language!r}; write the text in FEEL, after an ="
+    )
     loop = (
         "<multiInstanceLoopCharacteristics><loopCardinality>2</loopCardinality>"
         "<completionCondition{}>done</completionCondition></multiInstanceLoopCharacteristics>"
     )
     (told,) = refusal(in_language(model(START + job("a", loop.format("")), connected="s>a"), language))
-    assert told.startswith("a: its completionCondition's language is")
+    assert told.startswith("a: the language of completionCondition is")
     assert read_model(in_language(model(START + job("a", loop.format(' language="feel"')), connected="s>a"), language))
 
 

@@ -53,7 +53,7 @@ def test_inputs_of_a_node_that_its_event_begins_are_refused(
         read_model(written(inputs))
     (problem,) = refused.value.problems
     assert problem.element_id == at
-    assert "no inputs are mapped then; leave its inputs out, and map its outputs" in problem.sentence
+    assert "so input mappings have no effect; use output mappings" in problem.sentence
     assert read_model(written(OUTPUTS))
     assert read_model(written(""))
 
@@ -61,7 +61,7 @@ def test_inputs_of_a_node_that_its_event_begins_are_refused(
 def test_outputs_of_an_event_that_throws_an_error_are_refused() -> None:
     event = f'<endEvent id="e"><extensionElements>{OUTPUTS}</extensionElements>{{}}</endEvent>'
     error = event.format('<errorEventDefinition errorRef="e1"/>')
-    with pytest.raises(InvalidModel, match="e: it throws an error, and no outputs are mapped then"):
+    with pytest.raises(InvalidModel, match="e: the event throws an error, so output mappings have no effect"):
         read_model(model(START + error, connected="s>e", beside=SHARED))
     assert read_model(model(START + event.format(""), connected="s>e"))
 
@@ -92,9 +92,7 @@ def test_a_user_task_may_mix_the_words_of_both_vendors() -> None:
 
 def test_a_form_has_one_reference() -> None:
     sentence = sentence_of(with_extensions("userTask", '<zeebe:formDefinition formId="f" externalReference="g"/>'))
-    assert sentence == (
-        "a: its formDefinition has more than one of formKey, formId, externalReference; leave the others out"
-    )
+    assert sentence == ("a: the formDefinition has more than one of formKey, formId, externalReference; keep one")
 
 
 def test_mappings_of_both_vendors_are_merged_by_variable() -> None:
@@ -131,7 +129,7 @@ def test_a_call_with_contradictory_words_about_passing_all_variables_is_refused(
     propagates: str, attributes: str, passed: str
 ) -> None:
     sentence = sentence_of(with_extensions("callActivity", CALLED.format(propagates) + passed, attributes))
-    assert sentence.startswith("a: its zeebe:calledElement doesn't propagate all variables")
+    assert sentence.startswith("a: zeebe:calledElement passes some variables")
 
 
 def test_a_binding_of_camunda_7_is_refused_beside_a_call_of_camunda_8() -> None:
@@ -148,9 +146,9 @@ def test_a_script_or_headers_of_one_vendor_may_have_the_result_or_the_topic_of_t
         "t", headers=(("k", "v"),)
     )
     both = '<zeebe:script expression="=1"/>' + headers
-    assert sentence_of(with_extensions("scriptTask", both)).startswith("a: it has taskHeaders, and its script is run")
+    assert sentence_of(with_extensions("scriptTask", both)).startswith("a: the engine runs the script itself")
     job_script = with_extensions("scriptTask", '<zeebe:taskDefinition type="t"/>', 'camunda:resultVariable="r"')
-    assert sentence_of(job_script).startswith("a: it has a taskDefinition, and the resultVariable of a script")
+    assert sentence_of(job_script).startswith("a: the element has a taskDefinition, so a resultVariable has no effect")
 
 
 def many(attributes: str, inside: str = "") -> str:
@@ -178,7 +176,7 @@ def test_a_loop_may_mix_the_words_of_both_vendors() -> None:
 def test_different_values_of_two_forks_of_camunda_7_are_refused(element: str, names: str) -> None:
     sentence = sentence_of(element)
     assert f":{names} and " in sentence
-    assert "say different things; leave one of them out" in sentence
+    assert "have different values; remove one of the two" in sentence
     assert node_of(element.replace('"y"', '"x"')).node_id == "a"
 
 
@@ -228,7 +226,7 @@ def test_an_expression_instead_of_a_name_is_refused(element: str) -> None:
 def test_a_source_and_a_source_expression_are_refused_together() -> None:
     both = '<camunda:in source="x" sourceExpression="${y}" target="z"/>'
     sentence = sentence_of(with_extensions("callActivity", both, 'calledElement="c"'))
-    assert sentence == "a: in has a source and a sourceExpression; leave one of them out"
+    assert sentence == "a: in has a source and a sourceExpression; remove one of the two"
 
 
 def test_a_parameter_without_a_value_is_null() -> None:
@@ -243,9 +241,9 @@ def test_a_parameter_without_a_value_is_null() -> None:
     [
         ('<userTask id="a" camunda:dueDate="P5D"/>', "a: the task's due date: 'P5D'"),
         (with_extensions("userTask", '<zeebe:taskSchedule dueDate="tomorrow"/>'), "a: the task's due date: 'tomorrow'"),
-        (many("", "<loopCardinality>many</loopCardinality>"), "a: its cardinality is 'many', not a number from 0 to"),
-        (many("", "<loopCardinality>-1</loopCardinality>"), "a: its cardinality is '-1', not a number from 0 to"),
-        (many("", "<loopCardinality>5001</loopCardinality>"), "a: its cardinality is '5001', not a number from 0 to"),
+        (many("", "<loopCardinality>many</loopCardinality>"), "a: the cardinality is 'many', not a number from 0 to"),
+        (many("", "<loopCardinality>-1</loopCardinality>"), "a: the cardinality is '-1', not a number from 0 to"),
+        (many("", "<loopCardinality>5001</loopCardinality>"), "a: the cardinality is '5001', not a number from 0 to"),
     ],
 )
 def test_an_invalid_literal_value_is_refused_at_the_deployment(element: str, says: str) -> None:

@@ -19,7 +19,7 @@ def test_a_condition_that_is_neither_true_nor_false_is_an_incident(gateway: str,
     assert incident.node_id == "g"
     assert incident.sentence == (
         "the condition of the flow to a, 'x > 100', is null, and neither true nor false (the variable 'x' of the"
-        f" process p is {'null' if x is None else 'a text'}); correct the variables, and resolve this"
+        f" process p is {'null' if x is None else 'a text'}); correct the variables, and resolve the incident"
     )
     assert played.send(VariablesSet(1, {"x": 150}))
     assert played.retry()

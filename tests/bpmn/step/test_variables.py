@@ -186,7 +186,7 @@ def test_a_completion_condition_that_is_null_is_an_incident_of_its_execution() -
     played = play(task(loop=loop), items=[1, 2])
     complete_all(played, {})
     (incident,) = played.incidents.values()
-    assert incident.sentence.startswith("its completion condition, 'enough', is null, and neither true nor false")
+    assert incident.sentence.startswith("the completion condition, 'enough', is null, and neither true nor false")
 
 
 def test_after_the_completion_condition_no_execution_begins() -> None:
