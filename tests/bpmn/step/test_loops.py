@@ -31,7 +31,8 @@ def test_a_collection_that_is_not_a_list_is_an_incident() -> None:
     (incident,) = played.incidents.values()
     assert (
         incident.sentence
-        == "the collection of the multi-instance loop is 'x', not a list (the variable 'items' of the process p is a text)"
+        == "the collection of the multi-instance loop is 'x', not a list (the variable 'items' of the process p"
+        " is a text)"
     )
 
 
