@@ -132,7 +132,7 @@ def _faults(history: History, run: RunIndex) -> Iterator[str]:
                 ", ".join(format_value(bound_s, "s") for bound_s in bounds),
                 f"**{late} LATE**" if late else "",
             ]
-    yield from _table(["fault", "times", "how long until", "measured", "p50", "p99", "max", "bound", ""], rows)
+    yield from _table(["fault", "times", "time until", "measured", "p50", "p99", "max", "bound", ""], rows)
 
 
 def _measures(history: History, run: RunIndex) -> dict[tuple[str, str], dict[str, list[tuple[float, float | None]]]]:
@@ -144,13 +144,13 @@ def _measures(history: History, run: RunIndex) -> dict[tuple[str, str], dict[str
             found.setdefault((fault.kind, fault.name), {}).setdefault(measure, []).append((seconds, bound_s))
 
     for takeover in takeovers(history, run=run):
-        add(takeover.fault, "its last timer was taken over", takeover.seconds, takeover.bound_s)
+        add(takeover.fault, "the shard's last timer fired", takeover.seconds, takeover.bound_s)
     for recovery in recoveries(history, run=run):
         bound_s = recovery.fault.recovers_within_s
         add(recovery.fault, "a timer fired", recovery.first_s, bound_s)
         # A timer that is due at the very end of a fault may be late by the normal lag as well.
         healed_s = None if bound_s is None else bound_s + history.bounds.normal_s
-        add(recovery.fault, "none was late", recovery.normal_s, healed_s)
+        add(recovery.fault, "no timer was late", recovery.normal_s, healed_s)
     return found
 
 
@@ -159,7 +159,7 @@ def _lags(history: History, late: Sequence[tuple[float, float]]) -> Iterator[str
     rows = [
         ["whole run", f"{len(whole):,}", *_spread(whole), ""],
         [
-            "while nothing was broken or healing",
+            "except during faults and recoveries",
             f"{len(outside):,}",
             *_spread(outside),
             format_value(history.bounds.normal_s, "s"),
@@ -198,7 +198,8 @@ def _deliveries(run: RunIndex) -> str:
     }
     again = len(attempts) - len({(it.timer_key, it.attempt) for it in attempts})
     told = (
-        f"Deliveries: {len(fired_s):,}, with {_count(len(attempts), 'call')}, of which {again:,} again at one attempt"
+        f"Deliveries: {len(fired_s):,}, with {_count(len(attempts), 'call')}, of which {again:,} were repeated under"
+        " the same attempt"
     )
     waits = [first[key] - at_s for key, at_s in fired_s.items() if key in first]
     if not waits:
@@ -227,9 +228,9 @@ def _processes(run: RunIndex) -> str:
 
 def _calls(calls: Sequence[Call]) -> Iterator[str]:
     counts: Counter[tuple[str, str]] = Counter(
-        (call.verb, "no end" if call.ended_at is None else call.outcome) for call in calls
+        (call.verb, "no answer" if call.ended_at is None else call.outcome) for call in calls
     )
-    outcomes = ["ok", "fail", "unknown", "no end"]
+    outcomes = ["ok", "fail", "unknown", "no answer"]
     verbs = sorted({call.verb for call in calls})
     rows = [[verb, *(f"{counts[verb, outcome]:,}" for outcome in outcomes)] for verb in verbs]
     yield from _table(["calls", *outcomes], rows)
