@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
 import pytest
 
 from chaos.clusters import STOOD_BY_S
+from shardclock.backoff import Backoff
 from shardclock_server.cluster import kept_host, restarts
 from shardclock_server.cluster.database import Database
 from shardclock_server.cluster.host_events import LOST, STOP, found
 from shardclock_server.cluster.hosts import Hosts
 from shardclock_server.cluster.kept_host import KeptHost
 from shardclock_server.cluster.local_cluster import _obey
+from shardclock_server.cluster.restarts import STEADY_S, Restarts
 from shardclock_server.cluster.running import RunningCluster
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.coordinator.reconciler import Reconciler
@@ -327,3 +329,43 @@ async def test_the_coordinator_of_local_keepers_acts_on_each_line_in_its_order()
 
     await asyncio.wait_for(acts.has_ended.wait(), 10)
     assert acts.calls == ["lead", "lead until n1 is ready", "stop", "end as an orphan"]
+
+
+@pytest.fixture
+def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a clock that only the test moves."""
+    now_s = 0.0
+
+    def advance(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr("shardclock_server.cluster.restarts.time.monotonic", lambda: now_s)
+    return advance
+
+
+def test_one_that_lived_for_a_while_is_started_at_once_and_one_that_did_not_later_each_time(
+    wait: Callable[[float], None],
+) -> None:
+    restarts = Restarts(Backoff(1.0, 10.0))
+    pauses_s = []
+    for lived_s in (STEADY_S + 1, 1.0, 1.0, 1.0, STEADY_S + 1):
+        restarts.begin()
+        wait(lived_s)
+        pauses_s.append(restarts.fail())
+        assert restarts.is_due == (pauses_s[-1] == 0)
+        wait(pauses_s[-1])
+        assert restarts.is_due
+
+    assert pauses_s == [0.0, 1.0, 2.0, 4.0, 0.0]
+
+
+def test_one_that_must_rest_is_started_after_that_time_or_after_a_longer_pause(wait: Callable[[float], None]) -> None:
+    restarts = Restarts(Backoff(1.0, 10.0), least_s=1.5)
+    pauses_s = []
+    for lived_s in (STEADY_S + 1, 1.0, 1.0):
+        restarts.begin()
+        wait(lived_s)
+        pauses_s.append(restarts.fail())
+
+    assert pauses_s == [1.5, 1.5, 2.0]

@@ -1,16 +1,20 @@
-"""Test values of single parts: the HTTPRoute of the gateway, each role's secret, the spread of pods, and volumes."""
+"""Test values of single parts of the charts, values for a certain cluster, and what a chart asks the API server."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 
 from tests.support import ROOT
-from tests.support.charts import CLUSTER, SHARED, render, template
-from tests.support.manifests import Object, of_kind, pod, pods
+from tests.support.api_server import api_server
+from tests.support.charts import CLUSTER, RENDER_S, SHARED, helm, render, template
+from tests.support.manifests import LOADER, Object, of_kind, pod, pods
 
 PARENT = {"name": "public", "namespace": "gateways", "sectionName": "https"}
 
@@ -121,3 +125,133 @@ def test_a_node_with_the_only_gateway_can_be_drained() -> None:
     (budget,) = of_kind(objects, "PodDisruptionBudget", "shardclock-gateway")
     assert budget["spec"]["maxUnavailable"] == 1
     assert "minAvailable" not in budget["spec"]
+
+
+SHARED_VALUES: Object = {"identity": "shop", "gateway": {"enabled": True}}
+GATEWAY = "shardclock-gateway"
+
+
+@pytest.mark.parametrize(
+    ("chart", "values"),
+    [(SHARED, SHARED_VALUES), (CLUSTER, {"workers": {"enabled": True}}), (CLUSTER, {"mode": "local"})],
+    ids=["shared", "ray", "local"],
+)
+def test_pods_take_the_user_that_openshift_chooses(chart: Any, values: Object) -> None:
+    unset = {"podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None, "supplementalGroups": [7]}}
+
+    found, by_default = list(pods(render(chart, values | unset))), list(pods(render(chart, values)))
+
+    assert len(found) == len(by_default)
+    for each in by_default:
+        assert each.spec["securityContext"]["runAsUser"] == 10001
+    for each in found:
+        kept = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}, "supplementalGroups": [7]}
+        assert {key: each.spec["securityContext"].get(key) for key in kept} == kept
+        assert not {"runAsUser", "runAsGroup", "fsGroup"} & each.spec["securityContext"].keys()
+
+
+@pytest.mark.parametrize(("chart", "values"), [(SHARED, SHARED_VALUES), (CLUSTER, {})], ids=["shared", "cluster"])
+def test_further_objects_are_printed_and_each_object_has_the_common_labels(chart: Any, values: Object) -> None:
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "own"}, "spec": {"limits": []}}
+    chosen = {"extraObjects": [limits], "commonLabels": {"team": "shop", "app.kubernetes.io/name": "mine"}}
+
+    found, by_default = render(chart, values | chosen), render(chart, values)
+
+    (own,) = of_kind(found, "LimitRange")
+    assert (own["spec"], own["metadata"].get("namespace")) == (limits["spec"], None), (
+        "it may have no namespace, or its own"
+    )
+    assert [it["metadata"]["labels"]["team"] for it in found] == ["shop"] * (len(by_default) + 1)
+    names = {it["metadata"]["labels"].get("app.kubernetes.io/name") for it in found if it is not own}
+    assert names <= {"mine", "shardclock"}
+    assert [it.get("spec", {}).get("selector") for it in of_kind(found, "Service")] == [
+        it.get("spec", {}).get("selector") for it in of_kind(by_default, "Service")
+    ]
+
+
+def test_the_gateway_s_service_may_be_a_load_balancer_on_another_port() -> None:
+    service = {"type": "LoadBalancer", "port": 8080, "annotations": {"lb": "internal"}}
+    route = {"host": "timers.example.org", "parents": [{"name": "public"}]}
+
+    objects = render(SHARED, {"identity": "shop", "gateway": {"enabled": True, "service": service, "httpRoute": route}})
+
+    (found,) = of_kind(objects, "Service", GATEWAY)
+    assert (found["spec"]["type"], found["metadata"]["annotations"]) == ("LoadBalancer", {"lb": "internal"})
+    assert found["spec"]["ports"] == [{"name": "http", "port": 8080, "targetPort": "http"}]
+    (rule,) = of_kind(objects, "HTTPRoute")[0]["spec"]["rules"]
+    assert rule["backendRefs"] == [{"name": GATEWAY, "port": 8080}]
+    refused = template(SHARED, {"identity": "shop", "gateway": {"service": {"type": "ExternalName"}}})
+    assert (refused.returncode != 0, "gateway/service/type" in refused.stderr) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [({"workers": {"enabled": True}}, "shardclock-workers-blue"), ({"mode": "local"}, "shardclock-keepers")],
+    ids=["ray", "local"],
+)
+def test_workers_may_reach_further_networks(values: Object, name: str) -> None:
+    rule = {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"protocol": "TCP", "port": 443}]}
+    chosen = values | {"workers": {**values.get("workers", {}), "egress": [rule]}}
+
+    (policy,) = of_kind(render(CLUSTER, chosen), "NetworkPolicy", name)
+
+    assert len(policy["spec"]["egress"]) == 2
+    assert policy["spec"]["egress"][1] == rule
+
+
+VALUES = {"colour": "green", "autoscaling": {"enabled": True}}
+OF = "/namespaces/shardclock"
+RAY, PODS = f"/apis/ray.io/v1{OF}/rayclusters/shardclock-green", f"/api/v1{OF}/pods"
+POD = {
+    "kind": "Pod",
+    "apiVersion": "v1",
+    "metadata": {"name": "head", "labels": {"ray.io/cluster": "shardclock-green"}},
+}
+HEAD_ENDS = {PODS: {"kind": "PodList", "apiVersion": "v1", "items": [POD]}}
+# The metadata that Helm has added to the objects of a release.
+MANAGED = {"app.kubernetes.io/managed-by": "Helm"}
+RELEASE = {"meta.helm.sh/release-name": "of-test", "meta.helm.sh/release-namespace": "shardclock"}
+
+
+def rendered(place: Path, answers: Object) -> subprocess.CompletedProcess[str]:
+    """Render the colour green with autoscaling beside the objects of an API server."""
+    options = ["--namespace", "shardclock", "--set", "colour=green,autoscaling.enabled=true,image.tag=0.1.0"]
+    with api_server(place, answers) as config:
+        return subprocess.run(
+            [helm(), "template", "of-test", str(CLUSTER), "--dry-run=server", "--disable-openapi-validation", *options],
+            env=os.environ | {"KUBECONFIG": str(config)},
+            capture_output=True,
+            text=True,
+            timeout=RENDER_S,
+            check=False,
+        )
+
+
+def test_a_colour_is_refused_while_pods_of_a_deleted_cluster_end(tmp_path: Path) -> None:
+    done = rendered(tmp_path, HEAD_ENDS)
+    assert done.returncode != 0
+    assert "pods of an earlier shardclock-green still end" in done.stderr
+
+
+def living(image: str) -> Object:
+    """Return the API server's answer: a living green cluster, as its release made it and the autoscaler changed it."""
+    (cluster,) = of_kind(render(CLUSTER, VALUES | {"image": {"tag": image}}), "RayCluster")
+    cluster["metadata"] |= {"labels": MANAGED, "annotations": RELEASE}
+    (shards,) = cluster["spec"]["workerGroupSpecs"]
+    shards["replicas"] = 7
+    return {RAY: cluster}
+
+
+def test_an_upgrade_keeps_the_number_of_pods_that_the_autoscaler_has_chosen(tmp_path: Path) -> None:
+    done = rendered(tmp_path, HEAD_ENDS | living("0.1.0"))
+    assert done.returncode == 0, done.stderr
+    (cluster,) = of_kind([it for it in yaml.load_all(done.stdout, Loader=LOADER) if it], "RayCluster")
+    (shards,) = cluster["spec"]["workerGroupSpecs"]
+    assert (shards["replicas"], shards["minReplicas"], shards["maxReplicas"]) == (7, 3, 12)
+
+
+def test_a_living_colour_with_another_image_is_refused_and_the_other_colour_named(tmp_path: Path) -> None:
+    done = rendered(tmp_path, HEAD_ENDS | living("0.0.9"))
+    assert done.returncode != 0
+    assert "runs with the image shardclock:0.0.9, and no pod of it would change to shardclock:0.1.0" in done.stderr
+    assert "install the other colour" in done.stderr

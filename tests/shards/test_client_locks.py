@@ -1,16 +1,22 @@
-"""A timer that a client has locked delays no other timer, and a shard with hanging claims keeps its heartbeats."""
+"""A client's locks, late commits and far starts of jobs delay no other timer of a shard."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import asyncpg
 import pytest
 
 from shardclock_server.shards.locked import RETRY_S
-from tests.support.factories import add_timers
-from tests.support.shard_pool import ShardPool
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
+from shardclock_server.timers.model import SLOTS
+from tests.support.factories import add_holder, add_timers, query, value
+from tests.support.plans import prepare, taking
+from tests.support.roles import as_role
+from tests.support.shard_pool import ShardPool, incarnation
 from tests.support.verdict import breaches
 from tests.support.waiting import eventually
 
@@ -88,3 +94,115 @@ async def test_a_shard_with_hanging_claims_sends_heartbeats(pool: ShardPool, cli
 
     assert await pool.db.fetchval(HANGS) == since, "all that while one claim waited"
     await transaction.rollback()
+
+
+FLOOD = "select count(*) from shardclock.timers where tenant_id = 'herd'"
+LATE = "insert into shardclock.timers (due_date) values (now() - interval '0.5 s') returning timer_key"
+FIRED = "select exists (select from shardclock.command_log where timer_key = $1)"
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[Shard]:
+    """Yield the only shard, whose turns the test calls; each claim takes two overdue timers of each slot."""
+    settings = ShardSettings(
+        claim_batch=2 * SLOTS, queue_max=2 * SLOTS, poll_s=1e-6, sweep_s=3_600.0, horizon_s=30.0, lease_s=60.0
+    )
+    one = Shard(incarnation(), settings, as_role(dsn, "shard"))
+    await add_holder(dsn, one.holder, 0, 1)
+    await one.beat_turn()
+    yield one
+    await one._hand_back()
+
+
+@pytest.mark.parametrize("committed_after", [1, 2])
+async def test_a_timer_that_commits_half_a_second_late_fires_within_two_turns_beside_another_tenants_flood(
+    dsn: str, client: asyncpg.Connection, shard: Shard, committed_after: int
+) -> None:
+    await add_timers(dsn, 30 * SLOTS, "now() - interval '2 s'", tenant_id="'herd'")
+    await shard.claim_turn()
+    transaction = client.transaction()
+    await transaction.start()
+    late = await client.fetchval(LATE)
+    for _ in range(committed_after):
+        await shard.claim_turn()
+    await transaction.commit()
+
+    for _ in range(2):
+        await shard.claim_turn()
+
+    assert await client.fetchval(FIRED, late)
+    assert await client.fetchval(FLOOD) >= 10 * SLOTS
+
+
+async def test_a_timer_fires_within_two_turns_also_if_another_tenants_timers_fill_the_queue(
+    dsn: str, client: asyncpg.Connection, shard: Shard
+) -> None:
+    await add_timers(dsn, 4 * SLOTS, "now() + interval '20 s'", tenant_id="'herd'")
+    await shard.claim_turn()
+    await add_timers(dsn, 30 * SLOTS, "now() - interval '2 s'", tenant_id="'herd'")
+    while len(shard) < 3 * SLOTS:
+        await shard.claim_turn()
+    late = await client.fetchval(LATE)
+
+    for _ in range(2):
+        await shard.claim_turn()
+
+    assert await client.fetchval(FIRED, late)
+    assert await client.fetchval(FLOOD) >= 10 * SLOTS
+
+
+JOBS, SOON = 10_000, 5
+# No timer becomes due during a test, also on a slow machine: overdue timers would be fired, not kept.
+DUE_S, HORIZON_S = 60, 120
+
+
+@pytest.fixture
+async def many(dsn: str) -> str:
+    """Return the DSN of a database with many jobs: some start within a shard's horizon, all others much later."""
+    await query(
+        dsn,
+        "insert into shardclock.jobs (name, function, every_s) select 'job' || n, 'app:f', 3600"
+        " from generate_series(1, $1) n",
+        JOBS,
+    )
+    await query(
+        dsn,
+        "insert into shardclock.timers (due_date, target, name)"
+        " select now() + case when n <= $2 then $3 * interval '1 s' else interval '1 hour' end, 'job:job' || n,"
+        " 'job:job' || n"
+        " from generate_series(1, $1) n",
+        JOBS,
+        SOON,
+        DUE_S,
+    )
+    return dsn
+
+
+async def test_a_shard_holds_the_starts_within_its_horizon_and_none_of_the_others(many: str) -> None:
+    shard = Shard(incarnation(), ShardSettings(horizon_s=HORIZON_S, lease_s=2 * HORIZON_S), as_role(many, "shard"))
+    await add_holder(many, shard.holder, 0, 1)
+    await shard.beat_turn()
+
+    for _ in range(3):
+        await shard.claim_turn()
+
+    assert len(shard) == SOON
+    assert await value(many, "select count(*) from shardclock.timers where claimed_by is not null") == SOON
+    await shard._hand_back()
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_claim_of_a_shard_reads_the_starts_within_its_horizon(many: str, *, analyzed: bool) -> None:
+    if analyzed:
+        await query(many, "analyze shardclock.timers, shardclock.jobs")
+    await add_holder(many, 1, 0, 1)
+    claim = await prepare(many, "claim_due")
+
+    within_horizon = taking(1, horizon=f"{HORIZON_S} s")
+    timers = await claim.explain(*within_horizon, touched=True)
+    jobs = await claim.explain(*within_horizon, touched=True, table="jobs")
+    await claim.connection.close()
+
+    # The claim finds, locks and leases each timer; in each slot it may read one more timer.
+    assert SOON <= timers.rows <= 4 * SOON + SLOTS
+    assert jobs.rows == 0

@@ -1,4 +1,4 @@
-"""Prove that shards outlive a Postgres that is killed, cut off or silent, and lose and double nothing."""
+"""Prove that shards outlive an outage of Postgres, a changed password and a wrong clock."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import asyncpg
 import pytest
@@ -22,9 +24,12 @@ from shardclock_server.embedded.server import EmbeddedPostgres
 from shardclock_server.shards import shard as shard_module
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
+from shardclock_server.sql.claims.claim import ScanResult
 from shardclock_server.sql.claims.fire import Fired, Firing
+from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StoreTooSlow, StoreUnavailable
-from tests.support.factories import add_schedule, add_timers
+from tests.support.factories import add_holder, add_schedule, add_timers, intents, query
+from tests.support.logins import FIRST, Login, guarded
 from tests.support.memory import IN_MEMORY
 from tests.support.roles import as_role, migrate_with_roles
 from tests.support.shard_pool import ShardPool, connect, incarnation, pool_of
@@ -233,3 +238,102 @@ def _lose_answers(monkeypatch: pytest.MonkeyPatch, name: str, *, after: bool) ->
 
     monkeypatch.setattr(shard_module, name, losing)
     return lost
+
+
+SECOND = "second-word"
+
+
+@pytest.fixture
+async def login(dsn: str) -> AsyncIterator[Login]:
+    """Make a role that runs shards by its password."""
+    async with guarded(dsn, "shardclock_shard") as login:
+        yield login
+
+
+def in_its_file(login: Login, place: Path, password: str) -> Dsn:
+    (place / "dsn").write_text(login.named(password))
+    return Dsn(file=place / "dsn")
+
+
+def in_a_password_file(login: Login, place: Path, password: str) -> Dsn:
+    """Write the password into libpq's password file; the DSN, without a password, never changes."""
+    file = place / "pgpass"
+    file.write_text(f"*:*:*:{login.user}:{password}\n")
+    file.chmod(0o600)
+    return Dsn(f"{login.named()}&passfile={quote(str(file))}")
+
+
+@pytest.mark.parametrize("write", [in_its_file, in_a_password_file])
+async def test_a_password_that_was_changed_is_picked_up_by_a_shard_that_runs(
+    login: Login, tmp_path: Path, write: Callable[[Login, Path, str], Dsn]
+) -> None:
+    async with pool_of(login.dsn) as pool:
+        # Given a shard that fires
+        shard = Shard(incarnation(), ShardSettings(retry_max_s=0.1), write(login, tmp_path, FIRST))
+        await add_holder(login.dsn, shard.holder, 0, 1)
+        pool.work[shard] = asyncio.create_task(shard.run())
+        keys = await add_timers(login.dsn, 10)
+        await pool.until_fired(10)
+
+        # When the password of the shard's role is changed, and Postgres refuses the shard for a while
+        await login.change(SECOND)
+        await eventually(lambda: min(shard.stats.failures[loop] for loop in ("beats", "claims")) > 1)
+        keys += await add_timers(login.dsn, 10)
+        write(login, tmp_path, SECOND)
+
+        # Then the same shard fires again.
+        await pool.until_fired(20)
+        holders = await query(login.dsn, "select holder, ended_at from shardclock.holders")
+        assert [tuple(row) for row in holders] == [(shard.holder, None)]
+    assert await intents(login.dsn) == {(key, "TRIGGERED"): 1 for key in keys}
+    assert not await login.gets_in(FIRST)
+
+
+async def test_a_clock_that_was_ahead_once_leads_to_one_retry_and_nothing_early(
+    pool: ShardPool, fire_calls: list[int]
+) -> None:
+    shard = await pool.start(lease_s=600.0)
+    keys = await pool.lease(shard, 100, "now() + interval '1.5 s'")
+
+    wrong = shard._clock.now() + timedelta(hours=1)
+    shard._clock.observe(wrong, sent_s=time.monotonic())
+    shard._queue.wake()
+    await pool.until_fired(100)
+
+    assert shard.stats.early == 100
+    assert len(fire_calls) <= 4
+    assert await breaches(pool.db, keys) == {}
+
+
+async def test_a_clock_that_is_always_ahead_never_fires_early_and_never_spins(
+    pool: ShardPool, fire_calls: list[int], claim_calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = vars(shard_module)["claim_due"]
+
+    async def ahead(*args: Any, **kwargs: Any) -> ScanResult:
+        taken: ScanResult = await real(*args, **kwargs)
+        return replace(taken, server_time=taken.server_time + timedelta(seconds=5))
+
+    monkeypatch.setattr(shard_module, "claim_due", ahead)
+    shard = await pool.start(lease_s=600.0)
+    await pool.until_ready(shard)
+    keys = await add_timers(pool.dsn, 100, "now() + interval '1 s' + i * interval '2 ms'")
+    await pool.until_fired(100)
+
+    assert shard.stats.early > 0
+    # Each wrong clock reading may cost an early try, and a second try that corrects the clock. Then the queue waits.
+    assert len(fire_calls) <= 2 * len(claim_calls) + 100 + 5
+    assert await breaches(pool.db, keys) == {}
+
+
+async def test_a_clock_that_is_behind_fires_late_and_catches_up_with_the_next_answer(pool: ShardPool) -> None:
+    shard = await pool.start(lease_s=600.0)
+    keys = await pool.lease(shard, 10, "now() + interval '0.7 s'")
+
+    shard._clock._samples.clear()  # as if the only answer for a long time had been a slow one
+    shard._clock._samples.append((time.monotonic(), -time.monotonic()))
+    shard._queue.wake()
+    await pool.until_fired(10)
+
+    assert await breaches(pool.db, keys) == {}
+    assert max(row["recorded_at"] - row["due_date"] for row in await pool.fired()) < timedelta(seconds=1)

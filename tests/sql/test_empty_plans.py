@@ -1,14 +1,21 @@
-"""Clients' statements read few rows, even with plans that Postgres made while the tables were empty."""
+"""Statements read few rows, even with plans that Postgres made while the tables were empty."""
 
 from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
 
 import asyncpg
 import pytest
 
 from shardclock_server.service.processes import deploy
-from shardclock_server.sql.session import Session
+from shardclock_server.sql.session import QUEUE_PLANS, Session
+from shardclock_server.sql.statements import statement
 from tests.support.bpmn import model
-from tests.support.factories import BOUND_S
+from tests.support.factories import BOUND_S, query
+from tests.support.statement_headers import NAMES
 
 MANY = 2_000
 PLANNED_AFTER = 6  # calls: from then on Postgres keeps a plan
@@ -101,3 +108,138 @@ async def test_a_plan_from_empty_tables_reads_none_of_them_whole(dsn: str, call:
     await connection.close()
 
     assert read <= PLANNED_AFTER, "at most the rows of the first calls"
+
+
+GROWING = {
+    "business_keys", "dead_letters", "deliveries", "incidents", "instance_steps", "instances", "job_runs", "messages",
+    "process_starts", "requests", "subscriptions", "task_acts", "tasks", "timers",
+}  # fmt: skip
+NO_PLAN = {"lock_api_keys"}  # the statement locks a table
+# These statements read an index once, from its start, and at most one page of rows.
+FROM_THE_BEGINNING = {("measure_processes", "deliveries_deferred")}
+# The search of a clock that tests move reads all rows, because a test's database is small.
+OF_TESTS = {"next_due"}
+STATEMENTS = [name for name in NAMES if name not in NO_PLAN | OF_TESTS]
+
+
+def repeated(node: dict[str, Any], *, again: bool = False) -> Iterator[dict[str, Any]]:
+    """Return the scans that run once for each row of another scan, or in a subquery."""
+    if again and node["Node Type"].endswith("Scan"):
+        yield node
+    for part in node.get("Plans", []):
+        is_inner = node["Node Type"] == "Nested Loop" and part["Parent Relationship"] == "Inner"
+        yield from repeated(part, again=again or is_inner or "SubPlan" in part.get("Subplan Name", ""))
+
+
+def is_probe(scan: dict[str, Any]) -> bool:
+    return not {"Index Cond", "Recheck Cond", "TID Cond"}.isdisjoint(scan)
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, str]:
+    """Return the settings of the sessions of shards, workers and engines, which plan each statement once."""
+    return {**QUEUE_PLANS, "plan_cache_mode": "force_generic_plan"}
+
+
+async def test_every_statement_probes_an_index_for_each_row_that_it_searches(
+    each_dsn: str, plans: dict[str, str]
+) -> None:
+    connection = await asyncpg.connect(each_dsn, timeout=BOUND_S)
+    await connection.execute("vacuum (analyze)")
+    await connection.close()
+    connection = await asyncpg.connect(each_dsn, timeout=BOUND_S, server_settings=plans)
+    whole, scans = set[tuple[str, str]](), 0
+    for name in STATEMENTS:
+        for scan in repeated(await plan_of(connection, name)):
+            scans += 1
+            if scan.get("Relation Name") in GROWING and not is_probe(scan):
+                whole.add((name, scan.get("Index Name", scan["Relation Name"])))
+    await connection.close()
+
+    assert whole == FROM_THE_BEGINNING
+    assert scans > 100, "the plans were read"
+
+
+async def plan_of(connection: asyncpg.Connection[Any], name: str) -> dict[str, Any]:
+    asked = statement(name)
+    given = ", ".join(["null"] * len(asked.parameters))
+    await connection.execute(f"prepare {name} as {asked.text}")
+    async with connection.transaction():
+        said = await connection.fetchval(f"explain (format json) execute {name}{f'({given})' if given else ''}")
+    plan: dict[str, Any] = json.loads(said)[0]["Plan"]
+    return plan
+
+
+def test_the_statements_are_found() -> None:
+    assert len(STATEMENTS) > 100
+
+
+# A partial index is not affected: a lookup by key does not have its condition.
+OTHERS = """
+    select c.relname as of_table, i.indexrelid::regclass::text as index, a.attname as key
+    from pg_index p
+    join pg_class c on c.oid = p.indrelid and c.relnamespace = 'shardclock'::regnamespace
+    join pg_attribute a on a.attrelid = p.indrelid and a.attnum = p.indkey[0]
+    join pg_index i on i.indrelid = p.indrelid and not i.indisprimary
+    where p.indisprimary and p.indnkeyatts = 1 and i.indpred is null and i.indkey[0] <> p.indkey[0]
+        and p.indkey[0] = any (i.indkey::smallint[])
+"""
+FIRST_COLUMNS = """
+    select c.relname as index, trim('"' from pg_get_indexdef(i.indexrelid, 1, true)) as first_column
+    from pg_index i
+    join pg_class c on c.oid = i.indexrelid and c.relnamespace = 'shardclock'::regnamespace
+"""
+LISTED = {"task_acts", "audit"}  # no statement looks up one row of these
+# Rows listed in order, by tenant or for all tenants. Instances are kept for days, so their table is never emptied.
+# Tasks are looked up one at a time.
+IN_ORDER = {"instances", "tasks"}
+OF_THEM = {"instances_by_process", "tasks_by_tenant"}
+# The first statement resolves all incidents, the second reads the small database of a test, and the third counts all
+# dead letters that a bulk change selects.
+WHOLE = {
+    ("resolve_incidents", "incidents_pkey"),
+    ("next_due", "timers_by_slot"),
+    ("count_selected_letters", "dead_letters_by_target"),
+}
+LOOKUPS = [name for name in NAMES if name != "lock_api_keys"]  # this statement has no plan
+
+
+async def test_no_other_index_has_the_key_by_which_rows_are_looked_up(dsn: str) -> None:
+    others = [tuple(row) for row in await query(dsn, OTHERS) if row["of_table"] not in LISTED | IN_ORDER]
+
+    assert others == []
+
+
+async def test_no_statement_reads_a_whole_index_with_a_plan_from_empty_tables(each_dsn: str) -> None:
+    connection = await asyncpg.connect(each_dsn, timeout=BOUND_S, statement_cache_size=0)
+    await connection.execute("vacuum (analyze)")
+    await connection.execute("set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set jit = off")
+    await connection.execute("set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off")
+    first_columns = {row["index"]: row["first_column"] for row in await connection.fetch(FIRST_COLUMNS)}
+    whole = set()
+    for name in LOOKUPS:
+        for node in await _plan_of(connection, name):
+            index, condition = node.get("Index Name"), node.get("Index Cond", "").replace('"', "")
+            if index in first_columns.keys() - OF_THEM and condition and not _mentions(condition, first_columns[index]):
+                whole.add((name, index))
+    await connection.close()
+
+    assert whole == WHOLE
+
+
+async def _plan_of(connection: asyncpg.Connection[Any], name: str) -> Iterator[dict[str, Any]]:
+    asked = statement(name)
+    await connection.execute(f"prepare {name}_ as {asked.text}")
+    values = f"({', '.join('null' for _ in asked.parameters)})" if asked.parameters else ""
+    (row,) = await connection.fetch(f"explain (format json) execute {name}_{values}")
+    return _nodes(json.loads(row[0])[0]["Plan"])
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)
+
+
+def _mentions(condition: str, column: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(column)}(?!\w)", condition) is not None

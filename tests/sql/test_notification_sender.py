@@ -1,16 +1,21 @@
-"""Consumers are notified soon after a firing, rarely enough to be cheap, and never in the firing's transaction."""
+"""Listeners and consumers are notified soon after a firing, rarely enough to be cheap."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from typing import Any
 
 import asyncpg
 import pytest
 
+import shardclock_server.sql.notification_listener
 from shardclock.log.async_link import CHANNEL
+from shardclock_server.sql.deliveries.notifications import DELIVERIES
 from shardclock_server.sql.log.notifications import notify_of_records
+from shardclock_server.sql.notification_listener import NotificationListener
 from shardclock_server.sql.notification_sender import (
     GAP_MAX_S,
     GAP_OF_MANY_S,
@@ -19,6 +24,7 @@ from shardclock_server.sql.notification_sender import (
     NotificationSender,
     gap_s,
 )
+from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query
 from tests.support.roles import as_role
 from tests.support.shard_pool import pool_of
@@ -120,3 +126,30 @@ async def test_no_statement_that_fires_notifies(dsn: str) -> None:
     await listener.close()
 
     assert heard == []
+
+
+async def listen_on(listener: NotificationListener) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            await listener.wait(0.05)
+
+
+async def test_a_silent_connection_is_asked_for_an_answer(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shardclock_server.sql.notification_listener, "SILENCE_S", 0.05)
+    async with Session(dsn, application="test", timeout_s=1.5) as session:
+        listener = NotificationListener(session, DELIVERIES)
+        assert await listener.wait(0.01), "it may have missed one before it listened"
+        listener.forget()
+        for _ in range(3):
+            assert not await listener.wait(0.05), "its connection answers"
+
+        async with session.connection() as connection:
+            backend = connection.get_server_pid()
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreUnavailable):
+                await listen_on(listener)
+        finally:
+            os.kill(backend, signal.SIGCONT)
+
+        assert await listener.wait(0.05), "on a new connection"

@@ -1,15 +1,18 @@
-"""Prove that a poll for signals reads one batch, however many other signals are due, wait, or have other tenants."""
+"""Prove that engines' statements read only the rows that they change or return, among many others."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import asyncpg
 import pytest
 
+from shardclock_server.sql.processes.apply import Writes, apply_steps
 from shardclock_server.sql.processes.signals import LaneOrder, read_due_signals
-from shardclock_server.sql.session import Session
+from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.factories import add_holder, query
 from tests.support.plans import prepare
-from tests.support.process_plans import ALL_LANES, DUE, FEW, fill, literals, reading
+from tests.support.process_plans import ALL_LANES, DUE, FEW, applying, fill, literals, reading, steps
 
 # The starts of 50,000 instances are deferred; all were cancelled.
 STARTS_CANCELLED = """
@@ -148,3 +151,197 @@ async def test_a_throw_reads_one_of_the_signals_that_are_sent_in_parts(waiting: 
 
     await connection.close()
     assert rows <= 2
+
+
+async def test_ending_instances_read_only_their_own_rows(waiting: str) -> None:
+    apply = await prepare(waiting, "apply_steps")
+    closed = [{"instance_key": key, "token": token, "node_id": None} for key in FEW for token in (1, 2)]
+
+    rows, indexes = await reading(apply, applying(steps=steps(FEW), closed=closed, signals=FEW, signal_instances=FEW))
+
+    await apply.connection.close()
+    assert all(len(FEW) <= read <= 6 * len(FEW) for read in rows.values()), "found, locked, deleted, looked for again"
+    assert indexes == {
+        "timers_by_token", "timers_pkey", "tasks_by_token", "subscriptions_by_instance",
+        "subscriptions_pkey", "deliveries_of_service_tasks", "deliveries_of_children", "deliveries_pkey",
+        "instances_by_parent", "instances_pkey", "incidents_pkey",
+    }  # fmt: skip
+
+
+# One instance; each of its tokens waits for a timer, a task and a message.
+TOKENS = """
+with t as (
+    insert into shardclock.timers (
+        process_instance_key, element_instance_key, due_date, tenant_id, timer_type, target, target_element_id
+    )
+    select 1, n, now() + interval '1 day', 'default', 'BOUNDARY', 'process:instance', 'b'
+    from generate_series(10, {tokens} + 9) n
+), u as (
+    insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
+    select 1000000 + n, 1, n, 'default', 'p', 'u', 'u' from generate_series(10, {tokens} + 9) n
+)
+insert into shardclock.subscriptions (
+    instance_key, token, is_once, kind, tenant_id, name, correlation, process_id, node_id
+)
+select 1, n, true, 'message', 'default', 'm', n::text, 'p', 'm' from generate_series(10, {tokens} + 9) n
+"""
+
+
+@pytest.mark.parametrize("tokens", [10, 500])
+@pytest.mark.parametrize("node_id", [None, "b"], ids=["the tokens end", "their timers alone"])
+async def test_the_end_of_an_instance_takes_time_in_proportion_to_its_tokens(
+    waiting: str, tokens: int, node_id: str | None
+) -> None:
+    await query(waiting, TOKENS.format(tokens=tokens))
+    apply = await prepare(waiting, "apply_steps")
+    closed = [{"instance_key": 1, "token": n, "node_id": node_id} for n in range(10, tokens + 10)]
+
+    rows, _ = await reading(apply, applying(steps=steps([1]), closed=closed, signals=[1], signal_instances=[1]))
+
+    await apply.connection.close()
+    assert rows["timers"] >= tokens
+    assert all(read <= 6 * tokens + 20 for read in rows.values()), rows
+
+
+# A root instance with called instances that run, that have ended, and that are about to begin.
+FAMILY = """
+with i as (
+    insert into shardclock.instances (
+        instance_key, definition_key, version, tenant_id, process_id, root_key, parent_key, parent_token, state,
+        ended_at, outcome
+    )
+    select
+        100000 * e.ended + n, 9999999, 1, 'default', 'p', 1, 1, 1, case when e.ended = 1 then '{}' end,
+        case when e.ended = 2 then now() end, case when e.ended = 2 then 'COMPLETED' end
+    from generate_series(1, 3000) n
+    cross join generate_series(1, 2) e (ended)
+)
+insert into shardclock.deliveries (
+    timer_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type, target, name, payload
+)
+select
+    300000 + n, now(), now(), now(), 1, 0, 'default', 'USER', 'process:instance', 'child:1:' || n,
+    '{"kind": "begin", "root": 1}'
+from generate_series(1, 3000) n
+"""
+
+
+async def test_a_call_reads_no_more_of_a_family_than_the_limit(waiting: str) -> None:
+    apply = await prepare(waiting, "apply_steps")
+    child = {"instance_key": 1, "token": 9, "tenant_id": "default", "process_id": "p", "variables": {}, "depth": 1}
+    step = steps([1], outcome=None, state="{}")
+    arguments = applying(
+        steps=step, children=[child | {"catches": [], "root_key": 1}], signals=[1], signal_instances=[1]
+    )
+    await query(waiting, "select setval('shardclock.timer_key_seq', 1000000)")
+    await reading(apply, arguments)
+    await query(waiting, FAMILY)
+
+    rows, _ = await reading(apply, arguments)
+
+    await apply.connection.close()
+    assert 100 <= rows["instances"] <= 110
+    assert 100 <= rows["deliveries"] <= 110
+
+
+async def test_signals_without_a_receiver_read_only_their_own_rows(waiting: str) -> None:
+    apply = await prepare(waiting, "apply_steps")
+
+    rows, indexes = await reading(apply, applying(spent=FEW))
+
+    await apply.connection.close()
+    assert sum(rows.values()) <= 8 * len(FEW), "their own, and the signals that their tokens seem to wait for"
+    assert "deliveries_of_processes" not in indexes, "it is in the order of time, and would be read whole"
+
+
+async def test_signals_that_fail_read_only_their_own_rows(waiting: str) -> None:
+    fail = await prepare(waiting, "defer_signals")
+    failing = literals(
+        "defer_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2, raises_incident=False
+    )
+
+    rows, indexes = await reading(fail, failing)
+
+    await fail.connection.close()
+    assert sum(rows.values()) == rows["deliveries"] <= 2 * len(FEW)
+    assert indexes == {"deliveries_pkey"}
+
+
+async def test_one_instance_is_found_among_many(waiting: str) -> None:
+    find = await prepare(waiting, "find_instance")
+
+    rows, _ = await reading(find, literals("find_instance", instance_key=FEW[0], tenant_id=None))
+
+    await find.connection.close()
+    assert all(1 <= read <= 2 for read in rows.values()), rows
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("find_instances", {"state": None}),
+        ("find_instances_with_incident", {}),
+    ],
+)
+async def test_a_page_of_instances_reads_no_more_than_it_shows(
+    waiting: str, name: str, state: dict[str, str | None]
+) -> None:
+    find = await prepare(waiting, name)
+    asked = {"tenant_id": None, "process_id": None, "before": None, "page_size": len(FEW), **state}
+
+    rows, indexes = await reading(find, literals(name, **asked))
+
+    await find.connection.close()
+    assert rows["instances"] == len(FEW)
+    assert indexes == {"instances_pkey", "incidents_pkey"}
+
+
+async def test_a_page_of_a_rare_process_reads_no_others(waiting: str) -> None:
+    await query(
+        waiting,
+        "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
+        " select 7000000 + n, 1, 1, 'default', 'rare', '{}' from generate_series(1, 5) n",
+    )
+    await query(waiting, "analyze shardclock.instances")
+    asked = {"tenant_id": "default", "process_id": "rare", "state": None, "before": None, "page_size": 20}
+    find = await prepare(waiting, "find_instances", plan_cache_mode="auto")
+
+    rows, _ = await reading(find, literals("find_instances", **asked))
+
+    await find.connection.close()
+    assert rows["instances"] == 5
+
+
+@pytest.mark.parametrize(
+    "ending", [{"outcome": "COMPLETED"}, {"outcome": None, "state": "{}"}], ids=["ends", "goes on"]
+)
+async def test_a_plan_from_empty_tables_reads_no_more(each_dsn: str, ending: dict[str, Any]) -> None:
+    apply = await prepare(each_dsn, "apply_steps")
+    closed = [{"instance_key": key, "token": token, "node_id": None} for key in FEW for token in (1, 2)]
+    arguments = applying(steps=steps(FEW, **ending), closed=closed, signals=FEW, signal_instances=FEW)
+    await reading(apply, arguments)
+    await fill(each_dsn)
+
+    rows, _ = await reading(apply, arguments)
+
+    await apply.connection.close()
+    assert all(len(FEW) <= read <= 6 * len(FEW) for table, read in rows.items() if table != "incidents"), rows
+
+
+async def test_each_statement_of_an_engine_is_planned_once(dsn: str) -> None:
+    async with Session(dsn, application="test", plans=QUEUE_PLANS) as engine:
+        for _ in range(3):
+            await read_due_signals(engine, 9, batch=500)
+            await apply_steps(engine, 9, Writes(spent=[1]))
+        async with engine.connection() as connection:
+            kept = await connection.fetch("select generic_plans, custom_plans from pg_prepared_statements order by 1")
+    assert [tuple(row) for row in kept if row["generic_plans"] > 1] == [(3, 0), (3, 0)]
+
+
+async def test_a_search_for_ended_instances_reads_only_the_given_ones(waiting: str) -> None:
+    ended = await prepare(waiting, "ended_instances")
+
+    rows, indexes = await reading(ended, literals("ended_instances", instance_keys=FEW))
+
+    await ended.connection.close()
+    assert (sum(rows.values()), indexes) == (len(FEW), {"instances_pkey"})

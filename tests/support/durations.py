@@ -14,12 +14,12 @@ TAKES_S = {
 # The files whose quick tests take more than about one second of processor time together, by folder: of a test's own
 # process, its commands and Postgres. `--durations=0` shows new long tests.
 LONG = {
-    "bpmn/step": "evaluation_budget random",
+    "bpmn/step": "lookups random",
     "chaos": "chaos plan proxy proxy_traps recorder",
     "cli": (
         "audit bulk cli commands consumers database dead_letters deliveries done_already endpoint_lengths endpoints "
-        "handover incidents inspect job_changes job_check jobs keys lists output preparation processes release "
-        "scaling schedule status streams targets tasks tenants verbs"
+        "handover incidents inspect job_changes job_check jobs keys lists output preparation processes release scaling "
+        "schedule status streams targets tasks tenants verbs"
     ),
     "client": (
         "http_address http_consume http_errors http_methods http_processes http_retrying http_sync http_values outcomes"
@@ -33,45 +33,43 @@ LONG = {
         "two_hundred_shards"
     ),
     "engine": (
-        "batch_limits business_keys cancelled_starts dead_signals elements endpoints fairness families "
-        "invalid_input kept_messages lane_cursors locked_waits long_steps newer_releases notifications order "
-        "other_projects programs quotas races real_clock runs service_tasks signals task_owners tasks "
-        "thrown_signals unstorable"
+        "business_keys cancelled_starts dead_signals elements endpoints fairness families invalid_input kept_messages "
+        "lane_cursors locked_waits long_steps newer_releases notifications order other_projects programs quotas races "
+        "real_clock runs service_tasks signals task_owners tasks thrown_signals unstorable"
     ),
     "feel": "any_text bounds",
     "gateway": (
-        "audit bulk callers cluster consumers creating deferred heads incidents instance_ends jobs keyed_lines "
-        "limits locked_names moves operating processes protocol queries quotas reference timer_quotas "
-        "schedule_quotas second_wall serving shares stats task_waiters tasks timer_ends timers unreadable waiting"
+        "audit bulk callers cluster consumers creating deferred heads incidents instance_ends jobs keyed_lines limits "
+        "locked_names moves operating processes protocol queries quotas reference timer_quotas schedule_quotas "
+        "second_wall serving shares stats task_waiters tasks timer_ends timers unreadable waiting"
     ),
     "gateway/console": (
         "audit changes cluster dead_letters endpoints forged_sign_ins hold identity_provider instance_pages jobs "
         "schedule_pages shell sign_in tasks timer_pages"
     ),
-    "k8s": "app apply chart_lookups charts docs image local network pods postgres run schemas secrets upgrade",
+    "k8s": "app apply chart_parts charts docs image local network pods postgres run schemas upgrade",
     "metrics": "aggregator report tables",
     "monitoring": "rules",
     "project": "benchmarks docs house",
     "service": "audit bulk_import explain explain_delivery job_file job_runs jobs redriving",
-    "shards": "client_locks hold locked many_jobs metrics outages poison ramp shard takeover wrong_clock",
+    "shards": "client_locks hold locked metrics outages poison ramp shard takeover",
     "sql": (
-        "api_keys audit business_keys calendar cancel_races claim_races client_settings conflict_races conflicts "
-        "counts dead_letter_plans deliveries delivery_verbs depth due_lanes empty_plans encodings endpoints fence "
-        "fire_due fixed_periods functions given_up_in_lists groups hand_over hand_over_plans identity "
-        "instances_by_state job_clocks_and_locks job_ends job_files job_looks job_measures job_plans job_races "
-        "job_verbs jobs keys lag locked_deliveries log_marks log_order log_partitions log_writers measures migrate "
-        "missed_choice missed_choice_races moved_clock notification_sender operators_hold page_bytes parsing "
-        "plan_traps policy policy_plans process_plans program_plans queue_order quotas_of_starts request_races "
-        "requests reserved_names retention rights roles row_security run_timer run_unplanned same_call "
-        "scan_window_claims schedules scheduling search search_plans session session_settings settling signal_plans "
-        "statement_races task_lists tenants verb_races verbs verbs_many"
+        "api_keys audit business_keys calendar cancel_races claim_races conflict_races conflicts counts "
+        "dead_letter_plans deliveries delivery_verbs due_lanes empty_plans encodings endpoints fence fire_due "
+        "fixed_periods functions given_up_starts groups hand_over hand_over_plans identity instances_by_state "
+        "job_clocks_and_locks job_files job_looks job_measures job_plans job_races job_verbs jobs keys lag "
+        "locked_deliveries log_marks log_order log_partitions log_writers measures migrate missed_choice "
+        "missed_choice_races moved_clock notification_sender operators_hold parsing plan_traps policy policy_plans "
+        "program_plans queue_order quotas_of_starts requests reserved_names retention rights roles row_security "
+        "run_timer run_unplanned same_call scan_window schedules scheduling search search_plans session "
+        "session_settings settling signal_plans statement_races task_lists tenants text_lengths verb_races verbs "
+        "verbs_many"
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",
     "workers": "app hand_over interpreter lane_finder locked_rows process searches task_set webhooks_of_worker worker",
     "workers/runs": (
-        "broken_off gathered_ends known_faults left_behind notifications outcome_writer prefetched_runs runner "
-        "waiting_for_nodes"
+        "gathered_ends known_faults left_behind notifications outcome_writer prefetched_runs runner waiting_for_nodes"
     ),
 }
 LONG_FILES = frozenset(f"{folder}/test_{name}.py" for folder, names in LONG.items() for name in names.split())
