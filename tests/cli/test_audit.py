@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -16,8 +15,7 @@ from shardclock_server.cli import recording
 from shardclock_server.cli.app import app
 from shardclock_server.cli.recording import VERBS
 from shardclock_server.sql.session import StoreUnavailable
-from tests.support.bpmn import model
-from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE
+from tests.support.cli_asserts import DONE, NOT_THERE
 from tests.support.factories import add_timers, value
 from tests.support.program import Shell
 
@@ -94,39 +92,6 @@ def test_a_command_that_only_reads_leaves_no_record(shell: Shell) -> None:
     assert shell("audit", "--since", "2020-01-01T00:00Z").err == "there are no such records\n"
 
 
-def test_changes_of_processes_and_instances_are_recorded_in_the_words_of_http(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "p.bpmn").write_bytes(model('<startEvent id="s"/>'))
-    key = shell("deploy", tmp_path / "p.bpmn", "--json").json[0]["definition_key"]
-    instance = shell("processes", "start", "p", "--json").json["instance_key"]
-    shell("processes", "set", instance, '{"card": "hunter2"}', "--token", 1)
-    shell("processes", "move", instance, "--terminate", 3)
-    shell("processes", "cancel", instance)
-    shell("processes", "cancel", 7)
-    shell("processes", "cancel", "--business-key", "order-42", "--yes")
-    shell("processes", "delete", key)
-
-    assert [(act["verb"], act["parameters"], act["outcome"]) for act in acts(shell)] == [
-        ("deploy", {"resource": "p.bpmn", "tenant": "default"}, "done"),
-        ("processes set", {"instance_key": instance, "variables": "…", "token": 1}, "done"),
-        ("processes move", {"instance_key": instance, "terminated": [3]}, "done"),
-        ("processes cancel", {"instance_key": instance}, "done"),
-        ("processes cancel", {"instance_key": 7}, "not done"),
-        ("processes cancel", {"business_key": "order-42", "yes": True}, "not done"),
-        ("processes delete", {"definition_key": key}, "done"),
-    ]
-
-
-def test_a_change_of_many_timers_leaves_one_record(shell: Shell) -> None:
-    asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'"))
-
-    assert shell("cancel", "--all", "--tenant", "acme", "--yes", "--reason", "a mistake").code == DONE
-
-    (act,) = acts(shell)
-    assert (act["verb"], act["tenant_id"], act["outcome"]) == ("cancel", "acme", "done")
-    result = {"changed": 3, "operation_id": 1}
-    assert act["parameters"] == {"tenant": "acme", "all_timers": True, "yes": True, "reason": "a mistake", **result}
-
-
 def test_no_secret_is_recorded(shell: Shell) -> None:
     added = shell(
         "endpoints", "add", "billing", "--url", URL, "--header", "x-token: hunter2", "--secret", "-",
@@ -162,13 +127,3 @@ def test_a_leaving_host_is_recorded_once(shell: Shell, monkeypatch: pytest.Monke
     monkeypatch.setattr("shardclock_server.cli.handover.move_away", moved)
     assert shell("leave", "--within", 1).code == DONE
     assert [act["verb"] for act in acts(shell)] == ["leave"]
-
-
-def test_records_from_a_moment_on_are_listed(shell: Shell) -> None:
-    for rate in (1, 2, 3):
-        shell("ramp", rate)
-    second = acts(shell)[1]["recorded_at"]
-
-    assert [act["parameters"]["per_second"] for act in shell("audit", "--since", second, "--json").json] == ["3", "2"]
-    assert shell("consumers", "drop", "nobody", "--yes").code == NOT_DONE
-    assert asyncio.run(value(shell.dsn, "select count(*) from shardclock.audit")) == 4

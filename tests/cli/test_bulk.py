@@ -21,10 +21,10 @@ from shardclock_server.sql.clients.search import find_keys
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count
-from tests.support.factories import add_schedule, add_timers, query, value
+from tests.support.factories import add_timers, query, value
 from tests.support.program import Shell
 
-MANY = 2_500
+MANY, PAGE = 50, 20
 DAY = datetime(2031, 1, 1, tzinfo=UTC)
 VERBS = [["cancel"], ["pause"], ["resume"], ["reschedule", "--shift", "PT1H"]]
 
@@ -34,8 +34,9 @@ AT_ONCE = StoreRetry(attempts=5, backoff=Backoff(0.0, 0.0))
 
 @pytest.fixture
 def shell(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Run commands in this process, on a migrated, empty database; a search has several pages."""
-    monkeypatch.setattr(bulk_change, "FOUND_TIMERS", 1_000)
+    """Run commands in this process, on a migrated, empty database; a search and a change have several pages."""
+    monkeypatch.setattr(bulk_change, "FOUND_TIMERS", PAGE)
+    monkeypatch.setattr(bulk_change, "PAGE_TIMERS", PAGE)
     return Shell(dsn, capsys)
 
 
@@ -86,30 +87,22 @@ def failing(name: str, fails: Callable[[int], BaseException | None], *, answered
 # dry runs
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
-def test_without_yes_a_verb_only_counts(shell: Shell, verb: list[str]) -> None:
+def test_without_yes_a_verb_only_counts(shell: Shell) -> None:
     add(shell)
     add(shell, 3)
     shell("pause", "--all", "--due-before", "2031-01-01T00:00:02Z", "--yes")  # pauses two timers
     before = states(shell), due_dates(shell)
-    matched = {"pause": MANY + 1, "resume": 2}.get(verb[0], MANY + 3)
-
-    done = shell(*verb, "--all")
-
-    assert (done.code, done.out.split()) == (DONE, ["matched", "changed", str(matched), "0"])
-    assert "nothing was changed; add --yes to" in done.err
-    again = shell(*verb, "--all", "--json")
-    assert (again.code, again.json["matched"], again.json["changed"], again.err) == (DONE, matched, 0, "")
+    for verb in VERBS:
+        matched = {"pause": MANY + 1, "resume": 2}.get(verb[0], MANY + 3)
+        done, again = shell(*verb, "--all"), shell(*verb, "--all", "--json")
+        assert (done.code, done.out.split()) == (DONE, ["matched", "changed", str(matched), "0"]), verb
+        assert "nothing was changed; add --yes to" in done.err
+        assert (again.code, again.json["matched"], again.json["changed"], again.err) == (DONE, matched, 0, "")
+        for yes in ([], ["--yes"]):
+            none = shell(*verb, "--all", "--tenant", "nobody", *yes)
+            assert (none.code, none.out.split()) == (DONE, ["matched", "changed", "0", "0"]), verb
+            assert "no timer matches" in none.err
     assert (states(shell), due_dates(shell)) == before
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
-@pytest.mark.parametrize("yes", [[], ["--yes"]], ids=["dry", "yes"])
-def test_a_verb_reports_that_no_timer_matches(shell: Shell, verb: list[str], yes: list[str]) -> None:
-    done = shell(*verb, "--all", "--tenant", "nobody", *yes)
-
-    assert (done.code, done.out.split()) == (DONE, ["matched", "changed", "0", "0"])
-    assert "no timer matches" in done.err
 
 
 # all pages
@@ -117,7 +110,7 @@ def test_a_verb_reports_that_no_timer_matches(shell: Shell, verb: list[str], yes
 
 def test_a_cancel_of_all_includes_pending_and_paused_timers(shell: Shell) -> None:
     add(shell)
-    shell("pause", "--all", "--due-before", "2031-01-01T00:20:00Z", "--yes")
+    shell("pause", "--all", "--due-before", "2031-01-01T00:00:20Z", "--yes")
 
     done = shell("cancel", "--all", "--yes", "--reason", "moved house", "--json")
 
@@ -131,27 +124,6 @@ def test_a_cancel_of_all_includes_pending_and_paused_timers(shell: Shell) -> Non
         "select count(*) from shardclock.command_log where intent = 'CANCELED' and detail ->> 'reason' = 'moved house'"
     )
     assert asyncio.run(value(shell.dsn, kept)) == MANY
-
-
-def test_a_pause_and_a_resume_of_all_change_each_timer_once(shell: Shell) -> None:
-    add(shell)
-
-    assert shell("pause", "--all", "--yes", "--json").json == told(MANY, MANY)
-    assert states(shell) == {"PAUSED": MANY}
-    assert shell("pause", "--all", "--yes", "--json").json == told(0, 0)
-    assert shell("resume", "--all", "--yes", "--json").json == told(MANY, MANY)
-    assert states(shell) == {"PENDING": MANY}
-
-
-@pytest.mark.parametrize(("shift", "seconds"), [("PT30M", 1_800), ("-PT30M", -1_800)])
-def test_a_shift_in_either_direction_moves_each_timer_once(shell: Shell, shift: str, seconds: int) -> None:
-    add(shell)
-    shell("pause", "--all", "--due-before", "2031-01-01T00:10:00Z", "--yes")
-
-    done = shell("reschedule", "--all", "--shift", shift, "--yes", "--json")
-
-    assert (done.code, done.json["matched"], done.json["changed"]) == (DONE, MANY, MANY)
-    assert due_dates(shell) == [timedelta(seconds=i + seconds) for i in range(1, MANY + 1)]
 
 
 def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(shell: Shell) -> None:
@@ -214,14 +186,14 @@ def test_a_bulk_change_affects_only_the_timers_of_its_filters(shell: Shell) -> N
     assert [row["name"] for row in left] == ["odd-1", "odd-3", "odd-5"]
 
 
-@pytest.mark.parametrize("options", [[], ["--all"]], ids=["", "all"])
-def test_a_cancel_of_a_process_instance_includes_all_tenants(shell: Shell, options: list[str]) -> None:
+def test_a_cancel_of_a_process_instance_includes_all_tenants_unless_one_is_given(shell: Shell) -> None:
     add(shell, 3, process_instance_key="7", tenant_id="'t-' || i")
     add(shell, 2, process_instance_key="8")
     shell("pause", "--process-instance", 7, "--due-before", "2031-01-01T00:00:02Z", "--yes")
-
-    assert shell("cancel", *options, "--process-instance", 7, "--json").json == told(3, 0)
-    assert shell("cancel", *options, "--process-instance", 7, "--yes", "--json").json == told(3, 3)
+    for options in ([], ["--all"]):
+        assert shell("cancel", *options, "--process-instance", 7, "--json").json == told(3, 0)
+    assert shell("cancel", "--process-instance", 7, "--tenant", "t-1", "--yes", "--json").json == told(1, 1)
+    assert shell("cancel", "--process-instance", 7, "--yes", "--json").json == told(2, 2)
     assert count(shell) == 2
 
 
@@ -240,14 +212,6 @@ def test_a_cancel_of_a_process_instance_includes_timers_added_during_the_search(
 
     assert done.json["changed"] == 2 + added > done.json["matched"]
     assert count(shell) == 0
-
-
-def test_a_cancel_of_a_process_instance_with_a_tenant_is_limited_to_it(shell: Shell) -> None:
-    add(shell, 3, process_instance_key="7", tenant_id="'t-' || i")
-
-    done = shell("cancel", "--process-instance", 7, "--tenant", "t-1", "--yes", "--json")
-
-    assert done.json == told(1, 1)
 
 
 # failures
@@ -291,11 +255,12 @@ def test_a_permanent_outage_of_postgres_is_reported_with_the_changes_until_then(
     with gone, mock.patch.object(bulk_change, "PAGE_RETRY", AT_ONCE):
         done = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json")
 
-    assert (done.code, done.json["changed"]) == (NOT_THERE, 1_000)
-    assert "up to 1,000 more may have been moved" in done.err
+    assert (done.code, done.json["changed"]) == (NOT_THERE, PAGE)
+    assert "up to 20 more may have been moved" in done.err
     assert "with --operation x does the rest" in done.err.splitlines()[-1]
     assert (
-        shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json").json["changed"] == 1_500
+        shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json").json["changed"]
+        == MANY - PAGE
     )
     assert due_dates(shell) == [timedelta(days=1, seconds=i) for i in range(1, MANY + 1)]
 
@@ -321,30 +286,21 @@ def test_ctrl_c_reports_the_changes_until_then_and_ends_the_operation(shell: She
 
     assert (done.code, done.json) == (
         130,
-        told(MANY, 1_000),
+        told(MANY, PAGE),
     )
-    assert count(shell) == MANY - 1_000
+    assert count(shell) == MANY - PAGE
     left = "select array[state, matched::text, changed::text] from shardclock.operations"
-    assert asyncio.run(value(shell.dsn, left)) == ["CANCELED", str(MANY), "1000"]
+    assert asyncio.run(value(shell.dsn, left)) == ["CANCELED", str(MANY), str(PAGE)]
     assert asyncio.run(value(shell.dsn, "select count(*) from shardclock.operation_pages")) == 0
 
 
-def test_a_shift_out_of_the_calendar_is_refused_before_any_timer_moves(shell: Shell) -> None:
-    add(shell, 3)
-
-    done = shell("reschedule", "--all", "--shift", "P9000Y", "--yes", "--operation", "x")
-
-    assert_refused(done, "9000Y", "years 1 to 9999")
-    assert due_dates(shell) == [timedelta(seconds=i) for i in range(1, 4)]
-
-
 def test_a_shift_that_is_refused_for_a_later_timer_reports_the_moved_ones(shell: Shell) -> None:
-    add(shell, 1_000)
+    add(shell, PAGE)
     add(shell, 1, "'9999-12-31Z'")
 
     done = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x")
 
-    assert (done.code, done.out.split()) == (NOT_DONE, ["matched", "changed", "1001", "1000"])
+    assert (done.code, done.out.split()) == (NOT_DONE, ["matched", "changed", "21", "20"])
     assert "years 1 to 9999" in done.err
     assert "those before it were moved" in done.err
     assert "may have been" not in done.err
@@ -372,15 +328,3 @@ def test_a_nonsensical_command_is_refused_before_any_statement(
     capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
 ) -> None:
     assert_refused(Shell(DOWN, capsys)(*command), *words)
-
-
-def test_a_resume_of_all_records_its_choice_for_missed_occurrences_in_the_audit(shell: Shell) -> None:
-    asyncio.run(add_schedule(shell.dsn))
-    shell("pause", "--all", "--yes")
-
-    assert shell("resume", "--all", "--missed", "skip", "--yes", "--json").json["changed"] == 1
-
-    (act, _) = shell("audit", "--json").json
-    assert (act["verb"], act["parameters"]["missed"]) == ("resume", "skip")
-    chosen = "select missed_once from shardclock.timers"
-    assert asyncio.run(value(shell.dsn, chosen)) == "skip"

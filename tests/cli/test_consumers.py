@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from shardclock.log.async_groups import open_group
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
 from tests.support.consumers import append, consume_once, member_session
@@ -68,17 +66,20 @@ def test_a_group_that_never_worked_and_a_failing_group_are_shown_so(shell: Shell
     assert "ValueError: no" in out
 
 
-@pytest.mark.parametrize(("to", "place"), [("start", 0), ("end", 5), ("3", 3), ("2001-01-01T00:00:00Z", 0)])
-def test_a_group_is_reset_only_with_yes(shell: Shell, to: str, place: int) -> None:
+def test_a_group_is_reset_only_with_yes(shell: Shell) -> None:
     group(shell, done=4)
-
-    asked = shell("consumers", "reset", "billing", "--to", to)
-    assert (asked.code, shown(shell)[0]["position"]) == (NOT_DONE, 4)
-    assert f"behind position {place}, in 1 partition; nothing was changed; add --yes" in asked.err
-
-    done = shell("consumers", "reset", "billing", "--to", to, "--yes", "--json")
-    assert (done.code, done.json["done"]) == (DONE, True)
-    assert shown(shell)[0]["position"] == place
+    position = 4
+    for to, place in (("start", 0), ("end", 5), ("3", 3), ("2001-01-01T00:00:00Z", 0)):
+        asked = shell("consumers", "reset", "billing", "--to", to)
+        assert (asked.code, shown(shell)[0]["position"]) == (NOT_DONE, position)
+        assert f"behind position {place}, in 1 partition; nothing was changed; add --yes" in asked.err
+        done = shell("consumers", "reset", "billing", "--to", to, "--yes", "--json")
+        assert (done.code, done.json["done"]) == (DONE, True)
+        assert (position := shown(shell)[0]["position"]) == place
+    for wrong in ((), ("--to", "somewhere"), ("--to", "1" * 19)):
+        assert_refused(shell("consumers", "reset", "billing", *wrong, "--yes"), "--to")
+    for verb in (("reset", "nobody", "--to", "end", "--yes"), ("drop", "nobody", "--yes"), ("aside", "nobody")):
+        assert_refused(shell("consumers", *verb), "nobody", "shardclock consumers", code=NOT_DONE)
 
 
 def test_a_group_s_number_of_partitions_is_changed(shell: Shell) -> None:
@@ -103,18 +104,6 @@ def test_a_group_is_dropped_only_with_yes(shell: Shell) -> None:
 
     assert shell("consumers", "drop", "billing", "--yes").code == DONE
     assert shown(shell) == []
-
-
-@pytest.mark.parametrize("verb", [("reset", "--to", "end", "--yes"), ("drop", "--yes"), ("aside",)])
-def test_an_unknown_group_is_refused_by_its_name(shell: Shell, verb: tuple[str, ...]) -> None:
-    assert_refused(shell("consumers", verb[0], "nobody", *verb[1:]), "nobody", "shardclock consumers", code=NOT_DONE)
-
-
-@pytest.mark.parametrize("wrong", [(), ("--to", "somewhere"), ("--to", "1" * 19)])
-def test_an_invalid_position_is_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
-    group(shell)
-
-    assert_refused(shell("consumers", "reset", "billing", *wrong, "--yes"), "--to")
 
 
 def test_records_set_aside_are_shown(shell: Shell) -> None:

@@ -62,22 +62,15 @@ def test_the_embedded_postgres_is_found_and_reported_if_it_does_not_run() -> Non
         assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["list", "explain 1", "status", "tail --stop", "scale", "deliveries list", "psql -l", "gateway", "exporter"],
-)
+@pytest.mark.parametrize("words", ["status", "psql -l", "gateway", "exporter"])
 def test_a_command_that_only_reads_or_serves_makes_no_database(words: str, tmp_path: Path) -> None:
     place, socket_path = tmp_path / "none", tmp_path / "metrics"
-
     done = run(
         *words.split(),
         environment={"SHARDCLOCK_DATA_DIR": str(place), "SHARDCLOCK_METRICS_SOCKET": str(socket_path)},
     )
-
     assert (done.code, done.out, place.exists()) == (BAD_INPUT, "", False)
-    assert (
-        f"{place} holds no database: `shardclock up` makes one; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names" in done.err
-    )
+    assert f"{place} holds no database: `shardclock up` makes one; SHARDCLOCK_DSN or" in done.err
 
 
 @pytest.mark.slow

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 from unittest import mock
 
 import pytest
-from rich.console import Console
 
-from shardclock_server.cli import bars
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -109,25 +105,6 @@ def test_the_number_of_tenants_is_reported_if_there_are_several(shell: Shell, le
     assert done.err == "put back: 3 dead letters of 2 tenants are due again\n"
 
 
-def test_a_redriven_dead_letter_begins_again_with_the_same_payload(shell: Shell, letters: list[int]) -> None:
-    done = shell("dead-letters", "redrive", letters[0], "--yes", "--json")
-
-    assert (done.code, done.json) == (
-        DONE,
-        {
-            "timer_keys": [letters[0]],
-            "message": "put back: 1 dead letter is due again",
-            "done": True,
-            "more": False,
-            "again_in_s": 0,
-        },
-    )
-    (delivery,) = waiting(shell)
-    assert (delivery["failed_attempts"], json.loads(delivery["payload"])) == (0, {"order": 42})
-    assert last_records(shell, "REDRIVEN").keys() == {letters[0]}
-    assert shell("dead-letters", "redrive", letters[0], "--yes").code == NOT_DONE, "it is no dead letter any more"
-
-
 def test_the_rest_of_a_limited_redrive_is_reported_and_redriven_by_the_next_one(
     shell: Shell, letters: list[int]
 ) -> None:
@@ -149,16 +126,6 @@ def test_the_rest_of_a_limited_redrive_is_reported_and_redriven_by_the_next_one(
     assert oldest == letters[:2]
     assert second.err == "put back: 1 dead letter is due again\n"
     assert {it["timer_key"] for it in waiting(shell)} == set(letters)
-
-
-def test_a_terminal_shows_the_progress_of_a_run(shell: Shell, letters: list[int]) -> None:
-    screen = io.StringIO()
-
-    with mock.patch.object(bars, "err", Console(file=screen, force_terminal=True, width=100)):
-        shell("dead-letters", "redrive", "--all", "--yes")
-
-    for step in ("find", "change"):
-        assert re.search(rf"{step}[^/]*{len(letters)}/{len(letters)}", screen.getvalue())
 
 
 def test_a_broken_run_reports_its_changes(shell: Shell, letters: list[int]) -> None:
@@ -193,18 +160,15 @@ def test_a_discarded_dead_letter_leaves_a_record_with_author_and_reason(shell: S
     assert waiting(shell) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_an_invalid_command_is_refused_in_one_line(shell: Shell) -> None:
+    for words, said in (
         ("redrive", "say either one dead letter"),
         ("redrive 7 --all", "say either one dead letter"),
         ("redrive --all --rate 0", "--rate"),
         ("discard nothing", "'nothing'"),
         ("redrive --all --died-before yesterday", "--died-before"),
-    ],
-)
-def test_an_invalid_command_is_refused_in_one_line(shell: Shell, words: str, said: str) -> None:
-    assert_refused(shell("dead-letters", *words.split()), said)
+    ):
+        assert_refused(shell("dead-letters", *words.split()), said)
 
 
 def test_a_dead_letter_of_a_disabled_endpoint_is_refused_unless_enable_is_given(shell: Shell) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import socket
 from pathlib import Path
 from typing import Any
 
-import pytest
 from standardwebhooks import Webhook
 
 from shardclock.api.refusals.tenants import ENDPOINT_EXISTS, UNKNOWN_ENDPOINT
@@ -54,48 +51,22 @@ def test_the_last_attempts_of_an_endpoint_are_listed(shell: Shell) -> None:
     assert_refused(shell("endpoints", "attempts", "nobody"), "nobody", code=NOT_DONE)
 
 
-def test_the_given_policy_is_stored(shell: Shell) -> None:
-    shell(
-        "endpoints", "add", "billing", "--url", URL, "--concurrency", 5, "--rate", 2.5, "--timeout", "3s",
-        "--max-attempts", 4, "--header", "authorization: Bearer 7", "--tenant", "acme",
-    )  # fmt: skip
-
-    (listed,) = shell("endpoints", "--tenant", "acme", "--json").json
-    assert listed["policy"] == {"concurrency": 5, "rate_per_s": 2.5, "timeout_s": 3.0, "max_attempts": 4}
-    assert shell("endpoints", "--tenant", "default").err.startswith("there are no such endpoints")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
+def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(shell: Shell) -> None:
+    for wrong, sentence in (
         (["--url", "http://example.com/"], "http is not encrypted; use https"),
         (["--url", URL, "--secret", "whsec_AAAA"], "a secret of 3 bytes is refused"),
         (["--url", URL, "--header", "x-no-colon"], "has no colon"),
-        (["--url", URL, "--header", "webhook-id: 1"], "set by the sender"),
         (["--url", URL, "--timeout", "60s"], "--timeout '60s' is refused: it must be from 1s to 30s"),
+        (["--url", URL, "--expires-after", "soon"], "--expires-after 'soon' is not a length of time"),
+        (["--url", URL, "--retry-min", "2m", "--retry-max", "1m"], "retry_min (120 s) is longer than retry_max (60 s)"),
         (["--url", URL, "--secret", "whsec_" + 44 * "A", "--asymmetric"], "leave --asymmetric out"),
-    ],
-)
-def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(
-    shell: Shell, wrong: list[str], sentence: str
-) -> None:
-    refused = shell("endpoints", "add", "billing", *wrong)
-
-    assert refused.code == BAD_INPUT
-    assert sentence in refused.err
-    assert refused.err.count("\n") == 1
-    assert shell("endpoints", "--json").json == []
-
-
-def test_a_name_must_fit_into_a_target_and_is_unique(shell: Shell) -> None:
+    ):
+        assert_refused(shell("endpoints", "add", "billing", *wrong), sentence)
     refused = shell("endpoints", "add", "Bil ling", "--url", URL)
-    assert refused.err.startswith("shardclock: endpoint name 'Bil ling' is refused: it has 1 to 100 lower-case letters")
+    assert_refused(refused, "endpoint name 'Bil ling' is refused: it has 1 to 100 lower-case letters")
+    assert shell("endpoints", "--json").json == []
     shell("endpoints", "add", "billing", "--url", URL)
-
-    again = shell("endpoints", "add", "billing", "--url", URL, "--json")
-
-    assert_code(again, ENDPOINT_EXISTS)
-    assert "whsec_" not in again.out
+    assert_code(shell("endpoints", "add", "billing", "--url", URL, "--json"), ENDPOINT_EXISTS)
 
 
 def test_secrets_are_read_from_a_file_or_from_standard_input(shell: Shell, tmp_path: Path) -> None:
@@ -118,27 +89,18 @@ def test_secrets_are_read_from_a_file_or_from_standard_input(shell: Shell, tmp_p
     assert (sent["authorization"], sent["x-team"], sent["x-a"]) == ("Bearer 7", "8", "b")
 
 
-@pytest.mark.parametrize("option", ["--secret", "--header"])
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
+def test_a_file_without_a_valid_secret_is_refused(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    for content, sentence in (
         (None, "can't be read: No such file or directory"),
         (b"", "it must have 1 to 8,192 bytes"),
         (9_000 * b"a", "it must have 1 to 8,192 bytes"),
         (b"\xff\xfe", "it must be text"),
-    ],
-)
-def test_a_file_without_a_valid_secret_is_refused(
-    shell: Shell, tmp_path: Path, option: str, content: bytes | None, sentence: str
-) -> None:
-    if content is not None:
-        (tmp_path / "file").write_bytes(content)
-
-    refused = shell("endpoints", "add", "billing", "--url", URL, option, f"@{tmp_path / 'file'}")
-
-    assert refused.code == BAD_INPUT
-    assert option in refused.err
-    assert sentence in refused.err
+    ):
+        if content is not None:
+            file.write_bytes(content)
+        for option in ("--secret", "--header"):
+            assert_refused(shell("endpoints", "add", "billing", "--url", URL, option, f"@{file}"), option, sentence)
 
 
 def test_a_header_without_a_colon_is_not_shown(shell: Shell, tmp_path: Path) -> None:
@@ -172,16 +134,6 @@ def test_a_failed_test_reports_the_reason(shell: Shell) -> None:
     assert "http is not encrypted" in refused.err
 
 
-def test_a_test_without_an_answer_reports_its_time_once(shell: Shell) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        shell("endpoints", "add", "billing", "--url", url, "--timeout", "1s", **HERE)
-        tested = shell("endpoints", "test", "billing", **HERE)
-
-    assert tested.code == NOT_DONE
-    assert re.fullmatch(r"webhook:billing: timed out without an answer, after 1\.\d s\n", tested.err)
-
-
 def test_an_endpoint_is_disabled_enabled_and_removed(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", URL)
 
@@ -196,32 +148,23 @@ def test_an_endpoint_is_disabled_enabled_and_removed(shell: Shell) -> None:
     assert_code(shell("endpoints", "remove", "billing", "--json"), UNKNOWN_ENDPOINT)
 
 
-@pytest.mark.parametrize(("verb", "done"), [("remove", "removed"), ("disable", "disabled")])
-def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes(
-    shell: Shell, verb: str, done: str
-) -> None:
+def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes(shell: Shell) -> None:
     # Given an endpoint that is the target of two pending timers, and another tenant's endpoint of the same name
     for tenant, timers in (("acme", 2), ("zoo", 1)):
         shell("endpoints", "add", "billing", "--url", URL, "--tenant", tenant)
         for _ in range(timers):
-            assert shell("schedule", "--in", "PT1H", "--target", "webhook:billing", "--tenant", tenant).code == DONE
-
-    asked = shell("endpoints", verb, "billing", "--tenant", "acme")
-    asked_json = shell("endpoints", verb, "billing", "--tenant", "acme", "--json")
-
-    # Then the answer shows the number of the timers, and the command changes nothing
-    assert asked.code == NOT_DONE
-    assert asked.err == (
-        "2 pending timers have the target webhook:billing, and each would become a dead letter when it fires; "
-        f"nothing was changed; add --yes to {verb} it\n"
-    )
-    assert (asked_json.code, asked_json.json) == (NOT_DONE, {"done": None, "pending_timers": 2})
-    assert [it["disabled_at"] for it in shell("endpoints", "--json").json] == [None, None]
-
-    # When --yes is given, then the verb is done
-    meant = shell("endpoints", verb, "billing", "--tenant", "acme", "--yes")
-    assert (meant.code, meant.err) == (DONE, f"endpoint webhook:billing is {done}\n")
-    assert shell("endpoints", verb, "billing", "--tenant", "zoo").code == NOT_DONE
+            shell("schedule", "--in", "PT1H", "--target", "webhook:billing", "--tenant", tenant)
+    for verb, done in (("disable", "disabled"), ("remove", "removed")):
+        words = ("endpoints", verb, "billing", "--tenant", "acme")
+        asked, asked_json = shell(*words), shell(*words, "--json")
+        # Then the answer shows the number of the timers, and the command changes nothing without --yes
+        many = "2 pending timers have the target webhook:billing, and each would become a dead letter when it fires"
+        assert asked.code == NOT_DONE
+        assert asked.err == f"{many}; nothing was changed; add --yes to {verb} it\n"
+        assert (asked_json.code, asked_json.json) == (NOT_DONE, {"done": None, "pending_timers": 2})
+        meant = shell(*words, "--yes")
+        assert (meant.code, meant.err) == (DONE, f"endpoint webhook:billing is {done}\n")
+        assert shell("endpoints", verb, "billing", "--tenant", "zoo").code == NOT_DONE
 
 
 def test_a_change_affects_the_given_fields_and_the_others_stay(shell: Shell) -> None:
@@ -247,33 +190,35 @@ def test_a_change_affects_the_given_fields_and_the_others_stay(shell: Shell) -> 
     assert (sent.get("x-a"), sent.get("x-b"), sent["x-c"]) == (None, None, "3")
 
 
-def test_headers_and_the_rate_can_be_removed(shell: Shell) -> None:
-    shell("endpoints", "add", "billing", "--url", URL, "--rate", 2, "--header", "x-a: 1")
-
-    changed = shell("endpoints", "change", "billing", "--no-rate", "--no-headers")
+def test_headers_limits_and_lengths_are_changed_and_removed(shell: Shell) -> None:
+    added = ("--rate", 2, "--header", "x-a: 1", "--expires-after", "PT10M", "--retry-min", "0.5s")
+    shell("endpoints", "add", "billing", "--url", URL, *added)
+    changed = shell("endpoints", "change", "billing", "--no-rate", "--no-headers", "--no-expires-after")
     again = shell("endpoints", "change", "billing", "--no-rate", "--no-headers")
-
-    assert changed.err == "endpoint webhook:billing sends 0 headers of its own, has no rate_per_s\n"
+    longer = shell("endpoints", "change", "billing", "--give-up-after", "7d", "--retry-max", "P1D")
+    for words in ("sends 0 headers of its own", "has no rate_per_s", "has no expires_after_s"):
+        assert words in changed.err
     assert (again.code, again.err.endswith("has no rate_per_s already\n")) == (DONE, True)
-    assert shell("endpoints", "--json").json[0]["policy"] == {"rate_per_s": None}
+    assert longer.err == "endpoint webhook:billing has give_up_after_s 604800, has retry_max_s 86400\n"
+    assert shell("endpoints", "--json").json[0]["policy"] == {
+        "rate_per_s": None, "expires_after_s": None, "retry_min_s": 0.5, "give_up_after_s": 604_800.0,
+        "retry_max_s": 86_400.0,
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
+def test_a_refused_change_changes_nothing(shell: Shell) -> None:
+    shell("endpoints", "add", "billing", "--url", URL, "--concurrency", 5)
+    (before,) = shell("endpoints", "--json").json
+    for words, sentence in (
         ([], "nothing to change: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
         (["--header", "webhook-id: 1"], "set by the sender"),
         (["--header", "no-colon-of-7"], "has no colon"),
         (["--timeout", "60s"], "--timeout '60s' is refused"),
         (["--rate", "1", "--no-rate"], "--rate and --no-rate exclude each other"),
         (["--header", "a: 1", "--no-headers"], "--header and --no-headers exclude each other"),
-    ],
-)
-def test_a_refused_change_changes_nothing(shell: Shell, words: list[str], sentence: str) -> None:
-    shell("endpoints", "add", "billing", "--url", URL, "--concurrency", 5)
-    (before,) = shell("endpoints", "--json").json
-
-    assert_refused(shell("endpoints", "change", "billing", *words), sentence)
+        (["--expires-after", "1h", "--no-expires-after"], "--expires-after and --no-expires-after exclude each other"),
+    ):
+        assert_refused(shell("endpoints", "change", "billing", *words), sentence)
     assert shell("endpoints", "--json").json == [before]
 
 

@@ -107,11 +107,6 @@ def test_a_switch_without_a_running_cluster_is_refused(shell: Shell) -> None:
     assert leader_of(shell) == (None, None)
 
 
-@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon"])
-def test_an_invalid_wait_is_refused(shell: Shell, wait: str) -> None:
-    assert_refused(shell("switch", "green", "--wait", wait), "--wait", wait)
-
-
 def test_the_lead_does_not_go_to_a_cluster_with_too_few_shards(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3)
@@ -236,11 +231,6 @@ def test_a_switch_is_done_when_the_new_engines_keep_all_slots(shell: Shell) -> N
 
 
 # leave
-
-
-@pytest.mark.parametrize("within", ["-1", "nan", "inf", "soon"])
-def test_an_invalid_time_to_leave_is_refused(shell: Shell, within: str) -> None:
-    assert_refused(shell("leave", "--within", within), "--within", within)
 
 
 def test_a_host_without_shards_leaves_at_once(shell: Shell) -> None:

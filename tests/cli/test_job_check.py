@@ -48,27 +48,6 @@ def test_the_list_shows_a_paused_start_with_its_reason_and_its_date(nightly: She
     assert "paused, was for 20" in line
 
 
-def test_the_list_and_the_check_show_the_end_of_a_pause(nightly: Shell) -> None:
-    nightly(*PAUSE, "--until", "2040-01-01T12:00Z")
-
-    (paused,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
-
-    assert paused["paused_until"] == "2040-01-01T12:00:00Z"
-    assert "paused until 2040-01-01" in nightly("jobs", "list").out
-    assert "is paused until 2040-01-01T12:00:00Z since" in nightly("jobs", "check", "nightly").err
-
-
-def test_a_job_is_shown_with_the_beginning_of_its_pause(nightly: Shell) -> None:
-    nightly(*PAUSE)
-
-    shown = dict(line.split("  ", 1) for line in nightly("jobs", "show", "nightly").out.splitlines() if "  " in line)
-
-    assert {"paused_start", "paused_at", "paused_why", "paused_by"} <= shown.keys()
-    assert nightly("operate", "resume", "--name", "job:nightly").code == DONE
-    assert "paused" not in nightly("jobs", "show", "nightly").out
-    assert "PAUSED" not in nightly("jobs").out
-
-
 # check
 
 

@@ -18,17 +18,16 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from shardclock.api.refusals.jobs import JOB_WITHOUT_RUN, UNKNOWN_RUN
+from shardclock.api.refusals.jobs import UNKNOWN_RUN
 from shardclock_server.cli import job_watch
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.job_runs import FOLLOW_S
 from shardclock_server.sql.jobs.runs import BegunRun, RunProgress, advance_runs, report_runs
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, assert_code, assert_refused
-from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
+from tests.support.factories import BOUND_S, HolderClient, add_holder, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of
 from tests.support.jobs import job_spec
 from tests.support.program import Shell
-from tests.support.sql_client import session
 
 HOLDERS = itertools.count(1_000)
 EVERY: dict[str, Any] = {"every_s": 900.0}
@@ -110,15 +109,6 @@ def test_the_list_shows_each_job_s_state_and_next_start(refresh: Shell) -> None:
     assert refresh("jobs").out == listed
 
 
-def test_the_json_of_the_list_has_every_job_with_its_config_as_json(refresh: Shell) -> None:
-    listed = {job["name"]: job for job in refresh("jobs", "list", "--json").json}
-
-    assert listed.keys() == {"nightly", "refresh", "report"}
-    assert (listed["refresh"]["config"], listed["refresh"]["every_s"]) == ({"city": "Bonn"}, 900.0)
-    assert listed["refresh"]["policy"]["max_retries"] == 3
-    assert listed["report"]["next_start"] is None
-
-
 def test_an_empty_list_of_jobs_says_how_to_declare_one(shell: Shell) -> None:
     assert "@shardclock.job" in shell("jobs", "list").err
     assert shell("jobs", "--json").json == []
@@ -162,19 +152,6 @@ async def report(dsn: str, run: BegunRun, progress: float, message: str) -> None
 # run
 
 
-def test_a_run_by_hand_is_an_additional_start_and_the_next_start_stays(refresh: Shell) -> None:
-    before = asyncio.run(job_of(refresh.dsn)).next_start
-
-    asked = refresh("jobs", "run", "report", "--config", '{"month": 11}', "--json")
-    assert refresh("jobs", "run", "nightly").out.splitlines()[0].split() == ["job", "timer_key"]
-
-    (row,) = asyncio.run(
-        query(refresh.dsn, "select * from shardclock.timers where timer_key = $1", asked.json["timer_key"])
-    )
-    assert (row["target"], json.loads(row["payload"])) == ("job:report", {"month": 11})
-    assert asyncio.run(job_of(refresh.dsn)).next_start == before
-
-
 def test_a_followed_run_prints_its_progress_and_its_success(refresh: Shell) -> None:
     with meanwhile(lambda: asyncio.run(play(refresh.dsn, "report", result='{"rows": 3}'))):
         done = refresh("jobs", "run", "report", "--wait", "--within", BOUND_S)
@@ -199,20 +176,6 @@ def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -
     assert (done.code, done.out) == (NOT_DONE, "")
     assert "job 'report' is not done within 500 ms; it goes on" in done.err
     assert asyncio.run(value(refresh.dsn, "select count(*) from shardclock.timers where target = 'job:report'")) == 1
-
-
-def test_a_wait_that_ends_after_a_failed_attempt_reports_the_next_one(
-    refresh: Shell, capsys: pytest.CaptureFixture[str]
-) -> None:
-    key = refresh("jobs", "run", "report", "--json").json["timer_key"]
-    asyncio.run(play(refresh.dsn, "report", RunOutcome.FAILED, delay_s=3_600.0))
-
-    async def wait() -> int:
-        async with session(refresh.dsn) as client:
-            return await job_watch.watch(client, "report", key, within_s=0.1, as_json=False)
-
-    assert asyncio.run(wait()) == NOT_DONE
-    assert "job 'report' is not done within 100 ms; attempt 2 is due at 20" in capsys.readouterr().err
 
 
 def test_a_terminal_shows_a_run_as_a_bar(refresh: Shell) -> None:
@@ -258,12 +221,6 @@ async def asked_for(shard: HolderClient, worker: JobWorker, name: str) -> BegunR
 # cancel, disable, enable, configure
 
 
-def test_a_cancel_without_a_run_is_reported(refresh: Shell) -> None:
-    done = refresh("jobs", "cancel", "refresh", "--json")
-
-    assert_code(done, JOB_WITHOUT_RUN, state="SCHEDULED")
-
-
 def test_a_new_configuration_is_for_the_next_run_and_the_previous_one_is_printed(
     refresh: Shell, tmp_path: Path
 ) -> None:
@@ -306,25 +263,15 @@ def test_a_run_s_log_is_printed_with_its_traceback(refresh: Shell) -> None:
     assert refresh("jobs", "logs", "refresh", failed.run_id, "--json").json["log"] == "a\n[b]"
 
 
-def test_the_log_of_a_missing_run_is_reported(refresh: Shell) -> None:
-    assert_refused(refresh("jobs", "logs", "report"), "job 'report' has no run yet", code=NOT_DONE)
-    gone = refresh("jobs", "logs", "report", "4711.2")
-    assert_refused(gone, "has no run '4711.2'", "jobs history", code=NOT_DONE)
-    assert_code(refresh("jobs", "logs", "report", "newest", "--json"), UNKNOWN_RUN)
-
-
 # refusals
 
 
-@pytest.mark.parametrize(
-    "command", ["show", "check", "run", "cancel", "disable", "enable", "configure", "history", "logs"]
-)
-def test_a_misspelled_job_is_refused_with_the_nearest_names_and_changes_nothing(refresh: Shell, command: str) -> None:
+def test_a_misspelled_job_is_refused_with_the_nearest_names_and_changes_nothing(refresh: Shell) -> None:
     before = asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))
-
-    refused = refresh("jobs", command, "refrsh", *(["{}"] if command == "configure" else []))
-
-    assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?", code=NOT_DONE)
+    for command in ("show", "check", "run", "cancel", "disable", "enable", "configure", "history", "logs"):
+        refused = refresh("jobs", command, "refrsh", *(["{}"] if command == "configure" else []))
+        assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?", code=NOT_DONE)
+    assert_code(refresh("jobs", "logs", "report", "newest", "--json"), UNKNOWN_RUN)
     assert (asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))) == before
     assert "the jobs are nightly, refresh, report" in refresh("jobs", "show", "zzz").err
 

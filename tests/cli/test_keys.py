@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from shardclock.api.codes import RefusalCode
 from shardclock.api.refusals.tenants import KEY_NOT_LIVE, KEYS_FULL, UNKNOWN_KEY
 from tests.support.cli_asserts import DONE, assert_code, assert_refused
 from tests.support.program import Shell
@@ -57,20 +54,15 @@ def test_a_new_key_is_printed_as_json_for_programs(shell: Shell) -> None:
     assert re.fullmatch(r"key \w+ \('webshop'\) of tenant 'default' is made, and expires at \S+Z", added.json["done"])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
+def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(shell: Shell) -> None:
+    for wrong, sentence in (
         (["webshop"], "a key without a scope could do nothing: give it one"),
-        (["", "--scope", "read"], "name '' of a key is refused"),
         (["webshop", "--scope", "read", "--tenant", "a", "--all-tenants"], "give either --tenant or --all-tenants"),
-        (["webshop", "--scope", "read", "--expires", "0s"], "a key that expires after PT0S is refused"),
         (["webshop", "--scope", "read", "--expires", "soon"], "--expires 'soon' is not a length of time"),
-    ],
-)
-def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(
-    shell: Shell, wrong: list[str], sentence: str
-) -> None:
-    assert_refused(shell("keys", "add", *wrong), sentence)
+    ):
+        assert_refused(shell("keys", "add", *wrong), sentence)
+    for verb, code in (("rotate", KEY_NOT_LIVE), ("revoke", UNKNOWN_KEY)):
+        assert_code(shell("keys", verb, "zzzzzzzz", "--json"), code)
     assert shell("keys", "--json").json == []
 
 
@@ -88,8 +80,3 @@ def test_a_rotation_prints_a_second_key_and_the_first_expires(shell: Shell) -> N
     assert (listed[new]["name"], listed[new]["scopes"]) == ("webshop", ["write"])
     assert listed[old]["expires_at"] < listed[new]["expires_at"]
     assert_code(shell("keys", "rotate", new, "--json"), KEYS_FULL)
-
-
-@pytest.mark.parametrize(("verb", "code"), [("rotate", KEY_NOT_LIVE), ("revoke", UNKNOWN_KEY)])
-def test_an_unknown_prefix_is_refused(shell: Shell, verb: str, code: RefusalCode) -> None:
-    assert_code(shell("keys", verb, "zzzzzzzz", "--json"), code)

@@ -87,12 +87,6 @@ def test_a_byte_order_mark_at_the_beginning_is_skipped(shell: Shell, tmp_path: P
     assert '{"order": 1}' in shell("show", "--name", "c").out
 
 
-def test_a_long_field_is_complete_in_a_file(shell: Shell) -> None:
-    shell("schedule", "--in", "1h", "--name", "n", "--payload", f'"{"y" * 5_000}"')
-
-    assert "y" * 5_000 in shell("show", "--name", "n").out
-
-
 def test_a_table_on_a_terminal_fits_its_width() -> None:
     screen = _Screen()
 

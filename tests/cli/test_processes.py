@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 import shardclock_server.cli.session
-from shardclock.api.refusals.processes import INSTANCE_ENDED, UNKNOWN_INSTANCE
 from shardclock_server.bpmn.model import read_model
 from shardclock_server.bpmn.step import begin, write_state
 from shardclock_server.service.processes import deploy
 from shardclock_server.sql.deliveries.notifications import notify_of_signals
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import job, model
-from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_code, assert_refused
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused
 from tests.support.deliveries import declare
 from tests.support.factories import query, value
 from tests.support.program import Shell
@@ -61,15 +60,6 @@ def test_the_count_of_running_instances_stops_at_a_thousand_and_says_so(shell: S
     assert shell("processes", "list", "--json").json[0]["running"] == 1_000
 
 
-def test_variables_for_a_missing_token_are_refused(shell: Shell) -> None:
-    begun(shell)
-    nobody = shell("processes", "set", 101, '{"a": 1}', "--token", 9)
-    assert nobody.code == BAD_INPUT
-    assert "token 9 is not in the instance now: its tokens are 3 at 'u'" in nobody.err
-    assert shell("processes", "set", 101, '{"a": 1}', "--token", 3).code == DONE
-    assert shell("processes", "set", 101, '{"a": 1}').code == DONE
-
-
 def test_engines_are_notified_of_a_command_s_signals_before_the_command_waits(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,36 +79,6 @@ def test_engines_are_notified_of_a_command_s_signals_before_the_command_waits(
     assert told == [1, 2]
     assert shell("processes", "cancel", 101).code == DONE
     assert told == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("verb", "in_vain"),
-    [
-        (["cancel", "101"], "there is nothing to cancel"),
-        (["set", "101", "{}"], "its variables can't be set"),
-        (["move", "101", "--terminate", "3"], "none of its tokens can be moved"),
-    ],
-)
-def test_each_verb_on_an_ended_instance_reports_that_it_has_no_effect(
-    shell: Shell, verb: list[str], in_vain: str
-) -> None:
-    begun(shell)
-    ended = "update shardclock.instances set outcome = 'COMPLETED', ended_at = now(), state = null"
-    asyncio.run(query(shell.dsn, ended))
-
-    done = shell("processes", *verb, "--json")
-    unknown = shell("processes", verb[0], "7", *verb[2:], "--json")
-
-    assert_code(done, INSTANCE_ENDED, state="COMPLETED")
-    assert in_vain in done.err
-    assert_code(unknown, UNKNOWN_INSTANCE, state="NOT_FOUND")
-
-
-def test_a_deletion_names_the_deleted_definition(shell: Shell) -> None:
-    begun(shell)
-    key = shell("processes", "list", "--json").json[0]["definition_key"]
-
-    assert shell("processes", "delete", key).err == f"definition {key} is deleted; its instances go on\n"
 
 
 def test_a_deployed_model_can_be_read_back_even_after_its_deletion(shell: Shell, tmp_path: Path) -> None:

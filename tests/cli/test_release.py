@@ -76,13 +76,6 @@ def hold_of(shell: Shell, identity: str | None = None) -> Any:
     return hold
 
 
-def test_status_shows_no_hold_if_there_is_none(shell: Shell) -> None:
-    assert hold_of(shell) is None
-    start(shell, STAGING)
-    assert hold_of(shell) is None
-    assert shell("status", "--json").json["shards"][0]["hold_reason"] is None
-
-
 def test_status_shows_the_reason_of_a_hold_and_the_way_to_end_it(shell: Shell) -> None:
     belongs(shell, copied=True)
     start(shell, STAGING)
@@ -114,20 +107,6 @@ def test_a_command_without_an_identity_reports_no_hold_of_another_installation(
     assert hold_of(shell) is None
     belongs(shell, copied=True)
     assert hold_of(shell).startswith(COPY)
-
-
-def test_explain_names_the_hold_of_an_overdue_timer(shell: Shell) -> None:
-    (key,) = asyncio.run(add_timers(shell.dsn, 1))
-    belongs(shell)
-    start(shell, STAGING)
-
-    answer = shell("explain", key, "--json").json
-
-    assert answer["verdict"] == "OVERDUE"
-    assert answer["why"].endswith(f"on hold, {ANOTHERS}; `shardclock release --yes` lets it fire")
-
-    start(shell, PROD, holder=2, cluster_id="blue")
-    assert "hold" not in shell("explain", key, "--json").json["why"], "another cluster fires"
 
 
 def test_switch_refuses_a_cluster_on_hold(shell: Shell) -> None:
@@ -164,42 +143,31 @@ def test_release_without_yes_is_a_dry_run(shell: Shell) -> None:
     assert whose(shell) == (PROD, False)
 
 
-@pytest.mark.parametrize("copied", [False, True])
-@pytest.mark.parametrize("running", [False, True])
-def test_release_with_yes_gives_the_database_to_the_configured_installation(
-    shell: Shell, copied: bool, running: bool
-) -> None:
-    belongs(shell, copied=copied)
-    if running:
-        start(shell, STAGING)
-
-    done = shell("release", "--yes", "--json")
-
-    assert (done.code, done.json["released"]) == (DONE, True)
-    assert whose(shell) == (STAGING, True)
-    assert hold_of(shell) is None
-
-
-@pytest.mark.parametrize("yes", [["--yes"], []])
-def test_release_without_a_hold_is_done_and_says_so(shell: Shell, yes: list[str]) -> None:
-    belongs(shell, STAGING)
-
-    done = shell("release", *yes, "--json")
-
-    assert (done.code, done.json["released"], done.json["hold"]) == (DONE, False, None)
-    assert done.err == "nothing to release: the database is not on hold\n"
+def test_release_with_yes_gives_the_database_to_the_configured_installation(shell: Shell) -> None:
+    for running in (False, True):
+        for copied in (False, True):
+            belongs(shell, copied=copied)
+            done = shell("release", "--yes", "--json")
+            assert (done.code, done.json["released"]) == (DONE, True)
+            assert whose(shell) == (STAGING, True)
+            assert hold_of(shell) is None
+        if not running:
+            start(shell, STAGING)
+    for yes in (["--yes"], []):
+        done = shell("release", *yes, "--json")
+        assert (done.code, done.json["released"], done.json["hold"]) == (DONE, False, None)
+        assert done.err == "nothing to release: the database is not on hold\n"
 
 
 def refused(done: Done, *words: str) -> None:
     assert_refused(done, *words, code=NOT_DONE)
 
 
-@pytest.mark.parametrize("yes", [["--yes"], []])
-def test_release_is_refused_while_another_cluster_fires(shell: Shell, yes: list[str]) -> None:
+def test_release_is_refused_while_another_cluster_fires(shell: Shell) -> None:
     start(shell, PROD, cluster_id="blue")
     start(shell, STAGING, holder=2)
-
-    refused(shell("release", *yes), "blue fires on this database", "is this the database that you mean?")
+    for yes in (["--yes"], []):
+        refused(shell("release", *yes), "blue fires on this database", "is this the database that you mean?")
     assert whose(shell) == (PROD, True)
 
 
@@ -244,22 +212,6 @@ def test_an_operator_s_hold_is_shown_with_its_reason_until_the_release(shell: Sh
     assert whose(shell) == (STAGING, True)
 
 
-def test_an_operator_s_hold_is_shown_without_a_live_cluster(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SHARDCLOCK_IDENTITY")
-    shell("hold", "billing is down")
-    assert hold_of(shell) == OPERATORS
-
-
-def test_a_copy_of_a_database_on_hold_is_reported_as_a_copy(shell: Shell) -> None:
-    belongs(shell, copied=True)
-    shell("hold", "billing is down")
-    start(shell, STAGING)
-
-    said = hold_of(shell)
-    assert said.startswith(COPY)
-    assert said.endswith(f"; {OPERATORS}")
-
-
 def test_up_writes_its_shards_and_handlers_during_an_operator_s_hold(shell: Shell) -> None:
     belongs(shell, STAGING)
     shell("hold", "prices are wrong")
@@ -268,24 +220,6 @@ def test_up_writes_its_shards_and_handlers_during_an_operator_s_hold(shell: Shel
     asyncio.run(preparation.turn(Dsn.of(as_role(shell.dsn, "shard"))))
 
     assert written(shell) == (5, ["order.expired"])
-
-
-def test_another_installation_can_not_take_a_database_during_an_operator_s_hold(shell: Shell) -> None:
-    start(shell, PROD, cluster_id="blue")
-    start(shell, STAGING, holder=2)
-    shell("hold", "billing is down", SHARDCLOCK_IDENTITY=PROD)
-
-    refused(shell("release", "--yes"), "belongs to prod", "blue runs on it", "SHARDCLOCK_IDENTITY=prod")
-    assert whose(shell) == (PROD, True)
-
-    assert shell("release", "--yes", SHARDCLOCK_IDENTITY=PROD).code == DONE
-    assert whose(shell) == (PROD, True)
-
-
-@pytest.mark.parametrize("why", ["", "  ", "two\nlines", "x" * 201])
-def test_a_reason_that_is_not_one_line_is_refused(shell: Shell, why: str) -> None:
-    assert_refused(shell("hold", why), "reason", "1 to 200 characters")
-    assert hold_of(shell) is None
 
 
 # the writes of `up`

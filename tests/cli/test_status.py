@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 
-import pytest
-
 from tests.support import ROOT
 from tests.support.cli_asserts import DONE, end_all
 from tests.support.consumers import append
@@ -26,17 +24,6 @@ def test_tail_prints_each_record_once_in_order(shell: Shell) -> None:
     assert [(record["timer_key"], record["intent"]) for record in done.lines] == [(key, "CANCELED") for key in keys]
     assert [record["timer_key"] for record in shell("tail", "--from-start", "-n", 2, "--json").lines] == keys[:2]
     assert shell("tail", "--stop").out == "", "without --from-start only what is new"
-
-
-def test_tail_prints_lines_for_people(shell: Shell) -> None:
-    shell("schedule", "--at", "2020-01-01T00:00:00Z", "--name", "[bold]x", "--tenant", "acme")
-    end_all(shell)
-
-    done = shell("tail", "--from-start", "--stop")
-
-    assert "TRIGGERED" in done.out
-    assert "acme  [bold]x" in done.out
-    assert len(done.out.splitlines()) == 1
 
 
 def test_tail_prints_only_the_records_of_its_filters(shell: Shell) -> None:
@@ -92,20 +79,6 @@ def test_status_shows_shards_and_pending_and_overdue_timers(shell: Shell) -> Non
     assert "0000000000000abc" in people.out
     assert "1 of 2 wanted" in people.out
     assert people.err == ""
-
-
-@pytest.mark.exhaustive
-def test_status_estimates_the_number_of_overdue_timers_if_there_are_very_many(shell: Shell) -> None:
-    asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '1 hour'"))
-    asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '5 s'"))
-
-    state, people = shell("status", "--json").json, shell("status").out
-
-    assert state["overdue_estimated"]
-    assert state["overdue"] == pytest.approx(200_000, rel=0.03)
-    assert state["left_by_outage"] > 80_000
-    assert f"about {state['overdue']:,}, the oldest by" in people
-    assert "about " in next(line for line in people.splitlines() if line.startswith("left by an outage"))
 
 
 def test_status_without_a_recent_firing_says_which_records_it_read(shell: Shell) -> None:
@@ -167,19 +140,6 @@ def test_status_reports_silent_shards_and_shows_no_remaining_time(shell: Shell) 
     assert "no shard sends a heartbeat" in told.err
     for done in (told, ramped):
         assert "3 timers, waiting for a shard to run" in done.out
-
-
-def test_status_shows_no_standby_while_no_cluster_serves(shell: Shell) -> None:
-    asyncio.run(add_holder(shell.dsn, 1, None, None))
-
-    assert "stands by" not in shell("status").out
-
-
-def test_status_without_a_shard_shows_the_command_that_starts_one(shell: Shell) -> None:
-    done = shell("status")
-
-    assert done.code == DONE
-    assert "shardclock up" in done.err
 
 
 def test_status_beside_a_running_cluster_does_not_suggest_another_one(shell: Shell) -> None:

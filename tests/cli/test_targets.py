@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.cli_asserts import DONE, assert_refused
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
-from tests.support.factories import add_timers
 from tests.support.program import Shell
 
 OTHER = "cart.left"
@@ -57,10 +56,6 @@ def test_each_target_is_listed_with_its_tenant_its_state_and_its_deliveries_and_
     assert len(shell("targets", "-n", 1, "--json").json) == 1
 
 
-def test_an_empty_database_has_the_log(shell: Shell) -> None:
-    assert [it["target"] for it in shell("targets", "--json").json] == ["log"]
-
-
 @pytest.mark.usefixtures("timers")
 def test_timers_are_listed_by_target_in_each_state(shell: Shell) -> None:
     assert names(shell, "--target", HANDLER) == [HANDLER]
@@ -85,13 +80,6 @@ def test_a_change_by_target_affects_only_its_timers(shell: Shell) -> None:
 
     assert names(shell) == ["log", OTHER]
     assert names(shell, "--state", "canceled") == [HANDLER]
-
-
-@pytest.mark.usefixtures("timers")
-def test_a_change_by_target_affects_all_its_timers(shell: Shell) -> None:
-    asyncio.run(add_timers(shell.dsn, 20, "date '2031-01-01'", target=f"'{HANDLER}'"))
-
-    assert shell("cancel", "--all", "--target", HANDLER, "--json").json["matched"] == 21
 
 
 def test_a_target_without_all_is_refused(shell: Shell) -> None:

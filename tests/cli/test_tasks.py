@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shardclock.api.refusals.processes import TASK_ASSIGNED, TASK_CANCELED, TASK_COMPLETED, UNKNOWN_TASK
+from shardclock.api.refusals.processes import TASK_ASSIGNED, TASK_CANCELED, UNKNOWN_TASK
 from tests.support.cli_asserts import BAD_INPUT, DONE, assert_code
 from tests.support.factories import query
 from tests.support.program import Shell
@@ -115,10 +115,3 @@ def test_a_task_of_another_person_is_reported_with_the_assignee_and_the_way_out(
         taken = task("tasks", verb, 7, "--assignee", "bob", "--json")
         assert_code(taken, TASK_ASSIGNED, state="TAKEN", assignee="ann")
     assert task("tasks", "complete", 7, "--assignee", "ann").code == DONE
-
-
-def test_a_task_that_can_t_be_claimed_is_reported_with_the_reason(task: Shell) -> None:
-    task("tasks", "complete", 7)
-    for which, code, state in ((7, TASK_COMPLETED, "COMPLETED_BEFORE"), (8, UNKNOWN_TASK, "NOT_FOUND")):
-        for verb in (("claim", which, "--assignee", "bob"), ("unclaim", which)):
-            assert_code(task("tasks", *verb, "--json"), code, state=state)

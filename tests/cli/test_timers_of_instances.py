@@ -57,13 +57,3 @@ def test_a_bulk_change_leaves_out_timers_of_instances_and_counts_them(shell: She
     assert count(shell) == 2
     none = shell("cancel", "--all", "--yes")
     assert "no other timer matches" in none.err
-
-
-def test_a_cancel_of_a_process_instance_leaves_out_the_process_s_own_timers(shell: Shell) -> None:
-    add(shell, 2, **OF_INSTANCE)
-    add(shell, 1, process_instance_key="1200")
-
-    done = shell("cancel", "--process-instance", 1200, "--yes", "--json")
-
-    assert done.json == {"matched": 1, "changed": 1, "unsure": 0, "left_out": 2, "operation_id": ANY}
-    assert count(shell) == 2

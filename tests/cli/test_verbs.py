@@ -50,28 +50,22 @@ def shown(shell: Shell, *which: object) -> dict[str, Any]:
 # every verb
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-@pytest.mark.parametrize("ended", ["TRIGGERED", "SKIPPED"])
-def test_a_verb_on_an_ended_timer_reports_its_end(shell: Shell, verb: list[Any], ended: str) -> None:
+def test_a_verb_on_an_ended_or_unknown_timer_reports_that(shell: Shell) -> None:
     key = schedule(shell, "--at", "2020-01-01T00:00:00Z")
-    end_all(shell, ended)
-
-    assert_refused(shell(*verb, key), "too late", str(key), f"{ended} already", code=NOT_DONE)
-    assert_code(shell(*verb, key, "--json"), TIMER_ENDED, state=ended)
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_a_verb_on_an_unknown_timer_reports_that(shell: Shell, verb: list[Any]) -> None:
-    assert_code(shell(*verb, 42, "--json"), UNKNOWN_TIMER, state="UNKNOWN")
-    assert_refused(shell(*verb, "--name", "x", "--tenant", "acme"), "no timer 'x' of tenant 'acme'", code=NOT_DONE)
+    end_all(shell, "SKIPPED")
+    for verb in VERBS:
+        assert_refused(shell(*verb, key), "too late", str(key), "SKIPPED already", code=NOT_DONE)
+        assert_code(shell(*verb, key, "--json"), TIMER_ENDED, state="SKIPPED")
+        assert_code(shell(*verb, 42, "--json"), UNKNOWN_TIMER, state="UNKNOWN")
+        which = ("--name", "x", "--tenant", "acme")
+        assert_refused(shell(*verb, *which), "no timer 'x' of tenant 'acme'", code=NOT_DONE)
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_a_verb_needs_exactly_one_timer(capsys: pytest.CaptureFixture[str], verb: list[Any]) -> None:
+def test_a_verb_needs_exactly_one_timer(capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell(DOWN, capsys)
-
-    assert_refused(shell(*verb), "either its key or --name")
-    assert_refused(shell(*verb, 1, "--name", "x"), "either its key or --name")
+    for verb in VERBS:
+        assert_refused(shell(*verb), "either its key or --name")
+        assert_refused(shell(*verb, 1, "--name", "x"), "either its key or --name")
 
 
 # cancel
@@ -87,18 +81,6 @@ def test_a_timer_is_cancelled_by_key_and_by_name(shell: Shell) -> None:
 
 
 # pause, resume
-
-
-def test_a_paused_timer_keeps_its_due_date_and_continues_after_a_resume(shell: Shell) -> None:
-    key = schedule(shell, "--at", "2031-01-31T08:00:00Z", "--name", "rests")
-
-    assert shell("pause", key, "--reason", "holiday", "--json").json == {"state": "PAUSED"}
-    assert (shown(shell, key)["state"], shown(shell, key)["due_date"]) == ("PAUSED", "2031-01-31T08:00:00Z")
-    assert "PENDING" in shell("resume", "--name", "rests").out
-    assert (shown(shell, key)["state"], shown(shell, key)["due_date"]) == ("PENDING", "2031-01-31T08:00:00Z")
-    records = shell("show", key, "--json").json["records"]
-    assert [record["intent"] for record in records] == ["RESUMED", "PAUSED"]
-    assert records[1]["detail"]["reason"] == "holiday"
 
 
 # run-now
@@ -157,27 +139,18 @@ def test_run_now_refuses_a_paused_timer_with_the_way_out(shell: Shell) -> None:
 # reschedule
 
 
-@pytest.mark.parametrize(
-    ("to", "due_date"),
-    [
-        (["--at", "2031-01-31T08:00:00Z"], "2031-01-31T08:00:00Z"),
+def test_reschedule_moves_a_timer(shell: Shell) -> None:
+    for to, due_date in (
         (["--at", "2031-01-31T08:00", "--zone", "Europe/Berlin"], "2031-01-31T07:00:00Z"),
+        (["--at", "2030-01-31T00:00:00Z"], "2030-01-31T00:00:00Z"),
         (["--shift", "P1M"], "2030-02-28T00:00:00Z"),
-        (["--shift", "-90m"], "2030-01-30T22:30:00Z"),
-    ],
-    ids=lambda item: " ".join(item) if isinstance(item, list) else None,
-)
-def test_reschedule_moves_a_timer(shell: Shell, to: list[str], due_date: str) -> None:
-    key = schedule(shell, "--at", "2030-01-31T00:00:00Z")
-
-    assert shell("reschedule", key, *to, "--json").json == {"state": "RESCHEDULED", "due_date": due_date}
-    assert shown(shell, key)["due_date"] == due_date
-
-
-def test_reschedule_prints_the_new_date(shell: Shell) -> None:
-    key = schedule(shell, "--at", "2030-01-31T00:00:00Z")
-
-    assert "2031-01-31 08:00:00.000Z" in shell("reschedule", key, "--at", "2031-01-31T08:00:00Z").out
+        (["--shift", "-90m"], "2030-02-27T22:30:00Z"),
+    ):
+        shell("schedule", "--at", "2030-01-30T00:00:00Z", "--name", "n", "--on-conflict", "ignore")
+        done = shell("reschedule", "--name", "n", *to, "--json")
+        assert done.json == {"state": "RESCHEDULED", "due_date": due_date}
+        assert shown(shell, "--name", "n")["due_date"] == due_date
+    assert "2031-01-31 08:00:00.000Z" in shell("reschedule", "--name", "n", "--at", "2031-01-31T08:00:00Z").out
 
 
 def test_reschedule_prints_the_date_of_a_new_rule_that_no_shard_has_planned_yet(shell: Shell) -> None:
@@ -188,53 +161,35 @@ def test_reschedule_prints_the_date_of_a_new_rule_that_no_shard_has_planned_yet(
     assert done.json["due_date"] == "2099-01-31T07:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("rule", "schedule_now", "zone", "missed"),
-    [
-        (["--every", "R/PT2H"], "R/PT2H", "Europe/Berlin", "skip"),
-        (["--every", "0 8 * * mon", "--zone", "Asia/Tokyo"], "0 8 * * mon", "Asia/Tokyo", "skip"),
-        (["--cron", "@daily", "--missed", "fire_all"], "@daily", "Europe/Berlin", "fire_all"),
-        (["--every", "R/2031-01-01T08:00[Asia/Tokyo]/P1D"], "R/2031-01-01T08:00[Asia/Tokyo]/P1D", "Asia/Tokyo", "skip"),
-    ],
-    ids=lambda item: " ".join(item) if isinstance(item, list) else None,
-)
-def test_a_new_rule_keeps_the_zone_and_the_policy_that_are_not_given(
-    shell: Shell, rule: list[str], schedule_now: str, zone: str, missed: str
-) -> None:
+def test_a_new_rule_keeps_the_zone_and_the_policy_that_are_not_given(shell: Shell) -> None:
     schedule(shell, "--every", "R/P1D", "--zone", "Europe/Berlin", "--missed", "skip", "--name", "beat")
+    for rule, expected in (
+        (["--every", "R/PT2H"], ("R/PT2H", "Europe/Berlin", "skip")),
+        (["--cron", "@daily", "--missed", "fire_all"], ("@daily", "Europe/Berlin", "fire_all")),
+        (["--every", "0 8 * * mon", "--zone", "Asia/Tokyo"], ("0 8 * * mon", "Asia/Tokyo", "fire_all")),
+    ):
+        assert shell("reschedule", "--name", "beat", *rule, "--json").json["state"] == "RESCHEDULED"
+        timer = shown(shell, "--name", "beat")
+        assert (timer["schedule"], timer["zone"], timer["missed"]) == expected
 
-    assert shell("reschedule", "--name", "beat", *rule, "--json").json["state"] == "RESCHEDULED"
-    timer = shown(shell, "--name", "beat")
-    assert (timer["schedule"], timer["zone"], timer["missed"]) == (schedule_now, zone, missed)
 
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_an_invalid_reschedule_is_refused_and_moves_no_timer(shell: Shell) -> None:
+    key = schedule(shell, "--at", "2030-01-31T08:00:00Z")
+    cases: list[tuple[list[str], list[str]]] = [
         ([], ["exactly one of --in, --at, --shift and --every"]),
         (["--in", "PT1S", "--at", "2030-01-31T08:00:00Z"], ["exactly one of"]),
-        (["--shift", "PT1S", "--cron", "@daily"], ["exactly one of"]),
         (["--every", "R/PT1H", "--cron", "@daily"], ["--every and --cron"]),
         (["--in", "soon"], ["--in 'soon'", "not a length of time"]),
         (["--at", "2030-01-31T08:00"], ["--at", "no offset"]),
         (["--shift", "-15M"], ["--shift '-15M'", "minutes or months"]),
-        (["--shift", "later"], ["--shift 'later'", "15m", "PT15M"]),
         (["--shift", "P9000Y"], ["9000Y", "years 1 to 9999"]),
-        (["--every", "R/1H"], ["--every 'R/1H'", "not an ISO 8601 duration"]),
         (["--cron", "0 0 30 2 *"], ["--cron '0 0 30 2 *'", "never occurs"]),
-        (["--cron", "@daily", "--missed", "never"], ["--missed 'never'", "fire_once, fire_all, skip"]),
         (["--in", "PT1H", "--missed", "skip"], ["--missed goes with"]),
         (["--shift", "PT1H", "--zone", "UTC"], ["--zone goes with"]),
         (["--shift", "PT1H", "--operation", "x"], ["--operation goes with --all"]),
-    ],
-    ids=lambda item: " ".join(item)[:40],
-)
-def test_an_invalid_reschedule_is_refused_and_moves_no_timer(
-    shell: Shell, options: list[str], words: list[str]
-) -> None:
-    key = schedule(shell, "--at", "2030-01-31T08:00:00Z")
-
-    assert_refused(shell("reschedule", key, *options), *words)
+    ]
+    for options, words in cases:
+        assert_refused(shell("reschedule", key, *options), *words)
     timer = shown(shell, key)
     assert (timer["due_date"], timer["schedule"]) == ("2030-01-31T08:00:00Z", None)
 

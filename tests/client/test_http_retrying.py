@@ -211,7 +211,7 @@ async def test_the_last_problem_is_raised_when_the_time_is_over() -> None:
 
 async def test_a_request_that_times_out_is_retried(dsn: str, gateway: Api) -> None:
     schedule = Combiner.schedule
-    slow = [5.0]
+    slow = [1.0]
 
     async def delayed(self: Combiner, *args: object) -> object:
         made = await schedule(self, *args)  # type: ignore[arg-type] # as it was called

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from shardclock_server.cluster.testing import SteppedCluster, cluster
 from tests.support.bpmn import job, model
-from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, dead, declare, deliver, failed
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
 from tests.support.factories import HolderClient, add_holder
 from tests.support.gateways import Api
 
@@ -56,20 +56,6 @@ async def test_the_delivery_of_a_service_task_can_be_shown_retried_and_cancelled
     late = await api.post(f"/v1/service-tasks/{task['task_key']}/complete", {"claim": task["claim"]})
     late.assert_problem("conflict", 409, "was completed already")
     assert late.json["state"] == "COMPLETED_BEFORE"
-
-
-async def test_an_invalid_worker_name_is_refused_in_a_sentence(api: Api) -> None:
-    for wrong in ("", 101 * "a", "\ud800", 7):
-        refused = await api.post("/v1/service-tasks/activate", {"type": "pack", "worker": wrong})
-        assert (refused.status, "worker" in refused.json["detail"]) == (422, True), refused.json
-
-
-async def test_a_start_of_a_job_is_not_cancelled_and_the_refusal_names_the_way_out(dsn: str, api: Api) -> None:
-    await add_deliveries(dsn, 1, "job:refresh", tenant_id="'default'")
-
-    done = await api.post("/v1/deliveries/1/cancel")
-
-    done.assert_problem("conflict", 409, "a start of job 'refresh': disable the job")
 
 
 async def test_a_pending_delivery_is_shown_as_in_the_list(dsn: str, api: Api) -> None:

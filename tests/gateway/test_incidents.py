@@ -96,36 +96,6 @@ async def test_an_incident_that_is_a_dead_letter_is_listed_and_not_resolved(serv
     assert done["message"] == "1 incident resolved"
 
 
-async def test_a_start_that_was_given_up_is_listed_and_not_resolved(served: tuple[SteppedCluster, Api]) -> None:
-    sc, api = served
-    key = await start(api, "p")
-    await query(sc.dsn, "update shardclock.deliveries set payload = payload || '{\"definition\": 0}'")
-    for _ in range(6):
-        await sc.advance("PT1S")
-    await query(
-        sc.dsn,
-        "update shardclock.dead_letters set payload = payload || jsonb_build_object('definition', d.definition_key)"
-        " from shardclock.definitions d where d.process_id = 'p'",
-    )
-
-    (listed,) = (await api.get("/v1/incidents?process_id=p")).json["incidents"]
-    shown = (await api.get(f"/v1/instances/{key}")).json
-    assert (listed["instance_key"], listed["signal_key"]) == (key, key)
-    (incident,) = shown["incident_list"]
-    assert all(incident[name] == listed[name] for name in ("token", "node_id", "sentence"))
-    assert (await api.get("/v1/incidents?process_id=q")).json == {"incidents": []}
-    assert (await api.with_headers(Shardclock_Tenant="other").get("/v1/incidents")).json == {"incidents": []}
-    none = (await api.post("/v1/incidents/resolve", {"every": True})).json
-    assert none["message"] == "there is no such incident of a token that has stopped"
-    for state in ("starting", "incident"):
-        (one,) = (await api.get(f"/v1/instances?state={state}")).json["instances"]
-        assert (one["instance_key"], one["state"], one["incidents"]) == (key, "STARTING", 1)
-
-    await api.post("/v1/dead-letters/redrive", {"every": True})
-    await sc.advance("PT0S")
-    assert (await api.get("/v1/incidents")).json == {"incidents": []}
-
-
 async def test_each_change_of_a_process_is_done_once_for_each_idempotency_key(
     served: tuple[SteppedCluster, Api],
 ) -> None:

@@ -6,8 +6,6 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api
 
@@ -81,9 +79,8 @@ async def test_each_line_of_concurrent_equal_bodies_is_one_timer(dsn: str, api: 
     assert {line["outcome"] for line in await sent(api, *keyed(*range(50)))} == {"created"}
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "café", 7, ["k"]], ids=str)
-async def test_a_line_with_an_invalid_key_is_refused(dsn: str, api: Api, key: object) -> None:
-    (line,) = await sent(api, {**HOUR, "idempotency_key": key})
-
-    assert (line["outcome"], "idempotency_key" in line["why"]) == ("refused", True)
+async def test_a_line_with_an_invalid_key_is_refused(dsn: str, api: Api) -> None:
+    for key in ("", "x" * 256, "café", 7, ["k"]):
+        (line,) = await sent(api, {**HOUR, "idempotency_key": key})
+        assert (line["outcome"], "idempotency_key" in line["why"]) == ("refused", True)
     assert await stored(dsn) == 0

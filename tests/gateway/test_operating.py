@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support import ROOT
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, declare, deliver, failed, let_die
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, failed, let_die
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
 from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare as declare_jobs
@@ -25,57 +24,21 @@ async def letters(dsn: str) -> list[int]:
 
 
 async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api, letters: list[int]) -> None:
-    listed = (await api.get(f"/v1/dead-letters?target={HANDLER}")).json["dead_letters"]
-    assert [letter["timer_key"] for letter in listed] == letters[::-1]
-
+    first = (await api.get(f"/v1/dead-letters?target={HANDLER}&limit=2")).json
+    second = (await api.get(f"/v1/dead-letters?limit=2&after={first['next']}")).json
+    assert [letter["timer_key"] for letter in (*first["dead_letters"], *second["dead_letters"])] == letters[::-1]
+    (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "'7' is not the `next` of a page")
     would = (await api.post("/v1/dead-letters/redrive?dry_run=true", {"every": True, "limit": 2})).json
     assert (len(would["timer_keys"]), would["more"]) == (2, True)
+    for body in ({"limit": 0}, {"per_s": -1}, {"died_before": "soon"}, {"colour": 1}):
+        (await api.post("/v1/dead-letters/redrive", body)).assert_problem("refused", 422, next(iter(body)))
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
-    one = (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).json
+    one = (await api.post(f"/v1/dead-letters/{letters[0]}/redrive", {"enable": True})).json
     assert one["timer_keys"] == letters[:1]
     (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).assert_problem("not_found", 404, str(letters[0]))
     rest = (await api.post("/v1/dead-letters/discard", {"every": True, "reason": "obsolete"})).json
     assert sorted(rest["timer_keys"]) == letters[1:]
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
-
-
-async def test_a_dead_letter_of_a_disabled_endpoint_stays_unless_the_endpoint_is_to_be_enabled(
-    dsn: str, api: Api
-) -> None:
-    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
-    await api.post("/v1/endpoints/billing/disable?force=true", {"reason": "it moves"})
-    await bury(dsn, 2, "webhook:billing")
-    await query(dsn, "update shardclock.dead_letters set tenant_id = 'default'")
-    stays = ("is not redriven", "was disabled at", "(it moves)", "enable")
-
-    (await api.post("/v1/dead-letters/1/redrive")).assert_problem("conflict", 409, *stays)
-    many = (await api.post("/v1/dead-letters/redrive", {"every": True})).json
-    assert (many["timer_keys"], many["message"][:19]) == ([], "nothing was changed")
-    one = (await api.post("/v1/dead-letters/1/redrive", {"enable": True})).json
-    rest = (await api.post("/v1/dead-letters/redrive", {"target": "webhook:billing"})).json
-
-    assert (one["timer_keys"], rest["timer_keys"]) == ([1], [2])
-
-
-async def test_a_list_of_dead_letters_leads_to_the_next_page(api: Api, letters: list[int]) -> None:
-    first = (await api.get("/v1/dead-letters?limit=2")).json
-    rest = (await api.get(f"/v1/dead-letters?limit=2&after={first['next']}")).json
-
-    assert [letter["timer_key"] for letter in (*first["dead_letters"], *rest["dead_letters"])] == letters[::-1]
-    assert rest["next"] is None
-    (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "'7' is not the `next` of a page")
-
-
-async def test_a_tenant_sees_its_targets_with_its_own_counts(dsn: str, api: Api, letters: list[int]) -> None:
-    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
-
-    own = (await api.get("/v1/targets")).json["targets"]
-    others = (await api.get("/v1/targets", Shardclock_Tenant="bob")).json["targets"]
-
-    assert [(it["target"], it["kind"], it["dead_letters"]) for it in own] == [
-        ("log", "log", 0), (HANDLER, "handler", len(letters)), ("webhook:billing", "webhook", 0),
-    ]  # fmt: skip
-    assert [(it["target"], it["dead_letters"]) for it in others] == [("log", 0), (HANDLER, 0)]
 
 
 async def test_another_tenants_dead_letters_are_not_found(dsn: str, api: Api, letters: list[int]) -> None:
@@ -87,31 +50,19 @@ async def test_another_tenants_dead_letters_are_not_found(dsn: str, api: Api, le
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
 
 
-@pytest.mark.parametrize("body", [{"limit": 0}, {"per_s": -1}, {"died_before": "soon"}, {"colour": 1}], ids=str)
-async def test_an_invalid_redrive_changes_no_dead_letter(
-    dsn: str, api: Api, letters: list[int], body: dict[str, object]
+async def test_a_request_without_a_filter_changes_nothing_unless_it_says_every(
+    dsn: str, api: Api, letters: list[int]
 ) -> None:
-    (await api.post("/v1/dead-letters/redrive", body)).assert_problem("refused", 422, next(iter(body)))
-    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
-
-
-@pytest.mark.parametrize(
-    ("path", "meant"),
-    [
+    for path, meant in (
         ("dead-letters/discard", "select any dead letters; give target, died_before or reason_line"),
         ("dead-letters/redrive", "select any dead letters; give target, died_before or reason_line"),
         ("deliveries/retry", "select any deliveries; give target or failing"),
-    ],
-)
-async def test_a_request_without_a_filter_changes_nothing_unless_it_says_every(
-    dsn: str, api: Api, letters: list[int], path: str, meant: str
-) -> None:
-    sentence = f'the request does not {meant}, or "every": true for all'
-    for query_text, body in (("", None), ("", {"limit": 7}), ("?dry_run=true", {})):
-        (await api.post(f"/v1/{path}{query_text}", body)).assert_problem("refused", 422, sentence)
+    ):
+        sentence = f'the request does not {meant}, or "every": true for all'
+        for query_text, body in (("", None), ("", {"limit": 7}), ("?dry_run=true", {})):
+            (await api.post(f"/v1/{path}{query_text}", body)).assert_problem("refused", 422, sentence)
+        assert (await api.post(f"/v1/{path}", {"target": "other"})).json["timer_keys"] == []
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == len(letters)
-    assert (await api.post(f"/v1/{path}", {"target": "other"})).json["timer_keys"] == []
-    assert (await api.post(f"/v1/{path}", {"every": True})).status == 200
 
 
 async def test_the_last_attempts_of_an_endpoint_are_shown_to_its_tenant(dsn: str, api: Api) -> None:
@@ -161,31 +112,14 @@ async def test_an_endpoint_is_added_changed_rotated_disabled_enabled_and_removed
     (await api.get("/v1/endpoints/billing")).assert_problem("not_found", 404, "'billing'")
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({"name": "billing"}, ["url is missing"]),
-        ({"name": "Bil ling", "url": URL}, ["'Bil ling'"]),
-        ({"name": "billing", "url": URL, "policy": {"concurrency": 0}}, ["concurrency"]),
-        ({"name": "billing", "url": URL, "policy": {"colour": 0}}, ["policy.colour"]),
-    ],
-    ids=str,
-)
-async def test_an_invalid_endpoint_is_not_added(api: Api, body: dict[str, object], words: list[str]) -> None:
-    (await api.post("/v1/endpoints", body)).assert_problem("refused", 422, *words)
+async def test_an_invalid_endpoint_is_not_added(api: Api) -> None:
+    for body, words in (
+        ({"name": "billing"}, "url is missing"),
+        ({"name": "Bil ling", "url": URL}, "'Bil ling'"),
+        ({"name": "billing", "url": URL, "policy": {"colour": 0}}, "policy.colour"),
+    ):
+        (await api.post("/v1/endpoints", body)).assert_problem("refused", 422, words)
     assert (await api.get("/v1/endpoints")).json["endpoints"] == []
-
-
-async def test_an_endpoint_is_found_among_thousands(dsn: str, api: Api) -> None:
-    await api.post("/v1/endpoints", {"name": "zzz", "url": URL})
-    copied = (
-        "insert into shardclock.endpoints (tenant_id, name, url, headers, secrets, policy)"
-        " select e.tenant_id, 'a' || n, e.url, e.headers, e.secrets, e.policy"
-        " from shardclock.endpoints e, generate_series(1, 1001) n"
-    )
-    await query(dsn, copied)
-
-    assert (await api.get("/v1/endpoints/zzz")).json["name"] == "zzz"
 
 
 async def test_another_tenants_endpoint_is_not_found(api: Api) -> None:
@@ -253,20 +187,6 @@ async def test_the_cluster_is_shown_as_status_and_forecast_show_it(dsn: str, api
     assert (shown["engines_wanted"], shown["engines"], shown["signals_waiting"], shown["incidents"]) == (0, [], 0, 0)
 
 
-async def test_the_cluster_shows_a_missing_engine_and_its_waiting_signals(dsn: str, api: Api) -> None:
-    await add_holder(dsn, 11)
-    model = (ROOT / "examples" / "order.bpmn").read_bytes()
-    await api.ask_raw("POST", "/v1/processes", model, {"Content-Type": "application/xml"})
-    await api.post("/v1/processes/order/start", {})
-    missing = (await api.get("/v1/cluster")).json
-    await query(dsn, "update shardclock.holders set role = 'engine'")
-    served = (await api.get("/v1/cluster")).json
-
-    assert (missing["engines_wanted"], missing["engines"], missing["signals_waiting"]) == (2, [], 1)
-    assert missing["oldest_signal_s"] >= 0
-    assert [keeper["holder"] for keeper in served["engines"]] == [f"{11:016x}"]
-
-
 async def test_a_test_of_a_silent_endpoint_holds_no_session(dsn: str) -> None:
     async def say_nothing(*_: object) -> None:
         await asyncio.sleep(BOUND_S)
@@ -276,7 +196,7 @@ async def test_a_test_of_a_silent_endpoint_holds_no_session(dsn: str) -> None:
         serving(dsn, webhook_http=True, webhook_allow="127.0.0.0/8", gateway_sessions=2, gateway_wait_s=0.5) as api,
     ):
         url = f"http://127.0.0.1:{receiver.port}/hook"
-        added = await api.post("/v1/endpoints", {"name": "mute", "url": url, "policy": {"timeout_s": 3}})
+        added = await api.post("/v1/endpoints", {"name": "mute", "url": url, "policy": {"timeout_s": 1}})
         assert added.status == 201, added
         tests = [asyncio.create_task(api.post("/v1/endpoints/mute/test")) for _ in range(4)]
         await eventually(lambda: receiver.connections == 4)

@@ -154,23 +154,3 @@ async def test_a_refusal_shows_a_body_that_is_not_an_object_as_it_was_sent(api: 
     scheduled.assert_problem(
         "refused", 422, """the body '[1]' is not a JSON object; send an object such as {"delay":"PT15M"}"""
     )
-
-
-async def test_an_unknown_task_is_not_found_with_the_code_of_its_kind(api: Api) -> None:
-    for done, sentence in (
-        (await api.post("/v1/tasks/7/complete", {}), "task 7 is unknown: it never was, or its instance is forgotten"),
-        (await api.post("/v1/tasks/7/claim", {"assignee": "ann"}), "task 7 is unknown: it never was"),
-        (await api.post("/v1/tasks/7/unclaim", {}), "task 7 is unknown: it never was"),
-        (await api.post("/v1/service-tasks/7/complete", {"claim": 1}), "service task 7 is unknown under this claim"),
-    ):
-        done.assert_problem("not_found", 404, sentence)
-
-
-async def test_an_invalid_business_key_is_refused_in_a_sentence(api: Api) -> None:
-    for wrong in ("", 256 * "a", "\ud800", 7):
-        refused = await api.post("/v1/processes/none/start", {"business_key": wrong})
-        assert (refused.status, "business_key" in refused.json["detail"]) == (422, True), refused.json
-    for wrong in ("", 256 * "a"):
-        refused = await api.get(f"/v1/instances?business_key={wrong}")
-        assert (refused.status, "business_key" in refused.json["detail"]) == (422, True), refused.json
-    assert (await api.get("/v1/instances?business_key=a%00b")).status == 422

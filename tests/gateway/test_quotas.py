@@ -307,14 +307,10 @@ async def test_operators_show_and_set_a_tenants_limits(dsn: str, api: Api) -> No
     assert await query(dsn, "select from shardclock.tenants") == []
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_an_invalid_limit_is_refused_and_sets_nothing(dsn: str, api: Api) -> None:
+    for body in (
         {"timers_max": -1}, {"timers_max": 1.5}, {"timers_max": True}, {"rate_per_s": 0}, {"colour": 1},
         {"waiters_max": 2**63},
-    ],
-    ids=str,
-)  # fmt: skip
-async def test_an_invalid_limit_is_refused_and_sets_nothing(dsn: str, api: Api, body: dict[str, object]) -> None:
-    (await api.put("/v1/tenants/acme", body)).assert_problem("refused", 422, next(iter(body)))
+    ):  # fmt: skip
+        (await api.put("/v1/tenants/acme", body)).assert_problem("refused", 422, next(iter(body)))
     assert await query(dsn, "select from shardclock.tenants") == []

@@ -105,11 +105,11 @@ async def test_postgres_refuses_a_timer_of_another_tenant_than_the_callers(dsn: 
     assert (await rows_of_eve(dsn))["timers"] == []
 
 
-@pytest.mark.parametrize("tenant", ["*", "{ada,eve}", "a,d", 'a"b', "null", "it's", "\\", "\\'"])
-async def test_a_tenant_may_have_any_name(dsn: str, tenant: str) -> None:
+async def test_a_tenant_may_have_any_name(dsn: str) -> None:
     await add_rows(dsn)
     async with serving(dsn) as api:
-        named = api.with_headers(Shardclock_Tenant=tenant)
-        made = await named.post("/v1/timers", {"delay": "PT1H", "name": "mine"})
-        assert made.status == 201
-        assert [timer["name"] for timer in (await named.get("/v1/timers")).json["timers"]] == ["mine"]
+        for tenant in ("*", "{ada,eve}", "a,d", 'a"b', "null", "it's", "\\", "\\'"):
+            named = api.with_headers(Shardclock_Tenant=tenant)
+            made = await named.post("/v1/timers", {"delay": "PT1H", "name": "mine"})
+            assert made.status == 201
+            assert [timer["name"] for timer in (await named.get("/v1/timers")).json["timers"]] == ["mine"]

@@ -50,9 +50,21 @@ async def get(url: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_gateway_serves_until_a_signal_answers_waiting_callers_and_exits_with_success(dsn: str) -> None:
+def test_a_gateway_serves_only_tls_until_a_signal_answers_waiting_callers_and_exits_with_success(
+    dsn: str, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "ca")
+    authority.certify("localhost")
+    files = {"CERT": str(tmp_path / "ca" / "crt"), "KEY": str(tmp_path / "ca" / "key")}
+    tls = {f"SHARDCLOCK_GATEWAY_TLS_{name}": file for name, file in files.items()}
+    trusting = ssl.create_default_context(cafile=authority.ca)
+
     async def wait_and_stop(url: str) -> tuple[int, object]:
-        async with aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session:
+            async with session.get(f"{url}/readyz") as ready:
+                assert ready.status == 200
+            with pytest.raises(aiohttp.ClientError):
+                await session.get(f"{url.replace('https', 'http')}/readyz")
             ask = session.post(f"{url}/v1/timers?wait=PT60S", json={"delay": "PT1H"})
             task = asyncio.create_task(ask.__aenter__())
             await eventually(lambda: reads_log(dsn))
@@ -60,10 +72,9 @@ def test_a_gateway_serves_until_a_signal_answers_waiting_callers_and_exits_with_
             answer = await task
             return answer.status, (await answer.json())["end"]
 
-    with gateway_process(as_role(dsn, "gateway")) as (url, process):
-        assert url.startswith("http://127.0.0.1:")
-        assert asyncio.run(get(f"{url}/readyz")) == 200
-        assert asyncio.run(wait_and_stop(url)) == (201, None)
+    with gateway_process(as_role(dsn, "gateway"), **tls) as (url, process):
+        assert url.startswith("https://127.0.0.1:")
+        assert asyncio.run(wait_and_stop(url.replace("127.0.0.1", "localhost"))) == (201, None)
         assert process.wait(BOUND_S) == 0
 
 
@@ -89,41 +100,16 @@ def test_the_gateway_of_up_ends_silently_at_a_signal(dsn: str, sign: signal.Sign
         assert process.wait(BOUND_S) == 0
 
 
-@pytest.mark.slow
-def test_with_a_certificate_the_gateway_accepts_only_tls(dsn: str, tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "ca")
-    authority.certify("localhost")
-    files = {"CERT": str(tmp_path / "ca" / "crt"), "KEY": str(tmp_path / "ca" / "key")}
-    tls = {f"SHARDCLOCK_GATEWAY_TLS_{name}": file for name, file in files.items()}
-    trusting = ssl.create_default_context(cafile=authority.ca)
-
-    async def ask(url: str) -> int:
-        async with aiohttp.ClientSession() as session, session.get(url, ssl=trusting) as answer:
-            return answer.status
-
-    with gateway_process(as_role(dsn, "gateway"), **tls) as (url, _):
-        assert url.startswith("https://127.0.0.1:")
-        named = url.replace("127.0.0.1", "localhost")
-        assert asyncio.run(ask(f"{named}/readyz")) == 200
-        with pytest.raises(aiohttp.ClientError):
-            asyncio.run(ask(f"{named.replace('https', 'http')}/readyz"))
-
-
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
+def test_an_unusable_certificate_is_refused_at_the_start(shell: Shell) -> None:
+    for files, words in (
         ({"CERT": "/nowhere/crt", "KEY": "/nowhere/key"}, ["/nowhere/crt", "No such file"]),
         ({"CERT": "pyproject.toml", "KEY": "pyproject.toml"}, ["pyproject.toml"]),
         ({"CERT": "pyproject.toml"}, ["SHARDCLOCK_GATEWAY_TLS_KEY", "both"]),
-    ],
-    ids=str,
-)
-def test_an_unusable_certificate_is_refused_at_the_start(shell: Shell, files: dict[str, str], words: list[str]) -> None:
-    tls = {f"SHARDCLOCK_GATEWAY_TLS_{name}": file for name, file in files.items()}
-    with mock.patch.dict(os.environ, tls):
-        done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
-
-    assert_refused(done, *words, code=NOT_THERE)
+    ):
+        tls = {f"SHARDCLOCK_GATEWAY_TLS_{name}": file for name, file in files.items()}
+        with mock.patch.dict(os.environ, tls):
+            done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
+        assert_refused(done, *words, code=NOT_THERE)
 
 
 def test_a_port_that_is_taken_is_refused_in_a_sentence(shell: Shell) -> None:
@@ -134,14 +120,12 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence(shell: Shell) -> None:
     assert_refused(done, port, "in use", "SHARDCLOCK_GATEWAY_PORT", code=NOT_THERE)
 
 
-@pytest.mark.parametrize("host", ["nohost.invalid", "192.0.2.1", "2001:db8::1", "x" * 64])
-def test_a_host_of_another_machine_is_refused_in_a_sentence(shell: Shell, host: str) -> None:
-    with mock.patch.dict(os.environ, {"SHARDCLOCK_GATEWAY_HOST": host}):
-        done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
-
+def test_a_host_of_another_machine_is_refused_in_a_sentence(shell: Shell) -> None:
     way_out = "set SHARDCLOCK_GATEWAY_HOST to an address of this machine, such as 127.0.0.1, or to 0.0.0.0 for all"
-    assert_refused(done, host, way_out, code=NOT_THERE)
-    assert "PORT" not in done.err
+    for host in ("nohost.invalid", "192.0.2.1", "2001:db8::1", "x" * 64):
+        done = shell("gateway", SHARDCLOCK_GATEWAY_HOST=host, SHARDCLOCK_GATEWAY_PORT="0")
+        assert_refused(done, host, way_out, code=NOT_THERE)
+        assert "PORT" not in done.err
 
 
 def test_a_database_without_the_schema_ends_the_gateway_with_the_usual_code(shell: Shell) -> None:
@@ -242,9 +226,8 @@ OIDC = {
 }
 
 
-@pytest.mark.parametrize(
-    ("changes", "words", "code"),
-    [
+def test_wrong_settings_of_the_sign_in_are_refused_at_the_start_in_one_sentence(shell: Shell) -> None:
+    cases: list[tuple[dict[str, str | None], list[str], int]] = [
         ({"GATEWAY_OIDC_CLIENT_ID": None}, ["SHARDCLOCK_GATEWAY_OIDC_CLIENT_ID", "set all four"], NOT_THERE),
         ({"GATEWAY_OIDC_GROUPS": None}, ["SHARDCLOCK_GATEWAY_OIDC_GROUPS", "set all four"], NOT_THERE),
         ({"GATEWAY_URL": None}, ["SHARDCLOCK_GATEWAY_URL", "set all four"], NOT_THERE),
@@ -254,20 +237,13 @@ OIDC = {
         ({"GATEWAY_OIDC_ISSUER": "http://sso.example"}, ["SHARDCLOCK_GATEWAY_OIDC_ISSUER is", "https"], BAD_INPUT),
         ({"GATEWAY_OIDC_GROUPS": "ops=root@*"}, ["SHARDCLOCK_GATEWAY_OIDC_GROUPS is", "no scope 'root'"], BAD_INPUT),
         ({"GATEWAY_OIDC_SCOPES": "profile"}, ["SHARDCLOCK_GATEWAY_OIDC_SCOPES is"], BAD_INPUT),
-    ],
-    ids=str,
-)
-def test_wrong_settings_of_the_sign_in_are_refused_at_the_start_in_one_sentence(
-    shell: Shell, changes: dict[str, str | None], words: list[str], code: int
-) -> None:
-    given = OIDC | {f"SHARDCLOCK_{name}": value for name, value in changes.items() if value is not None}
-    for name, value in changes.items():
-        if value is None:
-            del given[f"SHARDCLOCK_{name}"]
-    with mock.patch.dict(os.environ, given):
-        done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
-
-    assert_refused(done, *words, code=code)
+    ]
+    for changes, words, code in cases:
+        changed = {f"SHARDCLOCK_{name}": value for name, value in changes.items()}
+        given = {name: value for name, value in (OIDC | changed).items() if value is not None}
+        with mock.patch.dict(os.environ, given):
+            done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
+        assert_refused(done, *words, code=code)
 
 
 @pytest.mark.slow

@@ -42,13 +42,6 @@ async def test_requests_are_counted_by_operation_and_status(dsn: str, api: Api) 
     assert stats.in_flight == 0
 
 
-async def test_a_request_for_a_name_with_a_slash_is_counted_under_its_operation(api: Api) -> None:
-    await api.post("/v1/timers", {**HOUR, "name": "a/b"})
-    assert (await api.get("/v1/timers/by-name/a%2Fb")).status == 200
-
-    assert dict(api.app.state.stats.answered)["get_timer_by_name", "2xx"] == 1
-
-
 async def test_operations_are_counted_by_the_names_of_the_reference(api: Api) -> None:
     for path in ("/healthz", "/readyz", "/v1/jobs", "/v1/endpoints", "/v1/consumers", "/v1/log", "/v1/cluster"):
         await api.get(path)

@@ -98,13 +98,6 @@ async def test_a_refused_claim_names_the_present_assignee(it: Tasks) -> None:
     assert (await it.api.post(f"{task}/complete", {"assignee": "ann"})).json["state"] == "COMPLETED"
 
 
-async def test_completing_an_unassigned_task_records_its_person(it: Tasks) -> None:
-    task = await it.open()
-    await it.api.post(f"{task}/complete", {"assignee": "bob"})
-    found = (await it.api.get(task)).json
-    assert (found["state"], found["assignee"]) == ("COMPLETED", "bob")
-
-
 async def test_changes_of_an_ended_task_are_refused_with_its_end(it: Tasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/complete", {})

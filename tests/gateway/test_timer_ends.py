@@ -151,9 +151,9 @@ async def test_a_stopping_gateway_ends_all_waits(dsn: str) -> None:
     assert (answer.status, answer.json["end"]) == (201, None)
 
 
-@pytest.mark.parametrize("wait", ["soon", "PT301S", "P1D", "-PT1S"])
-async def test_an_invalid_wait_is_refused_and_nothing_is_stored(dsn: str, api: Api, wait: str) -> None:
-    (await api.post(f"/v1/timers?wait={wait}", HOUR)).assert_problem("refused", 422, "wait", wait)
+async def test_an_invalid_wait_is_refused_and_nothing_is_stored(dsn: str, api: Api) -> None:
+    for wait in ("soon", "PT301S", "P1D", "-PT1S"):
+        (await api.post(f"/v1/timers?wait={wait}", HOUR)).assert_problem("refused", 422, "wait", wait)
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 

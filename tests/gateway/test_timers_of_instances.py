@@ -77,10 +77,3 @@ async def test_a_tenants_key_neither_sees_nor_moves_a_jobs_timer(dsn: str, locke
     assert (await own.get("/v1/timers?state=paused")).json["timers"] == []
     assert len((await overseer.get("/v1/timers?state=paused")).json["timers"]) == 1
     assert (await operator.post(f"/v1/timers/{key}/operate", {"verb": "resume"})).json["state"] == "PENDING"
-
-
-async def test_a_schedule_without_a_planned_date_is_not_moved_and_answered_409(dsn: str, api: Api) -> None:
-    await value(dsn, "select shardclock.schedule_timer(schedule => '0 8 * * MON', name => 'beat')")
-    (await api.ask("PATCH", "/v1/timers/by-name/beat", {"shift": "PT1H"})).assert_problem(
-        "conflict", 409, "no date yet"
-    )

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardclock.jsonb import has_nul
@@ -69,7 +69,6 @@ def test_deep_nesting_is_cut() -> None:
     assert json.dumps(recorded_fields(nested)).count("filter") == 4
 
 
-@settings(max_examples=50)
 @given(st.dictionaries(st.text() | st.sampled_from(sorted(RECORDED_FIELDS)), JSON))
 @example({"name": "a\0b"})
 @example({"policy": {"\\u0000": True}})  # a backslash and five characters, not a NUL

@@ -70,7 +70,7 @@ async def sign_in(page: Page, person: str) -> None:
     await page.get_by_role("button", name="Continue").click()
 
 
-@pytest.mark.parametrize("java_script", [True, False])
+@pytest.mark.parametrize("java_script", [pytest.param(True, marks=pytest.mark.exhaustive), False])
 async def test_a_person_signs_in_works_and_signs_out(dsn: str, java_script: bool) -> None:
     async with place(dsn) as here, here.provider(), browser(java_script=java_script) as opened:
         page = opened.page

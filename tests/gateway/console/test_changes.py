@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser, browsing
 from tests.support.console_forms import console_acts, sign_in_as
@@ -14,18 +12,14 @@ from tests.support.gateways import Api, serving
 ENDPOINT = {"name": "hook", "url": "https://billing.example.com/hooks"}
 
 
-@pytest.mark.parametrize("asked", ["dry_run=true", "name=innocent", "dry_run=1&name=innocent", "reason=x"])
-async def test_a_change_with_a_query_that_its_route_does_not_have_is_refused(
-    dsn: str, browser: Browser, asked: str
-) -> None:
+async def test_a_change_with_a_query_that_its_route_does_not_have_is_refused(dsn: str, browser: Browser) -> None:
     await browser.submit("/endpoints", ENDPOINT)
     await let_die(dsn, 2)
-
-    for path in ("/endpoints/hook/disable", "/endpoints/hook/remove", "/cluster/hold", "/dead-letters/discard"):
-        shown = await browser.submit(f"{path}?{asked}")
-        assert shown.status == 422
-        assert f"query parameter '{asked.partition('=')[0]}' is not known here" in shown.main
-
+    for asked in ("dry_run=true", "name=innocent", "dry_run=1&name=innocent", "reason=x"):
+        for path in ("/endpoints/hook/disable", "/endpoints/hook/remove", "/cluster/hold", "/dead-letters/discard"):
+            shown = await browser.submit(f"{path}?{asked}")
+            assert shown.status == 422
+            assert f"query parameter '{asked.partition('=')[0]}' is not known here" in shown.main
     assert await value(dsn, "select disabled_at is null from shardclock.endpoints")
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 2
     assert [verb for verb, _, _ in await console_acts(dsn)] == ["endpoints add"]
@@ -69,16 +63,10 @@ async def test_the_pages_after_a_change_show_it_to_each_viewer_of_the_tenant(
                 assert f"order-1 {after}" in (await browser.get("/timers/by-name/order-1")).main
 
 
-@pytest.mark.parametrize("name", ["Origin", "Referer"])
-async def test_an_address_that_is_no_url_is_refused_and_not_an_error(browser: Browser, name: str) -> None:
-    shown = await browser.submit(
-        "/theme",
-        {"theme": XSS * 5},
-        **{"Sec_Fetch_Site": "" if name == "Origin" else "same-origin", name: "http://[::1"},
-    )
-
-    assert shown.status == (403 if name == "Origin" else 422)
-    assert 'href="/console">Back' in shown.text
+async def test_an_address_that_is_no_url_is_refused_and_not_an_error(browser: Browser) -> None:
+    for name, site, status in (("Origin", "", 403), ("Referer", "same-origin", 422)):
+        shown = await browser.submit("/theme", {"theme": XSS * 5}, **{"Sec_Fetch_Site": site, name: "http://[::1"})
+        assert (shown.status, 'href="/console">Back' in shown.text) == (status, True)
     assert (await browser.submit("/theme", {"to": "//[x"})).location == "/console"
 
 
@@ -106,9 +94,8 @@ async def test_a_key_travels_through_a_proxy_and_not_directly_by_plain_http(dsn:
             assert (headers, shown.status) == (headers, status)
 
 
-@pytest.mark.parametrize("secret", ["sck_secret " + "x" * 300, "sck_secret\0"])
-async def test_a_refused_key_is_not_shown(locked_browser: Browser, secret: str) -> None:
-    shown = await locked_browser.sign_in(secret)
-
-    assert shown.status in (401, 422)
-    assert "sck_secret" not in shown.text
+async def test_a_refused_key_is_not_shown(locked_browser: Browser) -> None:
+    for secret in ("sck_secret " + "x" * 300, "sck_secret\0"):
+        shown = await locked_browser.sign_in(secret)
+        assert shown.status in (401, 422)
+        assert "sck_secret" not in shown.text

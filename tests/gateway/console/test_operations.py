@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from shardclock_server.gateway.console import live
+from shardclock_server.gateway.waits import changes
 from shardclock_server.sql.session import Session
 from tests.support.chromium import chromium, watched
 from tests.support.console import XSS, Browser
@@ -114,15 +116,17 @@ async def test_a_key_of_the_audit_leads_to_the_operation(dsn: str, api: Api, bro
 
 
 @pytest.mark.slow
-async def test_an_open_page_follows_the_progress_of_its_operation(dsn: str, api: Api) -> None:
+async def test_an_open_page_follows_the_progress_of_its_operation(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in ((changes, "POLL_S"), (changes, "REFRESH_S"), (live, "EVENT_S")):
+        monkeypatch.setattr(module, name, 0.2)
     await add(dsn, json.dumps("x"))
     async with chromium() as browser, watched(browser) as opened:
         page = opened.page
         await opened.open(f"{api.url}/console/operations/1")
         await page.get_by_text("3 of 9").wait_for()
-
         await query(dsn, "update shardclock.operations set changed = 9, state = 'DONE', ended_at = now()")
-
         await page.get_by_text("9 of 9").wait_for()
         assert await page.get_by_text("Cancel the rest").count() == 0
         assert html.escape("x") in await page.get_by_role("main").inner_text()

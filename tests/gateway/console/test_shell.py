@@ -15,7 +15,6 @@ from shardclock_server.gateway.console.routes import PAGES
 from shardclock_server.gateway.routes.finding import find_page
 from tests.support import ROOT
 from tests.support.console import XSS, Browser, browsing
-from tests.support.factories import query
 from tests.support.gateways import Api, serving
 
 POLICY = {
@@ -90,18 +89,6 @@ async def test_a_refusal_is_a_page_with_the_sentence_the_status_and_a_way_back(b
     unknown = await browser.submit("/theme", {"colour": XSS, XSS: "1"})
     assert unknown.status == 422
     assert "<script>alert" not in unknown.text
-
-
-async def test_a_wrong_filter_is_one_line_on_the_page_and_the_form_keeps_the_input(browser: Browser) -> None:
-    shown = await browser.get("/timers?state=pending&name_prefix=order-&due_from=tomorrow")
-    assert shown.status == 422
-    assert "due_from" in shown.main
-    assert 'value="order-"' in shown.text
-
-
-async def test_a_page_shows_a_timer_and_escapes_its_texts(dsn: str, browser: Browser) -> None:
-    await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => $1)", XSS)
-    (await browser.get("/timers")).assert_escapes()
 
 
 async def test_pages_of_one_second_read_postgres_once(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

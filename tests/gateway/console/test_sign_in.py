@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from shardclock_server.gateway.requests import key_lookups
@@ -48,14 +46,13 @@ async def test_a_key_is_exchanged_for_a_session_whose_token_is_stored_nowhere(
     assert "night" in (await locked_browser.get("/account")).main
 
 
-@pytest.mark.parametrize("key", ["", "sck_aaaaaaaa_" + "A" * 43, "x" * 300])
-async def test_an_unknown_key_is_refused_with_the_sentence_of_the_api(locked_browser: Browser, key: str) -> None:
-    shown = await locked_browser.sign_in(key)
-
-    assert shown.status in (401, 422)
-    assert "Set-Cookie" not in shown.headers
-    assert 'role="alert"' in shown.text
-    assert (await locked_browser.get("/timers")).status == 303
+async def test_an_unknown_key_is_refused_with_the_sentence_of_the_api(locked_browser: Browser) -> None:
+    for key in ("", "sck_aaaaaaaa_" + "A" * 43, "x" * 300):
+        shown = await locked_browser.sign_in(key)
+        assert shown.status in (401, 422)
+        assert "Set-Cookie" not in shown.headers
+        assert 'role="alert"' in shown.text
+        assert (await locked_browser.get("/timers")).status == 303
 
 
 @pytest.mark.parametrize("end", ["revoked_at = now()", "expires_at = now()"])
@@ -103,24 +100,20 @@ async def test_only_an_operators_key_may_choose_a_tenant(locked_browser: Browser
     assert "Ädä/x" in (await locked_browser.follow(chosen)).text
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+async def test_a_form_of_another_site_is_refused(locked_browser: Browser, owner: Session) -> None:
+    key = await made(owner)
+    forged: tuple[dict[str, str], ...] = (
         {"Sec_Fetch_Site": "cross-site"},
         {"Sec_Fetch_Site": "same-site"},
         {"Sec_Fetch_Site": "", "Origin": "https://evil.example"},
         {"Sec_Fetch_Site": "", "Origin": "null"},
         {"Sec_Fetch_Site": "", "Origin": ""},
-    ],
-)
-async def test_a_form_of_another_site_is_refused(
-    locked_browser: Browser, owner: Session, headers: Mapping[str, str]
-) -> None:
-    key = await made(owner)
-    assert (await locked_browser.submit("/sign-in", {"key": key}, **headers)).status == 403
-
+    )
+    for headers in forged:
+        assert (await locked_browser.submit("/sign-in", {"key": key}, **headers)).status == 403, headers
     await locked_browser.sign_in(key)
-    assert (await locked_browser.submit("/theme", {"theme": "dark"}, **headers)).status == 403
+    for headers in forged:
+        assert (await locked_browser.submit("/theme", {"theme": "dark"}, **headers)).status == 403, headers
 
 
 async def test_a_form_is_accepted_by_its_origin_alone(locked_browser: Browser, owner: Session) -> None:
