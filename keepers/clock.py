@@ -1,9 +1,9 @@
 """Estimate Postgres's time from the round trips of other statements.
 
-Every answer carries the server's time. Postgres reads its clock before its answer arrives, so on arrival the server's
-time is *at least* the time in the answer. The tightest of the recent answers gives a lower bound of Postgres's time.
-The bound is a fraction of a millisecond behind Postgres's time, and never ahead of it. Firing waits for the bound, so
-no timer is sent before its due date.
+Each response of Postgres contains the server's time. Postgres reads its clock before it sends the response, so when the
+response arrives, the server's clock shows *at least* the time in the response. The fastest recent response gives a
+lower bound of Postgres's time. The bound is a fraction of a millisecond behind Postgres's time, and never ahead of it.
+A shard fires a timer only when the bound has reached the due date, so no timer fires early.
 """
 
 import time
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-WINDOW_S = 10.0  # older answers are dropped, so that the lower bound also follows a clock that NTP slows down
+WINDOW_S = 10.0  # older responses are dropped, so that the lower bound also follows a clock that NTP slows down
 SAMPLES_MAX = 512
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,15 +27,15 @@ class PostgresClock:
         self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES_MAX)
 
     def observe(self, server_time: datetime, *, sent_s: float) -> None:
-        """Update the bound from an answer that has just arrived.
+        """Update the bound from a response that has just arrived.
 
         units:   sent_s in seconds of the monotonic clock
         """
         received_s = self._monotonic()
         server_s = seconds_of(server_time)
         if self._samples and self._samples[0][1] > server_s - sent_s:
-            # The server read its clock after we had sent the statement. A time below our lower bound for the moment of
-            # sending means that the server's clock was set back.
+            # The server read its clock after this process had sent the statement. If the server's time is below the
+            # lower bound at the moment of sending, the server's clock was set back.
             self._samples.clear()
         offset = server_s - received_s
         while self._samples and self._samples[-1][1] <= offset:
@@ -45,7 +45,7 @@ class PostgresClock:
             self._samples.popleft()
 
     def now_s(self) -> float:
-        """Return the lower bound of Postgres's time, in seconds since 1970; 0 before the first answer."""
+        """Return the lower bound of Postgres's time, in seconds since 1970; 0 before the first response."""
         return self._monotonic() + self._samples[0][1] if self._samples else 0.0
 
     def now(self) -> datetime:

@@ -1,10 +1,10 @@
-"""Run the garbage collector of a server process rarely, and only over new objects."""
+"""Run Python's garbage collector rarely, and only over new objects."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# A batch makes many small objects that live until the write of the batch. With the defaults, repeated scans of these
+# A batch creates many small objects that live until the batch is written. With the defaults, repeated scans of these
 # objects took a seventh of a worker's or an engine's time.
 COLLECT_AFTER = 50_000
 
@@ -16,16 +16,16 @@ def leave_out_of_collections() -> None:
 
 
 def collect_seldom() -> None:
-    """Exclude the present objects, and collect after many more new objects than by Python's default."""
+    """Exclude the present objects from collections, and collect only after `COLLECT_AFTER` new objects."""
     leave_out_of_collections()
     gc.set_threshold(COLLECT_AFTER)
 
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Collect seldom during a block with many small objects, which are soon freed without the collector.
+    """Collect rarely while a block creates many small objects, which Python frees without the collector.
 
-    The objects that exist before the block stay excluded from later collections.
+    After the block, the objects from before the block stay excluded from collections.
     """
     before = gc.get_threshold()
     collect_seldom()

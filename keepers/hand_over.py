@@ -1,12 +1,13 @@
 """The socket over which a shard hands deliveries over to a worker on the same machine.
 
-A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Each end
-refuses a process of another user. The worker grants places: for each target, the total number of deliveries that the
-worker accepts over this connection. A lowered limit is in force after the shard's answer, because a statement of the
-shard may be using the places. The connection carries the deliveries in the order of the statements.
+A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Shard and
+worker each refuse a peer process of another operating system user. The worker grants places (credits): for each target,
+the total number of deliveries that the worker accepts over this connection. When the worker lowers a limit, the new
+limit applies after the shard's response, because a running statement of the shard may use the old limit. The shard
+sends the deliveries in the order in which its statements wrote them.
 
-A message is pickled; the number in its head is its kind. Either end may close the connection at any time. Then the
-shard connects again, and repeats the deliveries that the worker has not confirmed.
+A message is a pickled object; a number in the message header gives the message type. Shard and worker may each close
+the connection at any time. Then the shard connects again, and repeats the deliveries that the worker has not confirmed.
 """
 
 import asyncio
@@ -25,13 +26,16 @@ PASSED_BYTES_MAX = 16 * 2**20  # the limit of unsent bytes in the connection to 
 
 
 class Begins(NamedTuple):
-    """The shard's first message. It names the stream of numbered messages, which continues over all connections."""
+    """The shard's first message.
+
+    The message has the id of the shard's stream of numbered messages; a stream continues over all connections.
+    """
 
     stream: int
 
 
 class GrantLimits(NamedTuple):
-    """A worker's message: the worker's limit for each target, and the lease that a handed-over delivery gets."""
+    """A worker's message: the worker's limit for each target, and the lease duration of handed-over deliveries."""
 
     lease_s: float
     limits: dict[str, int]
@@ -44,13 +48,15 @@ class Kept(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A worker's message: the number of the last message that it has received; all earlier ones are confirmed, too."""
+    """A worker's message: the number of the last received message; it also confirms all earlier messages."""
 
     number: int
 
 
 class HandedOver(NamedTuple):
-    """A shard's message: the fields of deliveries that are leased to the worker for `lease_s` from `server_time` on.
+    """A shard's message: the fields of deliveries.
+
+    Their leases belong to the worker, begin at `server_time` and last `lease_s`.
 
     After the end of a connection, the shard repeats each unconfirmed message over the next connection, with the same
     number; the worker processes each number once.
@@ -67,7 +73,7 @@ MESSAGES: tuple[type[Message], ...] = (Begins, GrantLimits, Kept, Taken, HandedO
 
 
 class HandOverSocket(Messages):
-    """One end of a connection: `heard` is called with each message, and `lost` at the end of the connection."""
+    """A connection: calls `heard` with each received message, and `lost` at the end of the connection."""
 
     def __init__(
         self, heard: Callable[["HandOverSocket", Any], None], lost: Callable[["HandOverSocket"], None]
@@ -83,7 +89,7 @@ class HandOverSocket(Messages):
 
     @property
     def is_writable(self) -> bool:
-        """Return whether the peer reads; messages to a peer that does not read would fill the memory."""
+        """Return whether the peer reads its messages. Unread messages would fill this process's memory."""
         return (
             self.is_open and self._transport is not None and self._transport.get_write_buffer_size() < PASSED_BYTES_MAX
         )
@@ -93,7 +99,7 @@ class HandOverSocket(Messages):
         self.write(MESSAGES.index(type(message)), pickle.dumps(tuple(message), pickle.HIGHEST_PROTOCOL))
 
     def take(self, number: int, body: bytes) -> None:
-        """Pass a message on."""
+        """Pass a received message to `heard`."""
         self._heard(self, MESSAGES[number](*pickle.loads(body)))  # noqa: S301 - ours
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's

@@ -1,4 +1,4 @@
-"""The heartbeats of one keeper, and Postgres's answers."""
+"""The heartbeats of one keeper, and Postgres's responses."""
 
 import time
 from datetime import UTC, datetime
@@ -11,11 +11,11 @@ from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 
 class HolderEnded(Exception):
-    """This holder was declared dead. Other holders have its leases, so the keeper must stop."""
+    """This holder was declared dead. Other holders may have taken its leases, so the keeper must stop."""
 
 
 class Heartbeat:
-    """Send heartbeats on a separate connection, so that a long statement does not look like silence."""
+    """Send heartbeats on a separate connection, so that a long statement does not delay a heartbeat."""
 
     def __init__(self, incarnation: Incarnation, dsn: Dsn | str, *, timeout_s: float) -> None:
         self.last = Beat(datetime.max.replace(tzinfo=UTC), part=None, part_count=None)
@@ -36,7 +36,7 @@ class Heartbeat:
         return self.sent_s > 0
 
     async def beat(self, *, held: int) -> None:
-        """Send a heartbeat and store the answer; register the holder before the first heartbeat.
+        """Send a heartbeat and store the response; register the holder before the first heartbeat.
 
         errors:  HolderEnded       the keeper must stop
                  StoreUnavailable  no answer in time: try again

@@ -1,4 +1,4 @@
-"""Run a keeper: register a holder, run the loops of its parts until a drain, and release the leases."""
+"""Run a keeper: register a holder, run the loops of the keeper's components until a drain, and release the leases."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,15 +11,18 @@ from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.metrics.report import Reporter
 from shardclock_server.sql.session import Session
 
-# A new keeper gets its slots within 0.1 s from a local coordinator; the answer to a heartbeat names these slots.
+# A local coordinator assigns slots to a new keeper within 0.1 s; the keeper receives them in the response to a
+# heartbeat.
 EARLY_BEAT_S, EARLY_BEATS = 0.05, 20
-CALLS_END_S = 1.0  # during a drain, running calls may take this much more time
+CALLS_END_S = 1.0  # during a drain, running calls may take this much longer
 
 
 class KeeperLoop(NamedTuple):
-    """One loop of a part: `turn` returns the seconds to wait before the next turn, and `sooner` ends that wait.
+    """One loop of a component: it calls `turn` repeatedly.
 
-    Failures are counted under `name`; without `sooner` only a stop ends the wait.
+    `turn` returns the seconds to wait before the next call, and the event `sooner` ends the wait early.
+
+    Failures are counted under `name`. Without `sooner`, only a stop ends the wait early.
     """
 
     name: str
@@ -28,31 +31,32 @@ class KeeperLoop(NamedTuple):
 
 
 class KeeperPart:
-    """One kind of work of a keeper, with its state and the loops that change this state.
+    """A component of a keeper: one kind of work, with its state and the loops that change this state.
 
-    A part without calls, or without outcomes to write at the end, does not define the methods for these.
+    A component without calls does not define `end_calls`; a component without final outcomes does not define
+    `hand_back`.
     """
 
     def __len__(self) -> int:
-        """Count the leases of the part."""
+        """Count the leases of the component."""
         return 0
 
     def loops(self) -> Sequence[KeeperLoop]:
-        """List the loops of the part; several loops may have the same name."""
+        """List the loops of the component; several loops may have the same name."""
         return ()
 
     def open(self) -> None:
-        """Begin the work outside of the loops."""
+        """Start the tasks that run outside of the loops."""
 
     def stop(self) -> None:
-        """Begin no more calls, and end the waits of the loops."""
+        """Start no more calls, and end the waits of the loops."""
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Request the end of running calls, after all loops have ended; return the tasks of these calls."""
+        """Ask the running calls to end, after all loops have ended; return the tasks of these calls."""
         return set()
 
     async def break_off(self) -> None:
-        """Break off all work, after the loops have ended."""
+        """Cancel all remaining work, after the loops have ended."""
 
     async def hand_back(self) -> None:
         """Write the outcomes that must not be lost, before the holder ends.
@@ -62,9 +66,9 @@ class KeeperPart:
 
 
 class Keeper(KeeperPart, ABC):
-    """A holder and its parts; a keeper with one kind of work is itself the only part.
+    """A holder and its components; a keeper with one kind of work is itself the only component.
 
-    `last` is the session that ends the holder, which frees all its leases immediately.
+    `last` is the session that ends the holder. The end of the holder frees all its leases immediately.
     """
 
     def __init__(self, registration: Registration, settings: KeeperSettings, last: Session) -> None:
@@ -77,11 +81,11 @@ class Keeper(KeeperPart, ABC):
         self._early_beats = EARLY_BEATS
 
     def __len__(self) -> int:
-        """Count the leases of all parts."""
+        """Count the leases of all components."""
         return sum(map(len, self._parts))
 
     def loops(self) -> Sequence[KeeperLoop]:
-        """List the loops of all parts."""
+        """List the loops of all components."""
         return [loop for part in self._parts for loop in part.loops()]
 
     async def run(self) -> None:
@@ -98,13 +102,13 @@ class Keeper(KeeperPart, ABC):
             self._log.info("drained", **await self._hand_back())
 
     async def drain(self) -> None:
-        """Ask the loops to end; `run` then waits a second for the calls, and hands back all remaining leases."""
+        """Ask the loops to end; `run` then waits a second for the calls, and releases all remaining leases."""
         self._stop()
 
     async def beat_turn(self) -> float:
-        """Make one turn of the beat loop: send a heartbeat.
+        """Run one iteration of the beat loop: send a heartbeat.
 
-        units:   returns the seconds to wait before the next turn, as every turn does
+        units:   returns the seconds to wait before the next iteration
         """
         first = not self._heartbeat.began
         await self._heartbeat.beat(held=len(self))
@@ -112,15 +116,15 @@ class Keeper(KeeperPart, ABC):
         self._early_beats -= 1
         is_awaited = self._heartbeat.last.part is None and self._early_beats >= 0
         between_s = min(EARLY_BEAT_S, self._heartbeat_s) if is_awaited else self._heartbeat_s
-        # The interval begins with the heartbeat, and not with Postgres's answer, which a busy machine delays. A slow
-        # Postgres gets at most twice as many heartbeats.
+        # The interval is measured from the sending of the heartbeat, because a busy machine delays Postgres's response.
+        # If Postgres is slow, the keeper sends at most twice as many heartbeats as planned.
         return max(between_s / 2, between_s - self._heartbeat.round_trip_s)
 
     def learn_beat(self, *, first: bool) -> None:
         """Handle the answer to a heartbeat; `first`: the holder has just been registered."""
 
     def open(self) -> None:
-        """Begin the work of all parts outside of the loops."""
+        """Start the tasks of all components that run outside of the loops."""
         for part in self._parts:
             part.open()
 
@@ -130,16 +134,19 @@ class Keeper(KeeperPart, ABC):
             part.stop()
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Request the end of the calls of all parts; return the tasks of these calls."""
+        """Ask the running calls of all components to end; return the tasks of these calls."""
         return {call for part in self._parts for call in part.end_calls()}
 
     async def break_off(self) -> None:
-        """Break off all parts; the failure of one part does not prevent the end of the others and of the holder."""
+        """Cancel the work of all components.
+
+        If one component fails, the other components and the holder are ended nevertheless.
+        """
         for error in await self._failures_of(part.break_off() for part in self._parts):
             self._log.error("part not broken off", error=one_line(error))
 
     async def hand_back(self) -> None:
-        """Write the last outcomes of all parts concurrently, so that a slow or failing part delays no other part.
+        """Write the last outcomes of all components concurrently, so that no component delays another.
 
         errors:  StoreUnavailable  the outcome is unknown: leases end by themselves
         """
@@ -152,7 +159,7 @@ class Keeper(KeeperPart, ABC):
 
     @abstractmethod
     def drained(self, *, is_handed_back: bool) -> Mapping[str, int]:
-        """Return the counts for the last line of the log."""
+        """Return the counts for the keeper's last log line."""
 
     def _running(self) -> dict[str, Coroutine[Any, Any, None]]:
         until_stopped, stopping = self._loops.until_stopped, self._loops.stopping
@@ -179,7 +186,7 @@ class Keeper(KeeperPart, ABC):
     async def _hand_back(self) -> Mapping[str, int]:
         """End this holder, which frees all its leases immediately. If Postgres does not answer, the leases expire.
 
-        shape:   the counts for the last line of the log
+        shape:   the counts for the keeper's last log line
         """
         await self.break_off()
         is_handed_back = await self._registration.hand_back(self._last, held=self.__len__, first=self.hand_back)

@@ -9,12 +9,12 @@ from typing import Protocol
 from shardclock_server.keepers.collector import collect_seldom
 from shardclock_server.sql.cluster.holders import Incarnation
 
-LEAVE_S = 0.5  # the process ends after this time, in which `watch` reports the error
+LEAVE_S = 0.5  # the process exits after this time, so that `watch` can report the error
 HOLDER_BITS = 63  # a holder is a positive bigint, drawn anew at each start
 
 
 class LongRunning(Protocol):
-    """The work of the process: it runs until it is drained, and raises an error if it can't continue."""
+    """The interface of a keeper: `run` works until a drain, and raises an error if it can't continue."""
 
     holder: int
 
@@ -25,18 +25,18 @@ class LongRunning(Protocol):
         """
 
     async def drain(self) -> None:
-        """Request the end of the work; `run` then releases its leases."""
+        """Ask `run` to stop its work and to release its leases."""
 
 
 class Life:
-    """Start, watch and drain the one keeper of a process; the next process has a new keeper with a new holder."""
+    """Start, watch and drain the only keeper of a process; a new process gets a new keeper with a new holder."""
 
     def __init__(self, keeper: LongRunning) -> None:
         self._keeper = keeper
         self._work: asyncio.Task[None] | None = None
 
     def start(self) -> int:
-        """Start the keeper at the first call, and return its holder."""
+        """Start the keeper unless an earlier call has started it; return its holder."""
         if self._work is None:
             collect_seldom()
             self._work = asyncio.create_task(self._keeper.run(), name="keeper")
@@ -44,7 +44,9 @@ class Life:
         return self._keeper.holder
 
     async def watch(self) -> None:
-        """Return after the keeper has drained; fail if the keeper fails. If an actor dies, Ray fails the pending call.
+        """Wait until the keeper has drained; raise the keeper's error if it fails.
+
+        If an actor dies, Ray fails the pending call.
 
         errors:  HolderEnded  another holder has its slots
         """
@@ -53,7 +55,10 @@ class Life:
         await asyncio.shield(self._work)
 
     async def drain(self) -> int:
-        """Accept no work, finish the running work, end the holder and return its number; takes a few seconds."""
+        """Accept no new work, finish the running work, end the holder, and return the holder's number.
+
+        This takes a few seconds.
+        """
         await self._keeper.drain()
         if self._work is not None:
             await asyncio.wait([self._work])
@@ -61,7 +66,7 @@ class Life:
 
 
 def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: str, node_id: str) -> Incarnation:
-    """Create the incarnation of a keeper in this process, with a new random number of its holder."""
+    """Create a keeper's incarnation in this process; its holder is a new random number."""
     return Incarnation(
         holder=secrets.randbits(HOLDER_BITS),
         cluster_id=cluster_id,
@@ -75,6 +80,6 @@ def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: st
 
 
 def _leave_if_failed(work: "asyncio.Task[None]") -> None:
-    """End the process of a failed or ended keeper, because perhaps no coordinator is running to kill it."""
+    """Exit this process after its keeper has failed or ended, even if no coordinator is running."""
     if not work.cancelled() and work.exception() is not None:
         asyncio.get_running_loop().call_later(LEAVE_S, os._exit, 1)

@@ -1,4 +1,4 @@
-"""Call a function (a turn) repeatedly, until a stop or during a block."""
+"""Call a function (one iteration of a loop) repeatedly, until a stop or during a block."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -12,17 +12,18 @@ from shardclock.backoff import Backoff
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.metrics.report import REPORT_S
 
-# After a request to stop, a running statement may take this long; afterwards it is cancelled.
+# After a stop request, a running statement may take this long; then it is cancelled.
 DRAIN_S = 0.7
-UPKEEP = Backoff(0.5, 5.0)  # the pause after a failed turn of `upkeep`
+UPKEEP = Backoff(0.5, 5.0)  # the pause after a failed iteration of `upkeep`
 
 
 class Loops:
-    """Run the loops of one keeper concurrently, each with its own turn.
+    """Run the loops of one keeper concurrently; each loop calls its own `turn` function.
 
-    `failed` is called with a loop's name when one of its turns fails.
+    `failed` is called with a loop's name when an iteration of the loop fails.
 
-    units:   after a failed turn a loop waits about `retry_s`; each further failure doubles it, up to `retry_max_s`
+    units:   after a failed iteration a loop waits about `retry_s`; each further failure doubles the wait, up to
+             `retry_max_s`
     """
 
     def __init__(
@@ -53,12 +54,15 @@ class Loops:
         self.check()
 
     def end_with(self, error: BaseException) -> None:
-        """End all loops, then let `run` raise `error`, which came from a loop or from other work of the keeper."""
+        """End all loops, then let `run` raise `error`.
+
+        The error comes from a loop or from another task of the keeper.
+        """
         self._fault = self._fault or error
         self.stopping.set()
 
     def _end_others(self, task: asyncio.Task[None]) -> None:
-        """End all loops after one loop has ended, by request or by a failure."""
+        """End all loops as soon as one loop has ended, after a stop request or a failure."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self.end_with(error)
         self.stopping.set()
@@ -69,9 +73,10 @@ class Loops:
             raise self._fault
 
     async def until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
-        """Make turns until a stop; log a failed turn, and wait longer after each further failure.
+        """Call `turn` repeatedly until a stop; log a failed call, and wait longer after each further failure.
 
-        units:   a turn returns the seconds to wait before the next; `sooner` ends this wait, except after a failure
+        units:   `turn` returns the seconds to wait before the next call; `sooner` ends this wait, except after a
+                 failure
         errors:  HolderEnded  the keeper must stop
         """
         careful = _Careful(name, self._backoff, self._log)
@@ -79,30 +84,30 @@ class Loops:
             pause_s = await careful.take(turn)
             if careful.failures:
                 self._failed(name)
-            # After a failure `sooner` has no effect, because requests for an earlier turn come most often when Postgres
-            # is busiest.
+            # After a failure `sooner` has no effect, because most requests for an early iteration come when Postgres is
+            # busiest.
             await pause(pause_s, self.stopping if careful.failures else sooner)
 
     async def report(self, send: Callable[[], None]) -> None:
-        """Report every second until asked to stop."""
+        """Call `report` every second until a stop."""
         while not self.stopping.is_set():
             send()
             await pause(REPORT_S, self.stopping)
 
 
 class _Careful:
-    """Make the turns of one loop; log the first of several failures in a row, and wait longer after each failure."""
+    """Run the iterations of one loop; log the first of consecutive failures, and wait longer after each failure."""
 
     def __init__(self, name: str, backoff: Backoff, log: FilteringBoundLogger) -> None:
-        self.failures = 0  # the number of consecutive failed turns
+        self.failures = 0  # the number of consecutive failed iterations
         self._name = name
         self._backoff = backoff
         self._log = log
 
     async def take(self, turn: Callable[[], Awaitable[float]]) -> float:
-        """Make a turn; return the seconds to wait before the next turn.
+        """Run an iteration; return the seconds to wait before the next iteration.
 
-        errors:  HolderEnded  no further turn may follow
+        errors:  HolderEnded  no further iteration may follow
         """
         try:
             pause_s = await turn()
@@ -121,7 +126,7 @@ class _Careful:
 
 @asynccontextmanager
 async def upkeep(name: str, turn: Callable[[], Awaitable[float]]) -> AsyncIterator[None]:
-    """Make turns while a block runs; a failed turn is logged, and tried again later.
+    """Call `turn` repeatedly while a block runs; a failed call is logged, and tried again later.
 
     units:   a turn returns the seconds to wait before the next
     """
@@ -141,7 +146,7 @@ async def upkeep(name: str, turn: Callable[[], Awaitable[float]]) -> AsyncIterat
 
 
 async def pause(pause_s: float, sooner: asyncio.Event) -> None:
-    """Wait until the time is over, or until the event is set."""
+    """Wait until the timeout is over or the event is set."""
     if pause_s <= 0:
         await asyncio.sleep(0)
         return

@@ -1,6 +1,7 @@
-"""Count, in the worker and in the shard, the places that the worker has granted over one connection (pure).
+"""Track how many deliveries a worker accepts from a shard over one connection, in the worker and in the shard (pure).
 
-Both ends count from the begin of the connection, so their numbers agree without corrections.
+A place is the permission to hand over one delivery (a credit). Worker and shard count all places since the connection
+was opened, so their counts always agree.
 """
 
 import math
@@ -8,7 +9,7 @@ from collections.abc import Mapping
 
 
 class GrantedPlaces:
-    """Count, in the worker, the places that it has granted to one shard, and the deliveries that it has received."""
+    """The worker's count of the places that it has granted to one shard, and of the deliveries that it has received."""
 
     def __init__(self) -> None:
         self._limits: dict[str, int] = {}
@@ -16,13 +17,13 @@ class GrantedPlaces:
         self._lowering: set[str] = set()
 
     def open(self, target: str) -> int:
-        """Return how many more deliveries of a target the shard may hand over."""
+        """Return how many more deliveries for a target the shard may hand over."""
         return self._limits.get(target, 0) - self._taken.get(target, 0)
 
     def change(self, target: str, places: int) -> int | None:
-        """Grant `places` places from now on; return the new limit, or None if the limit can't be changed now.
+        """Set the number of free places to `places`; return the new limit, or None if the limit can't be changed now.
 
-        A limit that was lowered is changed again only when the shard has answered.
+        After the worker has lowered a limit, it can change this limit again only when the shard has answered.
         """
         if target in self._lowering or places == self.open(target):
             return None
@@ -34,7 +35,7 @@ class GrantedPlaces:
         return limit
 
     def keep(self, limits: Mapping[str, int]) -> None:
-        """Store the lowered limits in the shard's answer."""
+        """Store the lowered limits that the shard has confirmed."""
         self._limits.update(limits)
         self._lowering.difference_update(limits)
 
@@ -44,14 +45,17 @@ class GrantedPlaces:
 
 
 class UsablePlaces:
-    """Count, in a shard, the places of one worker that the shard may use, and the places that its statements use."""
+    """The shard's count of the places that a worker has granted, and of the places that are used or reserved."""
 
     def __init__(self) -> None:
         self._limits: dict[str, int] = {}
         self._used: dict[str, int] = {}
 
     def learn(self, limits: Mapping[str, int]) -> dict[str, int]:
-        """Store new limits; return the value of each lowered limit, which is never below the places in use."""
+        """Store new limits; return the resulting value of each lowered limit.
+
+        A limit is never below the number of used places.
+        """
         kept: dict[str, int] = {}
         for target, limit in limits.items():
             before, used = self._limits.get(target, 0), self._used.get(target, 0)
@@ -61,7 +65,7 @@ class UsablePlaces:
         return kept
 
     def begin(self) -> dict[str, int]:
-        """Let a statement use half of each target's free places, because another statement may begin before its end."""
+        """Reserve half of each target's free places for a statement; the rest is for concurrent statements."""
         using = {
             target: math.ceil(free / 2)
             for target, limit in self._limits.items()
@@ -72,11 +76,11 @@ class UsablePlaces:
         return using
 
     def end(self, using: Mapping[str, int], handed_over: Mapping[str, int]) -> None:
-        """Count the places that a statement has filled; its other places are free again."""
+        """Count the places that a statement has used; free the other places that were reserved for the statement."""
         for target, places in using.items():
             self._used[target] -= places - handed_over.get(target, 0)
 
     def fill(self, handed_over: Mapping[str, int]) -> None:
-        """Count deliveries that are sent again over a new connection."""
+        """Count deliveries that the shard sends again over a new connection."""
         for target, deliveries in handed_over.items():
             self._used[target] = self._used.get(target, 0) + deliveries

@@ -1,4 +1,4 @@
-"""One holder, from its registration to its end: its log, heartbeats, loops and connections."""
+"""One holder from its registration to its end: its logger, heartbeats, loops and connections."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ from shardclock_server.sql.notification_listener import NotificationListener
 from shardclock_server.sql.notification_sender import NotificationSender, Send
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
-# The release of all leases may take this long. If Postgres does not answer, the leases expire by themselves.
+# The time limit for the release of all leases. If Postgres does not answer, the leases expire by themselves.
 HAND_BACK_S = 1.0
 
 
@@ -25,10 +25,10 @@ class _Closable(Protocol):
 
 
 class Registration:
-    """The tasks of every keeper apart from its work: heartbeats, loops and connections.
+    """The tasks that all keepers have in common: heartbeats, loops and connections.
 
-    Loops count their failures in `failures`, and wait about `retry_s` after the first failure. All connections that
-    this object opens are closed at the end.
+    `failures` counts the failures of each loop; a loop waits about `retry_s` after its first failure. `hand_back`
+    closes all connections that this object has opened.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Registration:
         return f"{self.holder:016x}"
 
     def count_failure(self, loop: str) -> None:
-        """Count a failed turn of a loop."""
+        """Count a failed iteration of a loop."""
         self.failures[loop] += 1
 
     def session(self, use: str, plans: dict[str, str] = QUEUE_PLANS, timeout_s: float | None = None) -> Session:
@@ -71,7 +71,7 @@ class Registration:
         return NotificationListener(self.session("notifications"), channel)
 
     def notification_sender(self, send: Send, *, to: str) -> NotificationSender:
-        """Send notifications to `to`, on a separate session."""
+        """Send notifications to the channel `to`, on a separate session."""
         of = f"{self._role} notifications {to} {self.name}"
         sender = NotificationSender(self._dsn, send, of=of, timeout_s=self._timeout_s)
         self._opened.append(sender)
@@ -84,9 +84,9 @@ class Registration:
         held: Callable[[], int] = lambda: 0,
         first: Callable[[], Awaitable[None]] | None = None,
     ) -> bool:
-        """End the holder, which frees all its leases, and close all connections; return whether this succeeded.
+        """End the holder, which frees all its leases, and close all connections; return whether the holder ended.
 
-        The work in `first` comes first, within the same time limit.
+        The coroutine `first` runs before that, within the same time limit.
         """
         is_done = False
         try:

@@ -1,4 +1,4 @@
-"""The settings that every keeper has, each number with its unit and its reason."""
+"""The settings that all keepers have in common, each with its unit and its reason."""
 
 import re
 
@@ -7,7 +7,10 @@ from pydantic_core import PydanticCustomError
 
 
 def written_as(pattern: str, rule: str) -> AfterValidator:
-    """Accept a text that matches a pattern; a refusal has the rule in words, because patterns are hard to read."""
+    """Accept a text that matches a pattern.
+
+    The error message states the rule in words, because patterns are hard to read.
+    """
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -18,19 +21,20 @@ def written_as(pattern: str, rule: str) -> AfterValidator:
 
 
 class KeeperSettings(BaseModel):
-    """The common settings of shards, workers and engines; each finds the database's address on its own node."""
+    """The common settings of shards, workers and engines.
+
+    The database's address is not among them: each process reads it on its own node.
+    """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     identity: str = ""
     metrics_socket: str | None = None
 
-    heartbeat_s: float = Field(
-        0.25, gt=0, description="the time between two heartbeats, which are written to the holders table"
-    )
+    heartbeat_s: float = Field(0.25, gt=0, description="the time between two heartbeats")
     statement_timeout_s: float = Field(
         3.0,
         gt=0,
         description="the timeout of a statement; shorter than the lease, so that each statement ends before the lease",
     )
-    retry_max_s: float = Field(1.0, gt=0, description="the longest wait between two tries while Postgres is down")
+    retry_max_s: float = Field(1.0, gt=0, description="the longest wait between two attempts while Postgres is down")

@@ -1,4 +1,4 @@
-"""The deliveries that a shard has handed over to one worker, until the worker confirms them by their numbers."""
+"""The deliveries that a shard has handed over to one worker, and that the worker has not confirmed."""
 
 import secrets
 import time
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from shardclock_server.keepers.hand_over import HandedOver
 
 STREAM_BITS = 63
-STREAMS_MAX = 64  # enough for all shards of one machine, and for the shards that they have replaced
+STREAMS_MAX = 64  # enough for all shards of one machine and for their predecessors
 
 
 class Unconfirmed:
-    """Keep each message of one stream until it is confirmed or its leases are over."""
+    """Store each message of one stream until the worker confirms it or its leases have expired."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.stream = secrets.randbits(STREAM_BITS)
@@ -24,32 +24,32 @@ class Unconfirmed:
         return len(self._kept)
 
     def add(self, message: HandedOver) -> HandedOver:
-        """Give a message the next number, and keep the message."""
+        """Assign the next number to a message, and store the message."""
         self._number += 1
         numbered = message._replace(number=self._number)
         self._kept[self._number] = numbered, self._now_s() + message.lease_s
         return numbered
 
     def confirm(self, number: int) -> None:
-        """Forget the message with this number, and all earlier messages."""
+        """Remove the message with this number, and all earlier messages."""
         for old in [it for it in self._kept if it <= number]:
             del self._kept[old]
 
     def lasting(self) -> list[HandedOver]:
-        """Forget each message with an ended lease; return the other messages, in order."""
+        """Remove the messages with expired leases; return the other messages, in order."""
         now_s = self._now_s()
         self._kept = {number: it for number, it in self._kept.items() if it[1] > now_s}
         return [message for message, _ in self._kept.values()]
 
 
 class StreamNumbers:
-    """Remember the number of the last message received from each of the `STREAMS_MAX` most recently active streams."""
+    """Store the number of the last received message for each of the `STREAMS_MAX` most recently active streams."""
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
 
     def last(self, stream: int) -> int:
-        """Return the number of the last message that was received from a stream; 0: there was none."""
+        """Return the number of the last message that was received from a stream; 0: none was received."""
         return self._last.get(stream, 0)
 
     def take(self, stream: int, number: int) -> bool:

@@ -18,7 +18,7 @@ FAMILIES = (
     Family(
         "fire_lag_seconds",
         "histogram",
-        "Time from a timer's due date, or from the request for it if that was later, to its firing.",
+        "Time from a timer's due date (or from the request for the timer, if later) to its firing.",
         (SHARD, TARGET, TIMER_TYPE, ASKED),
         LAG_EDGES_S,
     ),
@@ -37,15 +37,23 @@ FAMILIES = (
         "Timers that were not due yet by the clock of Postgres and were fired later.",
         (SHARD,),
     ),
-    Family("timers_locked", "counter", "Timers that waited for a transaction.", (SHARD,)),
+    Family(
+        "timers_locked",
+        "counter",
+        "Timers that a locked row delayed.",
+        (SHARD,),
+    ),
     Family("timers_refused", "counter", "Timers that can't be fired; the log has the reasons.", (SHARD,)),
     Family("timers_planned", "counter", "Schedules for which a shard computed the first date.", (SHARD,)),
     Family("occurrences_skipped", "counter", "Missed occurrences that were skipped.", (SHARD,)),
-    Family("turn_failures", "counter", "Failed turns of a shard's loops; each turn is repeated.", (SHARD, LOOP)),
+    Family("turn_failures", "counter", "Failed iterations of a shard's loops; each is repeated.", (SHARD, LOOP)),
     Family("timers_held", "gauge", "Timers leased and waiting in the shard's memory.", (SHARD,)),
-    Family("slots_owned", "gauge", "Slots that the shard keeps, of 840.", (SHARD,)),
+    Family("slots_owned", "gauge", "Slots that are assigned to the shard, of 840.", (SHARD,)),
     Family(
-        "clock_offset_seconds", "gauge", "The upper bound of this node's clock minus the clock of Postgres.", (SHARD,)
+        "clock_offset_seconds",
+        "gauge",
+        "Upper bound of this node's clock minus Postgres's clock.",
+        (SHARD,),
     ),
     Family("clock_round_trip_seconds", "gauge", "Round-trip time of a small statement.", (SHARD,)),
 )

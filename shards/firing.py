@@ -1,4 +1,4 @@
-"""Decide which rows to send for due timers, and interpret the answer (pure)."""
+"""Decide which rows a firing statement gets for due timers, and interpret its result (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ def planning_of(timer: ClaimedTimer) -> Planning:
 
     errors:  InvalidTimer  the schedule can't be read, or never occurs
     """
-    assert timer.schedule is not None, "a plain timer needs no plan"
-    assert timer.anchor is not None, "the table's checks see to it"
+    assert timer.schedule is not None, "a plain timer needs no first due date"
+    assert timer.anchor is not None, "the table's checks ensure it"
     rule = parse_schedule(timer.schedule, timer.zone)
     first = first_of(rule, timer.anchor, number=timer.occurrence)
     last = min(timer.occurrence - 1 + rule.repetitions, REPETITIONS_MAX)
@@ -36,7 +36,7 @@ def planning_of(timer: ClaimedTimer) -> Planning:
 
 
 def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
-    """Compute whether a timer fires, and for a schedule the occurrence that follows.
+    """Compute whether a timer fires, and for a schedule its next occurrence.
 
     units:   `now` is at most Postgres's time, so that no future occurrence is skipped
     errors:  InvalidTimer  the timer's schedule can't be read
@@ -58,9 +58,9 @@ def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
 def held_and_forgotten(
     due: Sequence[ClaimedTimer], *, now_s: float, lease_s: float
 ) -> tuple[list[ClaimedTimer], list[ClaimedTimer]]:
-    """Separate the timers that a hold delays from the timers with expired leases.
+    """Separate the timers that are delayed by a hold of the database from the timers with expired leases.
 
-    The ramp limits the rate of the timers with expired leases.
+    The ramp limits the rate at which timers with expired leases are claimed again.
 
     units:   now_s is Postgres's time in seconds since 1970
     """
@@ -70,14 +70,14 @@ def held_and_forgotten(
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Timers that were sent and did not fire."""
+    """Timers that the firing statement got and did not fire."""
 
     early: list[ClaimedTimer]
     unexplained: list[int]
 
 
 def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
-    """Split the timers that did not fire: timers that were sent too early, and timers with an unknown reason."""
+    """Split the timers that did not fire into timers that were sent too early, and timers with an unknown reason."""
     missing = [timer for timer in sent if timer.timer_key not in fired.timer_keys]
     return Leftover(
         early=[timer for timer in missing if timer.due_date > fired.server_now],
@@ -86,5 +86,5 @@ def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
 
 
 def refusal_of(error: Exception) -> Exception | None:
-    """Return an error that one timer of a batch may have caused."""
+    """Return the error if one timer of a batch may have caused it."""
     return error if isinstance(error, StatementRefused | InvalidTimer) else None

@@ -1,4 +1,4 @@
-"""Pass deliveries to the workers of this machine, at most as many as these workers have places."""
+"""Hand deliveries over to the workers of this machine, within the limits that these workers have set."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -41,7 +41,7 @@ class NearWorker:
             self.unconfirmed.confirm(message.number)
 
     def begin(self) -> None:
-        """Begin a connection: repeat the deliveries that an earlier connection may have lost."""
+        """Open a connection, and send the deliveries again that an earlier connection may have lost."""
         assert self.socket is not None
         self.socket.send(Begins(self.unconfirmed.stream))
         for message in self.unconfirmed.lasting():
@@ -74,7 +74,7 @@ class DeliveryNotifier(Protocol):
 
 
 class Result(Protocol):
-    """The result of a firing: how many deliveries it made, and which of them it claimed for workers."""
+    """The result of a firing: the number of its deliveries, and the deliveries that it claimed for workers."""
 
     @property
     def server_time(self) -> datetime:
@@ -93,14 +93,14 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 
 class HandOver:
-    """Keep a connection to each worker of this machine, and pass on the deliveries that were claimed for the worker.
+    """Keep a connection to each worker of this machine, and send the worker the deliveries that were claimed for it.
 
-    Firing never waits for a worker. If a delivery can't be passed on, the next turn of the loop releases the delivery
-    for all workers.
+    Firing never waits for a worker. If a delivery can't be sent to its worker, the next iteration of the loop releases
+    it, so that any worker can claim it.
     """
 
     def __init__(self, session: Session, notifier: DeliveryNotifier) -> None:
-        self.asked = asyncio.Event()  # the event ends the wait before the next turn
+        self.asked = asyncio.Event()  # the event ends the wait before the next iteration
         self._session, self._notifier = session, notifier
         self._near: frozenset[int] = frozenset()
         self._workers: dict[int, NearWorker] = {}
@@ -119,9 +119,10 @@ class HandOver:
             del self._unconfirmed[gone]
 
     async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
-        """Call `send` with the workers' free places; pass on the claimed deliveries, and notify of the others.
+        """Call `send` with the workers' free places; send the claimed deliveries to their workers.
 
-        errors:  the errors of `send`; deliveries that the statement may have claimed are free after their leases
+        errors:  the errors of `send`; the deliveries that the statement may have claimed are free when their leases
+                 expire
         """
         workers = {holder: it for holder, it in self._workers.items() if it.reads}
         places = {holder: using for holder, it in workers.items() if (using := it.places.begin())}
@@ -141,10 +142,10 @@ class HandOver:
         return result
 
     async def turn(self) -> float:
-        """Run the loop once: connect to new workers, and release the deliveries that could not be passed on.
+        """Run the loop once: connect to new workers, and release the deliveries that could not be sent.
 
-        units:   returns the seconds to wait before the next turn, unless `asked` is set
-        errors:  StoreUnavailable  the next turn releases these deliveries
+        units:   returns the seconds to wait before the next iteration, unless `asked` is set
+        errors:  StoreUnavailable  the next iteration releases these deliveries
         """
         self.asked.clear()
         for holder in self._near - self._workers.keys():
@@ -173,7 +174,7 @@ class HandOver:
             self._close(worker)
 
     async def _release(self, holder: int, rows: Sequence[Row]) -> None:
-        """Release claims whose message was not sent to the worker; if the worker has ended, no row matches."""
+        """Release the claims of deliveries that were not sent; no row matches if the worker has ended."""
         settlements = [Settlement(ClaimedDelivery._make(row), None, delay_s=None) for row in rows]
         await settle_deliveries(self._session, holder, settlements, leaves_locked=True)
         self._notifier.want(len(rows))

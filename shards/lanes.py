@@ -1,19 +1,18 @@
 """Alternate between groups of due timers, if more timers are due than one statement can fire.
 
 The schedules of one tenant may become due again as soon as they have fired. So every second statement fires plain
-timers. The other statements serve the tenants with due schedules one after the other, so that no tenant delays the
-others for long.
+timers. The other statements fire schedules, each of another tenant, so that no tenant delays the others for long.
 """
 
 import heapq
 from collections import deque
 from typing import TypeAlias
 
-Entry: TypeAlias = tuple[float, int]  # the due moment of a timer, and the timer's key
+Entry: TypeAlias = tuple[float, int]  # a timer's due moment and key
 
 
 class Lanes:
-    """The keys of due timers, in one lane for plain timers and one lane for each tenant's schedules."""
+    """Queues of due timers: one lane for plain timers, and one lane for each tenant's schedules."""
 
     def __init__(self) -> None:
         self._plain: list[Entry] = []

@@ -1,4 +1,7 @@
-"""Retry leased timers if other transactions have locked their rows. One timer is tried for each such transaction."""
+"""Retry leased timers if other transactions have locked their rows.
+
+For each of these transactions, the shard retries only one timer.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +15,9 @@ TRIES_PER_S = 400  # the limit for all lockers together; a try takes about 20 µ
 
 @dataclass(frozen=True, slots=True)
 class LockedRetry:
-    """The timers to retry. The timers in `now` are retried at once, because their locks may have been released.
+    """The locked timers that the shard fires again.
+
+    The timers in `now` are retried at once, because their locks may have been released.
 
     `later` has one timer for each locker; these timers are retried after `later_s`.
     """
@@ -46,7 +51,7 @@ class LockedTimers:
         return len(self._lockers) - len(self._groups)
 
     def learn(self, sent: Iterable[int], locked: Sequence[LeasedRow], *, now_s: float) -> LockedRetry:
-        """Record the timers that a statement found locked; return the timers to send again.
+        """Record the timers that a statement found locked; return the timers to retry.
 
         units:   now_s in seconds since 1970
         """
@@ -61,7 +66,7 @@ class LockedTimers:
     def _settle(self, timer_key: int, locker: str | None) -> list[ClaimedTimer]:
         """Remove a timer from its group, unless the locker is the same as before.
 
-        shape:   returns the other timers of the old group, whose rows may be unlocked now
+        shape:   returns the other timers of the old group, because their rows may be unlocked now
         """
         before = self._lockers.get(timer_key)
         if before is None or before == locker:
@@ -86,7 +91,7 @@ class LockedTimers:
         self._groups.setdefault(held.locker, {})[timer_key] = (found_s, held.timer)
 
     def _first(self, locker: str, *, now_s: float) -> ClaimedTimer | None:
-        """Return the timer to try for a locker's whole group; forget timers that were locked for a whole lease."""
+        """Return the timer that is retried for a locker's group; remove timers that were locked for a whole lease."""
         group = self._groups.get(locker, {})
         for timer_key, (found_s, timer) in list(group.items()):
             if found_s > now_s - self._lease_s:

@@ -12,14 +12,14 @@ from shardclock_server.shards.stats import ShardStats
 from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import Session
 
-PAUSES_S = 1.0  # the time between two searches, which is also the most by which a pause may end late
+PAUSES_S = 1.0  # the time between two searches for ended pauses, so a pause may end this much late
 AGAIN_S = 60.0  # a timer that Postgres refused to resume is tried again after this time
 
 _log = structlog.get_logger("shardclock")
 
 
 class ShardMaintenance:
-    """Connect to workers, and end pauses in all slots, so that no pause depends on one shard.
+    """Connect to workers, and end the pauses of timers in all slots, so that no pause depends on a single shard.
 
     `claim_soon` is set when a pause has ended, because its timers may be due.
     """
@@ -40,11 +40,12 @@ class ShardMaintenance:
     async def turn(self) -> float:
         """Make one turn.
 
-        units:   returns the seconds to wait before the next turn
-        errors:  StoreUnavailable  the next turn does the rest
+        units:   returns the seconds to wait before the next iteration
+        errors:  StoreUnavailable  the next iteration does the rest
         """
         wait_s = await self._hand_over.turn()
-        # A shard without slots ends no pause. During a hold, no pause ends, because the database may be a copy.
+        # A shard without slots ends no pause. While the database is on hold, no pause ends, because the database may be
+        # a copy.
         if self._heartbeat.last.part is None or self._heartbeat.last.hold_reason is not None:
             return wait_s
         if time.monotonic() >= self._pauses_at_s:

@@ -13,15 +13,16 @@ from shardclock_server.timers.model import ClaimedTimer
 # the timers plus this number.
 STALE_MAX = 1_000
 # Starts of jobs fire at this number of moments in each second, so that one statement fires several starts; a delay of
-# 16 ms does not matter for a job. A power of two, because its fractions are exact as floating point numbers.
+# 16 ms does not matter for a job. It is a power of two, so that floating point numbers represent these moments exactly.
 STARTS_PER_S = 64
 
 
 class TimerQueue:
-    """A queue of leased timers by firing moment, which wakes one waiting task when the soonest timer is due.
+    """A queue of leased timers, soonest first; it wakes a waiting task when the soonest timer is due.
 
-    The state of a timer comes from the latest query; a late answer of an earlier query is ignored. One task waits; any
-    task may add timers. With `gathers_starts`, starts of jobs that are due within milliseconds fire together.
+    The queue has each timer as the latest query read it; a result that arrives after the result of a later query is
+    ignored. One task waits; any task may add timers. With `gathers_starts`, starts of jobs that are due within
+    milliseconds fire together.
     """
 
     def __init__(self, *, gathers_starts: bool = True) -> None:
@@ -56,7 +57,7 @@ class TimerQueue:
             self._sooner.set()
 
     def pop_due(self, now_s: float, limit: int) -> list[ClaimedTimer]:
-        """Remove and return the due timers, soonest first; if more than `limit` are due, `limit` timers by turns."""
+        """Remove and return the due timers, soonest first; take at most `limit`, alternately from all lanes."""
         newly_due = self._pop_heap(now_s)
         if not self._due and len(newly_due) <= limit:
             taken = (self._timers.pop(timer_key, None) for _, timer_key in newly_due)
@@ -83,7 +84,10 @@ class TimerQueue:
         return None
 
     def _pop_heap(self, now_s: float) -> list[tuple[float, int]]:
-        """Remove the due entries from the heap; return them without stale entries. A timer may occur twice."""
+        """Remove the due entries from the heap; return the entries that are not stale.
+
+        The result may contain a timer twice.
+        """
         due: list[tuple[float, int]] = []
         heap, timers = self._heap, self._timers
         while heap and heap[0][0] <= now_s:
@@ -94,10 +98,13 @@ class TimerQueue:
         return due
 
     async def until_due(self, now_s: Callable[[], float]) -> None:
-        """Wait until the soonest timer is due, or until `wake` is called. The alarm only ever moves earlier."""
+        """Wait until the soonest timer is due, or until `wake` is called.
+
+        Each added timer can move the alarm only to an earlier moment.
+        """
         self._sooner.clear()
         if self._due:
-            await asyncio.sleep(0)  # a loop over due timers must let other tasks run
+            await asyncio.sleep(0)  # yield, because a loop over due timers must let other tasks run
             return
         soonest = self.soonest_s()
         if soonest is None:

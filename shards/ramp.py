@@ -1,11 +1,11 @@
-"""Limit the rate at which a shard takes the timers that an outage left overdue (pure)."""
+"""Limit the rate at which a shard claims timers that became overdue in an outage (pure)."""
 
 from dataclasses import dataclass
 
 from shardclock_server.sql.claims.claim import Scan, ScanResult
 from shardclock_server.timers.bucket import Bucket
 
-BURST_S = 1.0  # the largest burst has as many timers as the rate allows in this time
+BURST_S = 1.0  # the largest burst is the number of timers that the rate allows in this time
 
 
 @dataclass(slots=True)
@@ -13,8 +13,8 @@ class Ramp:
     """Limit the firing rate of timers that became overdue during an outage.
 
     Postgres stores the rate, and every scan returns the rate; before the first scan the rate is 0. When a scan finds
-    more timers of an outage than it may lease, later scans lease an equal number for each tenant, until a round over
-    all tenants has left none.
+    more timers of an outage than it may lease, later scans lease an equal number for each tenant, until scans over all
+    tenants find no more such timers.
     """
 
     per_s: int | None = 0
@@ -24,20 +24,20 @@ class Ramp:
     _found_more: bool = False
 
     def holds_back(self, batch: int, *, now_s: float) -> bool:
-        """Return whether ordinary scans must leave the timers of an outage to the `outage` scan.
+        """Return whether ordinary scans must skip timers of an outage, so that only `outage` scans claim them.
 
-        This is so while the rate is below a whole batch, and while the tenants get equal numbers.
+        Ordinary scans skip them while the rate allows less than a whole batch, and while the tenants get equal numbers.
         """
         return self.catching_up or self.room(batch, now_s=now_s) < batch
 
     def room(self, batch: int, *, now_s: float) -> int:
-        """Return how many timers of an outage a scan may take now; the number is at most a batch."""
+        """Return how many timers of an outage a scan may claim now, at most a batch."""
         if self._bucket is None:
             return batch if self.per_s is None else 0
         return max(0, int(min(self._bucket.available(now_s), batch)))
 
     def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> None:
-        """Count the timers that a scan took, and use the rate that the scan returned from now on."""
+        """Count the timers that a scan claimed, and apply the rate that the scan returned."""
         if taken.ramp_per_s != self.per_s:
             self._change_rate(taken.ramp_per_s, now_s)
         if self._bucket is not None:
@@ -59,4 +59,6 @@ class Ramp:
             self._bucket.burst = per_s * BURST_S
         else:
             self._bucket = Bucket(per_s, burst=per_s * BURST_S)
-            self._bucket.take(now_s, per_s * BURST_S)  # the bucket begins empty: an outage has left more than a burst
+            self._bucket.take(
+                now_s, per_s * BURST_S
+            )  # the bucket starts empty: an outage leaves more timers than a burst

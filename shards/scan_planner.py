@@ -1,4 +1,4 @@
-"""Choose the scans of the timers table that a claim turn makes (pure)."""
+"""Choose the scans of the timers table that one iteration of the claim loop runs (pure)."""
 
 from dataclasses import dataclass, field, replace
 
@@ -18,17 +18,17 @@ OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
 # ahead therefore also reads due dates that passed within this time. A "newest" scan finds timers that commit even
 # later.
 COMMIT_S = 0.125
-RECENT_S = 2.0  # an earlier scan has seen older due dates, or a full scan of the slot finds them
-LATE_MAX = 2.0  # a late scan catches up by reading more slots, at most this many times the planned number
+RECENT_S = 2.0  # older due dates were read by an earlier scan, or will be read by a full scan of the slot
+LATE_MAX = 2.0  # a late scan reads more slots, at most this many times the planned number
 SLOW_S = 0.5  # a claim that takes longer reads a million dead rows of fired timers, or Postgres hangs
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """One scan of a turn: the `scan` without its window of slots, and the rotation that chooses this window.
+    """One scan of an iteration: the `scan` without its window of slots, and the rotation that chooses this window.
 
-    units:   `turn_at_s` is the monotonic time at which the turn began; `every_s` is the time between two scans; None:
-             the next scan begins when this scan ends
+    units:   `turn_at_s` is the monotonic time at which the iteration began; `every_s` is the time between two scans;
+             None: the next scan begins when this scan ends
     """
 
     scan: Scan
@@ -40,25 +40,27 @@ class PlannedScan:
 
 @dataclass(slots=True)
 class ScanPlanner:
-    """Choose the scans of the next turn from the results of the last turn.
+    """Choose the scans of the next iteration from the results of the last iteration.
 
     `scans` chooses the scans and changes no state. Each scan begins with `begin`, and ends with `learn` or `fail`.
 
     `has_backlog`: the last scan left overdue timers in the table. Separate scans then lease overdue and upcoming
     timers, so that a backlog of millions does not delay upcoming timers. A scan for upcoming timers ("ahead") also
-    leases timers that became due since the previous scan ahead began, at most `COMMIT_S` before; otherwise these timers
-    would wait behind the backlog. Alternate scans for the newest overdue timers ("newest") find timers that commit even
-    later after their due dates. Another scan leases the timers of an outage, at the ramp's rate.
+    leases timers that became due since the previous "ahead" scan began, but not longer ago than `COMMIT_S`; otherwise
+    these timers would wait behind the backlog. Every other such scan reads the newest overdue timers ("newest"): it
+    finds timers that were committed even later after their due dates. The "outage" scan leases the timers of an outage,
+    at the ramp's rate.
 
-    `direct`: many timers become due each second that a claim can fire (plain timers, and schedules with a fixed
-    period). A scan every few milliseconds that fires the due timers then costs less than a lease of each timer.
+    `direct`: the claim fires due timers without a lease, because many become due each second. A claim can fire plain
+    timers, and schedules with a fixed period. With many due timers, a scan every few milliseconds that fires them costs
+    less than a lease of each timer.
     """
 
     settings: ShardSettings
     ramp: Ramp = field(default_factory=Ramp)
     has_backlog: bool = False
     last_ahead_at_s: float = 0.0  # when the last scan of future timers began
-    passed_at_s: float = 0.0  # when the last scan passed the backlog: a scan ahead or for the newest timers
+    passed_at_s: float = 0.0  # when the last "ahead" or "newest" scan began; these scans skip the backlog
     swept_at_s: float = 0.0
     direct: bool = False
     _is_newest_next: bool = False
@@ -70,14 +72,14 @@ class ScanPlanner:
     _orphans: RotatingScan = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start in the state before the first scan."""
+        """ """
         self._own = RotatingScan(OWN_FULL_SCAN_S, RECENT_S, SLOW_S)
         self._sweep = RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S + self.settings.lease_s, SLOW_S)
         self._outage, self._orphans = (RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S, SLOW_S) for _ in range(2))
 
     @property
     def pause_s(self) -> float:
-        """Return the pause before the next turn, after a turn that left no timers."""
+        """Return the pause before the next iteration, after an iteration that left no timers."""
         return DIRECT_S if self.direct else self.settings.poll_s
 
     def rate(self, fired: int, *, now_s: float) -> None:
@@ -89,7 +91,7 @@ class ScanPlanner:
             self._fired, self._rated_at_s = 0, now_s
 
     def scans(self, *, held: int, now_s: float) -> list[PlannedScan]:
-        """Choose the scans of one turn; no scan while the queue has `queue_max` timers and a batch more.
+        """Choose the scans of one iteration; none if the queue has a whole batch of timers more than `queue_max`.
 
         units:   now_s in seconds of the monotonic clock
         """
@@ -106,7 +108,7 @@ class ScanPlanner:
         ]
 
     def begin(self, planned: PlannedScan, *, now_s: float) -> Scan | None:
-        """Return the scan to make now; None: the ramp allows no timers."""
+        """Return the scan to run now; None: the ramp allows no timers."""
         scan = planned.scan
         if planned.is_ramped:
             scan = replace(scan, batch=self.ramp.room(scan.batch, now_s=now_s))
@@ -134,11 +136,11 @@ class ScanPlanner:
         return taken.saturated
 
     def fail(self, planned: PlannedScan, *, now_s: float) -> None:
-        """Record that a scan got no answer."""
+        """Record that a scan failed or timed out."""
         if planned.rotation is not None:
             planned.rotation.fail(now_s=now_s)
         if planned.scan.scope == "newest":
-            # the backlog waits: another scan of it now would delay the other scans of the turn
+            # don't scan the backlog again now, because this would delay the other scans of the iteration
             self._pass_backlog(planned)
 
     def _pass_backlog(self, planned: PlannedScan) -> None:
@@ -147,8 +149,8 @@ class ScanPlanner:
     def _between_s(self, since_s: float) -> float:
         """Return the time by which this scan advances its rotation: the time since the last scan, at most two polls.
 
-        A late scan reads more slots, so that the rotation takes the same time on a busy machine. Direct firing limits
-        this to two polls: each further slot delays every timer of the scan.
+        A late scan reads more slots, so that the rotation takes the same time on a busy machine. The limit of two polls
+        keeps direct firing fast: each further slot delays every timer of the scan.
         """
         if self.direct and since_s < self.settings.poll_s:
             return DIRECT_S
@@ -166,9 +168,9 @@ class ScanPlanner:
         overdue = PlannedScan(Scan("own", 0.0, batch, floor_s), now_s, self._own)
         if now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
-        # Timers that are due at the same moment may have filled the queue. Half a batch of places is reserved for later
-        # timers, which would otherwise be leased after the whole backlog has fired. A "newest" scan needs no places in
-        # the queue.
+        # Timers that are due at the same moment may have filled the queue. Half a batch is reserved for later timers.
+        # Otherwise they would be leased only after the whole backlog has fired. A "newest" scan adds no timers to the
+        # queue.
         ahead = min(batch, room + batch // 2)
         if ahead <= 0 or self._is_newest_next:
             passing = Scan("newest", 0.0, max(1, batch // 2), RAMP_AFTER_S)

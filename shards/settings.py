@@ -19,9 +19,9 @@ class ShardSettings(KeeperSettings):
     lease_s: float = Field(
         10.0, gt=0, description="the duration of a lease; afterwards any shard may lease a dead shard's timers"
     )
-    claim_batch: int = Field(4_200, gt=0, description="one claim takes this many timers, five for each of 840 slots")
-    fire_batch: int = Field(1_000, gt=0, description="one statement fires this many timers, in about 15 ms")
-    queue_max: int = Field(20_000, gt=0, description="the timers in memory; up to three claims may exceed it")
+    claim_batch: int = Field(4_200, gt=0, description="the most timers of one claim: five for each of 840 slots")
+    fire_batch: int = Field(1_000, gt=0, description="one statement fires at most this many timers, in about 15 ms")
+    queue_max: int = Field(20_000, gt=0, description="the limit of timers in memory; up to three claims may exceed it")
     sweep_s: float = Field(1.0, gt=0, description="the time between two sweeps over all slots")
     sweep_grace_s: float = Field(
         3.0, gt=0, lt=RAMP_AFTER_S, description="a timer of any slot is swept if it is overdue by more than this"

@@ -1,4 +1,4 @@
-"""One shard: its loops, and one turn of each loop."""
+"""One shard: its loops, and one iteration of each loop."""
 
 import asyncio
 import time
@@ -41,16 +41,16 @@ from shardclock_server.sql.session import StatementRefused, StoreTooSlow, StoreU
 from shardclock_server.timers.model import ClaimedTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# The SQLSTATE of a duplicate key. The sequence is at fault, not the timer: docs/decisions/0032-key-and-moment.md.
+# The SQLSTATE of a duplicate key. The sequence of keys causes it, not the timer: docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
 # After Postgres refuses a scan, scans only lease timers for this time, so that a bad row can't fail the firing of
 # others.
 CLAIM_ONLY_S = 10.0
-# If the estimate of Postgres's time was wrong by more than this, the alarm is set again; a smaller error is within the
-# precision of the alarm.
+# If the estimate of Postgres's time was wrong by more than this, the alarm is set again; the alarm is not more precise
+# than this.
 ALARM_SLACK_S = 0.001
-# The minimum time between two claims that notifications start. A factor: the time is also at least four times the
-# duration of the last such claim, so that these claims take at most a quarter of a shard's time.
+# The minimum time between two claims that notifications start. The time is also at least this factor times the duration
+# of the last such claim, so that these claims take at most a quarter of a shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 
@@ -124,7 +124,7 @@ class Shard(Keeper):
         return 0.0 if busy else self._planner.pause_s
 
     async def notification_turn(self) -> float:
-        """Make one turn of the loop that waits for notifications: claim now, if a notification came."""
+        """Run the notification loop once: wait for a notification, then wake the claim loop."""
         if not self._heartbeat.began:
             return NOTIFICATION_WAIT_S
         if await self._notifications.wait(NOTIFICATION_WAIT_S):
@@ -133,10 +133,10 @@ class Shard(Keeper):
         return max(NOTIFIED_S, NOTIFIED_SHARE * self._claim_took_s)
 
     async def fire_turn(self) -> float:
-        """Make one turn of the fire loop: wait until the soonest timer is due, then fire all due timers.
+        """Run the fire loop once: wait until the soonest timer is due, then fire all due timers.
 
-        The first turn of a registered holder opens the connection and plans the statement, because this would delay the
-        shard's first timer by 50 ms or more.
+        After the registration, the first iteration opens the connection and plans the statement. Otherwise the shard's
+        first timer would fire 50 ms later, or more.
         """
         if not self._heartbeat.began:
             return self._settings.poll_s
@@ -156,18 +156,18 @@ class Shard(Keeper):
             try:
                 await self._fire(due)
             except BaseException as error:
-                # The outcome is unknown. A second firing of the same timers is safe: a fired timer has no row.
+                # The outcome is unknown. A repeated statement is safe: a timer that has fired has no row.
                 self._queue.add(due)
-                # for example, the payloads are large: a smaller batch may fire in time
+                # for example because of large payloads: a smaller batch may fire in time
                 if isinstance(error, StoreTooSlow):
                     self._fire_batch = max(1, len(due) // 2)
                 raise
             self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
 
     async def _wait_for_release(self, due: Sequence[ClaimedTimer]) -> None:
-        """Retry these timers after the next heartbeat, when the hold may be over.
+        """Retry these timers after the next heartbeat, because the hold of the database may be over then.
 
-        Without a retry they would wait for the end of their leases.
+        Without a retry these timers would wait until their leases expire.
         """
         now_s = self._clock.now_s()
         held, forgotten = held_and_forgotten(due, now_s=now_s, lease_s=self._settings.lease_s)
@@ -175,7 +175,7 @@ class Shard(Keeper):
         await self._sort_out(forgotten, [])
 
     async def _recall(self) -> None:
-        """After a claim without an answer, read the timers that this shard has leased: no other shard can fire them."""
+        """Read the timers that this shard has leased, after a claim's result was lost: no other shard can fire them."""
         if self._answer_lost:
             horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
             self._queue.add(await leased_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
@@ -239,7 +239,7 @@ class Shard(Keeper):
         self._record_notifications.want(len(fired.timer_keys))
         self._planner.rate(sum(firing.suits_claims for firing in firings), now_s=time.monotonic())
         if any(firing.next and firing.next.due_date <= now for firing in firings):
-            # Otherwise a schedule that fires each missed occurrence waits for a poll before each occurrence.
+            # Otherwise a schedule that catches up on missed occurrences would wait for a poll before each of them.
             self._claim_soon.set()
         left = leftover(timers, fired)
         self.stats.early += len(left.early)
@@ -247,9 +247,12 @@ class Shard(Keeper):
         await self._sort_out(timers, left.unexplained)
 
     async def _refuse(self, timer: ClaimedTimer, error: Exception) -> None:
-        """Remove a timer that can't be fired: pause the timer if its data are the cause, otherwise end its lease."""
+        """Remove a timer that can't be fired from the queue.
+
+        Pause the timer if its data are the cause, otherwise release it.
+        """
         self.stats.refused += 1
-        await self._sort_out([timer], [])  # releases the timers that wait behind this timer
+        await self._sort_out([timer], [])  # retries the timers that wait behind this timer
         refused = values_at_fault(error)
         is_at_fault = isinstance(error, InvalidTimer) or (refused is not None and refused.sqlstate != KEY_TAKEN)
         paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))
@@ -272,7 +275,7 @@ class Shard(Keeper):
         believed_s = self._clock.now_s()
         self._clock.observe(server_time, sent_s=sent_s)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
-            self._queue.wake()  # the old estimate of Postgres's time was behind, so the alarm would come late
+            self._queue.wake()  # the earlier estimate of Postgres's time was too low, so the alarm would come late
 
     async def break_off(self) -> None:
         """Close the connections to workers."""

@@ -32,10 +32,13 @@ Kind = tuple[Scope, float | None]
 
 @dataclass(slots=True)
 class LagHistograms:
-    """Lag histograms of fired timers, by target and type, separately for timers that were scheduled ahead or late.
+    """Lag histograms of fired timers, by target and type.
 
-    During a backlog, an unmeasured scan counts like the last measured scan of its kind, because the timers of a backlog
-    are about equally late. Scans of an outage are a separate kind, because their timers are much later.
+    Timers that were already overdue when they were scheduled are separate.
+
+    During a backlog most scans are not measured. Each of these counts like the last measured scan of its kind, because
+    the timers of a backlog are about equally late. Scans for timers of an outage are a separate kind, because these
+    timers are much later.
     """
 
     counts: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
@@ -56,12 +59,12 @@ class LagHistograms:
         """Add the measured lags of a scan or of leased timers."""
         for lag in lags:
             self._add(lag, lag.timers)
-        # Sweeps and scans that pass the backlog are rare, so their figures don't predict the next scan.
+        # Sweeps, and scans that skip the backlog, are rare, so their figures don't predict the next scan.
         if lags and scan is not None and scan.scope in ("own", "outage"):
             self._like[_kind(scan)] = lags
 
     def estimate(self, timers: int, scan: Scan) -> None:
-        """Spread unmeasured firings over the buckets of the last measured scan of the same kind."""
+        """Distribute unmeasured firings over the buckets like the last measured scan of the same kind."""
         like = sorted(self._like[_kind(scan)], key=lambda lag: lag.timers)
         total, left = sum(lag.timers for lag in like), timers
         for lag in like:
@@ -124,7 +127,7 @@ class ShardStats:
 
 @dataclass(frozen=True, slots=True)
 class ShardGauges:
-    """The present state of a shard."""
+    """The current state of a shard."""
 
     shard: int | None
     shard_count: int | None
@@ -134,7 +137,7 @@ class ShardGauges:
 
     @property
     def slots_owned(self) -> int:
-        """Count the slots that the shard keeps."""
+        """Count the slots that are assigned to the shard."""
         if self.shard is None or self.shard_count is None:
             return 0
         return len(range(self.shard, SLOTS, self.shard_count))

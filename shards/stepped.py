@@ -10,7 +10,7 @@ from shardclock_server.sql.session import StatementRefused
 class SteppedShard(Shard):
     """Fire the due timers in explicit steps, with the code of the shard."""
 
-    gathers_starts = False  # the test's clock stops between two moves, so it never reaches a later moment
+    gathers_starts = False  # no timer is leased ahead, because the test's clock stops between two moves
     measures_lags = False  # with a stopped clock every timer is punctual, and no metric is read
 
     async def begin(self) -> None:
@@ -20,14 +20,14 @@ class SteppedShard(Shard):
     async def step(self, slot: int | None = None) -> None:
         """Fire the due timers of one slot or of all: the claim fires plain timers; schedules are leased, then fired.
 
-        No timer is leased ahead, and no timer is treated as overdue from an outage, because the clock stops until all
+        No timer is leased ahead, and none counts as overdue from an outage, because the clock stops until all due
         timers have fired.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
                  StatementRefused  a pause can't end, because Postgres refuses to resume its timer
         """
         await self._recall()
-        if slot is None:  # a pause that ends has no slot in next_due.sql
+        if slot is None:  # next_due.sql returns no slot if a pause ends
             pauses = PauseEnds(self._claims)
             found = await pauses.turn()
             while found.ended == ENDED_MAX:
@@ -38,7 +38,7 @@ class SteppedShard(Shard):
         try:
             await self._scan(everything_due)
         except StatementRefused:
-            # further scans only lease, so that a faulty timer can't fail the firing of others
+            # further scans only lease, so that a faulty timer doesn't prevent the firing of other timers
             await self._scan(everything_due)
         await self._fire_due()
 

@@ -1,9 +1,10 @@
-"""The database layer: the schema, the statements, and the only code that talks to Postgres.
+"""The database layer: the schema, the SQL statements, and all code that connects to Postgres.
 
-`schema/` has the tables, one step for each subject; `functions/` has one function in each file. Each other folder
-belongs to one subject and has the subject's modules and statements, one statement in each file. The header of a
-function or statement names its input, output, locks and indexes; `included/` has text that statements share. A module
-has a typed Python function for each statement. Only this package imports the library that connects to Postgres:
+`schema/` has the migrations that create the tables, one file for each subject; `functions/` has one SQL function in
+each file. Each other folder has the Python modules and the SQL statements of one subject, one statement in each file.
+The header of a function or statement names its input, output, locks and indexes; `included/` has text that statements
+share. A module has a typed Python function for each statement. Only this package imports the library that connects to
+Postgres:
 
     audit/    the record of operators' acts
     claims/   a shard's changes of `timers`: claim, plan, fire

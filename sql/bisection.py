@@ -1,4 +1,7 @@
-"""Write many rows in one statement. Isolate each row that the database refuses in a separate statement."""
+"""Write many rows in one statement.
+
+If the database refuses a row, write the batch in smaller and smaller parts until the refused row is alone.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -16,7 +19,7 @@ def values_at_fault(error: Exception) -> StatementRefused | None:
 
 
 def halves_of(batch: Sequence[T]) -> list[Sequence[T]]:
-    """Divide a batch in two."""
+    """Divide a batch into two halves."""
     middle = len(batch) // 2
     return [batch[:middle], batch[middle:]]
 
@@ -28,11 +31,13 @@ async def write_in_halves(
     fault_of: Callable[[Exception], E | None],
     parts_of: Callable[[Sequence[T]], Sequence[Sequence[T]]] = halves_of,
 ) -> list[R]:
-    """Write a batch. If the batch has a refused row, divide the batch until a part has only that row; call `alone` with
+    """Write a batch.
+
+    Write a batch; if the database refuses a row, divide the batch until a part has only this row, and call `alone` with
     the row.
 
     shape:   the results of `write` and `alone`, in the order of the batch's parts
-    errors:  any error of `write` for which `fault_of` gives None, and any error of `alone`
+    errors:  any error of `write` for which `fault_of` returns None, and any error of `alone`
     """
     try:
         return [await write(batch)]

@@ -1,16 +1,16 @@
-"""Make a database as a copy of another; copying a migrated database takes a few hundredths of a second."""
+"""Create databases as copies of a template. A copy of a migrated database takes a few hundredths of a second."""
 
 from shardclock_server.sql.session import Session
 
 # These statements take no parameters in Postgres. Callers pass names that need no quotes.
 _CREATE, _COPY = "create database {name}", "create database {name} template {template} strategy file_copy"
 _DROP = "drop database if exists {name} with (force)"
-# A test's data need not survive a crash; without fsync nothing waits for a disk.
+# A test's data need not survive a crash; without fsync, commits don't wait for the disk.
 _UNSAFE = ("alter system set fsync = off", "alter system set full_page_writes = off", "select pg_reload_conf()")
 
 
 async def create_database(session: Session, name: str, *, template: str | None = None) -> None:
-    """Make a database, empty or as a copy of a template without connections.
+    """Create a database, empty or as a copy of a template database that has no connections.
 
     errors:  StatementRefused  the name is in use, or the template has a connection
              StoreUnavailable  the outcome is unknown
@@ -29,7 +29,7 @@ async def drop_database(session: Session, name: str) -> None:
 
 
 async def forgo_safety(session: Session) -> None:
-    """Turn off a server's waits for the disk: a crash of the machine may then destroy all its databases.
+    """Turn off the server's disk flushes; then a crash of the machine may destroy all databases of the server.
 
     errors:  StatementRefused  the role is not a superuser
              StoreUnavailable  the outcome is unknown: call again

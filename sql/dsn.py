@@ -1,23 +1,33 @@
-"""The address and login of the database, never shown or sent to another process, read for each connection."""
+"""The address and login of the database (DSN).
+
+A process reads it for each connection, never shows it, and never sends it to another process.
+"""
 
 from pathlib import Path
 from typing import NoReturn, Self
 from urllib.parse import parse_qs, urlsplit
 
 RULE = "must be a URL such as postgresql://user:password@host:5432/database"
-SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")  # the values that libpq accepts
-BYTES_MAX = 16_384  # the limit for reading the file; no DSN is longer
+SSL_MODES = (
+    "disable",
+    "allow",
+    "prefer",
+    "require",
+    "verify-ca",
+    "verify-full",
+)  # the values that libpq accepts for sslmode
+BYTES_MAX = 16_384  # the limit of bytes that are read from the file
 
 
 class InvalidDsn(ValueError):
-    """A DSN is invalid. The message never shows the DSN, because it may contain a password."""
+    """A DSN is invalid. The message never contains the DSN, because a DSN may contain a password."""
 
 
 class Dsn:
     """A DSN, or the name of the file with the DSN.
 
-    The file may change while a process runs: the next connection uses the new content. A `passfile` that the DSN names
-    may change too: asyncpg reads that file for each connection, as libpq does.
+    The file may change while a process runs: the next connection uses the new content. A `passfile` in the DSN may
+    change too: asyncpg reads the passfile for each connection, as libpq does.
     """
 
     __slots__ = ("_file", "_text")
@@ -49,7 +59,7 @@ class Dsn:
         return f"{parts.hostname or 'a local socket'}{f':{parts.port}' if parts.port else ''}"
 
     def reveal(self) -> str:
-        """Return the DSN's text. Connect with it now and don't keep it.
+        """Return the DSN's text. Callers connect immediately and don't store the text.
 
         errors:  InvalidDsn  the file can't be read, or its text is not a DSN
         """
@@ -67,11 +77,11 @@ class Dsn:
         return _checked(text.strip(), f"the text of {self._file}")
 
     def __repr__(self) -> str:
-        """Show the file's name, and nothing of the DSN."""
+        """Show the file's name, but no part of the DSN."""
         return f"Dsn(file={str(self._file)!r})" if self._file is not None else "Dsn(**********)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled: Ray stores an actor's arguments where every process of the cluster may read them."""
+        """Refuse to be pickled: every process of a Ray cluster can read the arguments of an actor."""
         raise TypeError("a DSN is sent to no other process: each finds it on its own node")
 
 

@@ -1,1 +1,1 @@
-"""The audit: one record for each verb of an operator."""
+"""The audit log: one record for each act of an operator."""

@@ -11,9 +11,9 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class NewAuditRecord:
-    """An operator's act, the interface that the operator used, and the operator as far as the program knows it.
+    """An operator's act: the known identity of the operator, the interface (for example the CLI), and the command.
 
-    shape: `parameters` is bounded and contains no secret, as service/audit.py ensures; `key_name` is the name of a key
+    shape:   service/audit.py limits the size of `parameters` and removes secrets; `key_name` is the name of an API key
              or of a person, and `subject` identifies the person at the identity provider
     """
 
@@ -54,7 +54,7 @@ async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int
     """Append the record of an operator's act; return its number.
 
     errors:  StoreUnavailable  the outcome is unknown: the act may be recorded, or not
-             StatementRefused  the role has no right, or a rule of the table is broken
+             StatementRefused  the database role lacks a right, or a value breaks a constraint of the table
     source:  sql/functions/audit/record_act.sql
     """
     act_id = await session.call_one(
@@ -73,7 +73,7 @@ async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int
 
 
 class AuditCursor(NamedTuple):
-    """The position of a record in the list of all audit records."""
+    """The cursor of a page in the list of all audit records."""
 
     recorded_at: datetime
     act_id: int
@@ -81,10 +81,10 @@ class AuditCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which records to find; a field that is None filters nothing.
+    """A filter of audit records; a field that is None filters nothing.
 
-    shape:   `verb` also finds the verbs that continue it after a space; `actor` is the name or the prefix of an API
-             key, the name or the subject of a person, or a database role
+    shape:   `verb` also matches longer verbs that begin with `verb` and a space; `actor` is the name or the prefix of
+             an API key, the name or the subject of a person, or a database role
     """
 
     since: datetime | None = None

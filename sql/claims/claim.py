@@ -20,15 +20,16 @@ RAMP_AFTER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The properties of the timers that a scan looks for.
+    """The slots and the timers that a scan reads.
 
-    `own`: the holder's slots. `ahead`: the holder's slots, past a backlog. `newest`: the holder's slots, beginning with
-    the timers that became due last. `sweep`: all slots, also other shards'. `outage`: the holder's slots, for the
-    timers of an outage, with a fair share for every tenant.
+    `own`: the holder's slots. `ahead`: the holder's slots, without the backlog of overdue timers. `newest`: the
+    holder's slots, latest due dates first. `sweep`: all slots, including other shards' slots. `outage`: the holder's
+    slots, for the timers of an outage, with a fair share for every tenant.
 
-    `floor_s`: skip timers that are overdue by more than `floor_s`. The tenant part of an outage scan takes only these
-    timers. With a negative `horizon_s`, timers that are overdue by less than its amount are skipped. With a `window`
-    the scan of most slots doesn't read past rows that have fired. With a `slot`, only that slot is scanned.
+    `floor_s`: skip timers that are overdue by more than `floor_s`. In an outage scan, each tenant's share has only
+    timers that are overdue by more than `floor_s`. A negative `horizon_s` skips timers that are overdue by less than
+    its absolute value. With a `window`, the scan skips the dead rows of fired timers in most slots. With a `slot`, only
+    that slot is scanned.
     """
 
     scope: Scope
@@ -42,11 +43,12 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """The timers that one scan fired and leased, the number of new `deliveries`, and those that it `handed` over.
+    """The timers that one scan fired and leased, and their `deliveries`; `handed` has those handed over to workers.
 
-    `skipped` counts the occurrences that will not fire, of the schedules that the scan fired. `saturated` says that
-    there may be more due timers. `ramp_per_s` is the number of timers left by an outage that this shard may take in a
-    second (None: no limit). `next_tenant` is the next scan's `after_tenant`; "" is the beginning.
+    `skipped` is the number of missed occurrences that will not fire, for the schedules that the scan fired.
+    `saturated`: there may be more due timers. `ramp_per_s` is the number of timers left by an outage that this shard
+    may take in a second (None: no limit). `next_tenant` is the value of `after_tenant` for the next scan; "" is before
+    the first tenant.
     """
 
     server_time: datetime
@@ -64,9 +66,9 @@ class ScanResult:
 
 @dataclass(frozen=True, slots=True)
 class LeasedRow:
-    """One timer that is still leased, and the last transaction that has locked the timer.
+    """One timer that is still leased, and the last transaction that has locked the timer's row.
 
-    Timers with the same `locker` become free together.
+    All timers with the same `locker` are unlocked at the same time.
     """
 
     timer: ClaimedTimer
@@ -87,7 +89,7 @@ async def claim_due(
     """Fire overdue timers directly, and lease the timers that become due within the scan's horizon.
 
     shape:   about `batch` timers in all, soonest first; often none; without edges no lags are measured
-    errors:  StoreUnavailable  no answer in time: end this turn; leases that the claim has taken run out by themselves
+    errors:  StoreUnavailable  no answer in time: end this iteration; the leases of a lost claim expire by themselves
     source:  sql/claims/claim_due.sql, sql/claims/claim_newest.sql, sql/claims/claim_outage.sql
     """
     request_number = next(request_numbers)
@@ -137,7 +139,7 @@ def _statement_of(scan: Scan) -> tuple[str, dict[str, object]]:
 
 
 async def still_leased(session: Session, holder: int, timer_keys: Sequence[int]) -> list[LeasedRow]:
-    """Read which of these timers the holder still leases, with their present rows and the transactions that lock them.
+    """Read the current rows of the timers that the holder still leases, and the transactions that lock these rows.
 
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/claims/still_leased.sql
@@ -148,9 +150,11 @@ async def still_leased(session: Session, holder: int, timer_keys: Sequence[int])
 
 
 async def leased_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
-    """Read which timers of its own slots the holder leases. A shard does so after the answer to a claim was lost.
+    """Read the timers in a holder's slots that the holder leases.
 
-    shape: timers that have been due for longer than a lease are left out: they are late, and their leases end soon
+    A shard calls this after the result of a claim was lost.
+
+    shape:   without timers that are overdue by more than a lease: their leases end soon, and then any shard claims them
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/claims/leased_by.sql
     """

@@ -11,10 +11,10 @@
 --        have several grants, :granted_lease interval,
 --        :lag_edges interval[], ascending, or null: don't measure the lags, :now timestamptz or null,
 --        :recent interval or null: scan only for timers due after now - recent; null: scan each slot from its oldest
---        row. While a dead holder's claims are free, the scan goes back two leases at least.
+--        row. While the claims of an ended holder are free, the scan reads at least two lease durations back.
 --        :full_from integer or null and :full_count integer or null: scan :full_count slots, from slot :full_from on,
---        from their oldest row, independent of :recent,
---        :slot integer or null: scan only this slot of the holder; null: scan all slots of the holder
+--        from their oldest row, independent of :recent, :slot integer or null: scan only this slot of the holder; null:
+--        scan all slots of the holder
 -- out:   a row for each leased timer, soonest first, in which only the columns of the timer are not null; then one row
 --        with the numbers of the scan, in which the columns of the timer are null: server_time timestamptz, fired
 --        bigint, deliveries bigint (the number of fired timers with a target to call), lags text or null (of the timers

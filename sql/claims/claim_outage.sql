@@ -11,10 +11,9 @@
 --        have several grants, :granted_lease interval,
 --        :lag_edges interval[], ascending, or null: don't measure the lags, :now timestamptz or null,
 --        :recent interval or null: scan only for timers due after now - recent; null: scan each slot from its oldest
---        row. While a dead holder's claims are free, the scan goes back two leases at least. With :recent set,
---        tenants get no share,
---        :full_from integer or null and :full_count integer or null: scan :full_count slots, from slot :full_from on,
---        from their oldest row, independent of :recent
+--        row. While the claims of an ended holder are free, the scan reads at least two lease durations back. If
+--        :recent is set, the scan reads no tenants' shares, :full_from integer or null and :full_count integer or null:
+--        scan :full_count slots, from slot :full_from on, from their oldest row, independent of :recent
 -- out:   a row for each leased timer, soonest first, in which only the columns of the timer are not null; then one row
 --        with the numbers of the scan, in which the columns of the timer are null: server_time timestamptz, fired
 --        bigint, deliveries bigint (the number of fired timers with a target to call), lags text or null (of the timers
@@ -33,8 +32,8 @@
 with recursive
 -- include: claiming_shard.sql
 tenant (tenant_id, oldest, number) as (
-    -- Probes the index once for each tenant, at most 200 tenants in a scan. The next scan begins after the last tenant
-    -- of this scan.
+    -- Reads the tenants by one index probe for each, at most 200 tenants in a scan. The next scan begins after the last
+    -- tenant of this scan.
     (
         select t.tenant_id, t.due_date, 1
         from me
@@ -45,8 +44,8 @@ tenant (tenant_id, oldest, number) as (
             order by t.tenant_id, t.due_date
             limit 1
         ) t
-        -- With a window (:recent) the statement reads no tenants, because the scan of each tenant would read the fired
-        -- rows again.
+        -- With :recent set, the statement reads no tenants' shares, because these scans would read the dead rows of
+        -- fired timers.
         where :recent::interval is null
     )
     union all

@@ -1,4 +1,4 @@
-"""Fire: delete leased timers and write their records, plan schedules, and pause timers that can't be fired."""
+"""Fire leased timers, write the first due dates of schedules, and pause timers that can't be fired."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,10 +15,9 @@ from shardclock_server.timers.repeat import MICROSECOND
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One leased timer that is due, its schedule's next occurrence, and the number of occurrences that are skipped
-    before it.
+    """One leased timer that is due, its schedule's next occurrence, and the number of `skipped` occurrences in between.
 
-    `period` is the schedule's fixed period: a claim computes the later occurrences from it, without the shard.
+    `period` is the schedule's fixed period. From it, a claim statement can compute later occurrences.
     """
 
     timer: ClaimedTimer
@@ -35,7 +34,7 @@ class Firing:
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """One leased schedule that has no due date yet, with its parsed rule and its first occurrence."""
+    """A leased schedule without a due date, its parsed rule, and its first occurrence."""
 
     timer: ClaimedTimer
     rule: ScheduleRule
@@ -45,7 +44,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """The timers that a fire statement deleted, the time, the number of deliveries, and the deliveries handed over."""
+    """The result of a firing: deleted timers, Postgres's time, number of deliveries, handed-over deliveries."""
 
     server_time: datetime
     server_now: datetime
@@ -105,7 +104,7 @@ async def fire_due(
 
 
 async def prepare_to_fire(session: Session, holder: int) -> None:
-    """Open the session, and let Postgres plan the fire statement, so that the first firing is as fast as later firings.
+    """Open the session, and let Postgres plan the fire statement, so that the first firing is fast.
 
     errors:  StoreUnavailable  no answer in time: the first firing opens the session and plans the statement
     source:  sql/claims/fire_due.sql

@@ -22,11 +22,11 @@
 --        between the reading and the delete
 -- index: timers_pkey, two probes for each row, three if the row is locked first; holders_pkey, one for each worker
 with patience as materialized (
-    -- Limits the lock waits of this statement: Postgres evaluates this expression before it locks any row.
+    -- Sets the lock timeout of this statement: Postgres evaluates this expression before the statement locks a row.
     select set_config('lock_timeout', '100ms', true)
 ),
 mine as materialized (
-    -- This reads without locks: docs/decisions/0021-no-lock-before-a-delete.md.
+    -- This query takes no locks: docs/decisions/0021-no-lock-before-a-delete.md.
     select
         t.timer_key, s.version, t.needs_lock,
         s.fires, s.skipped, s.next_occurrence, s.next_due_date, s.next_anchor, s.next_anchor_occurrence,
@@ -49,7 +49,7 @@ mine as materialized (
             and t.claimed_by = :holder
             and t.xmin = s.version
             and (t.due_date <= coalesce(:now::timestamptz, now())) is true
-        -- The limit makes the planner probe the key instead of a join that reads all timers; a key has one row.
+        -- With `limit 1` the planner probes the index for each key; without it, a join could read all timers.
         limit 1
     ) t
 ),
@@ -65,11 +65,11 @@ locked as materialized (
     where mine.needs_lock
 ),
 fired as (
-    -- The fence must be a condition of the delete: with a check in the read above, a holder that has lost the lease
-    -- could fire. The fence compares the row's version (docs/decisions/0036-the-fence-is-a-row-version.md) and the
-    -- holder. The version is not enough: after a failover to a replica that was behind, a new transaction may have the
-    -- number of an earlier transaction. The array of keys and "is true" leave the planner one plan, a probe of the key
-    -- (docs/decisions/0005-queue-plans.md).
+    -- The fence must be a condition of the delete. If only the query above checked it, a holder that has lost the lease
+    -- in between could fire. The fence compares the row's version (docs/decisions/0036-the-fence-is-a-row-version.md)
+    -- and the holder. The version alone is not enough: after a failover to a replica with missing transactions, a new
+    -- transaction may get the number of a lost transaction. The array of keys and "is true" force the planner to probe
+    -- the index for each key (docs/decisions/0005-queue-plans.md).
     delete from shardclock.timers t
     where t.timer_key = any (
             array(

@@ -1,4 +1,4 @@
-"""The capacity that workers grant to a shard, and the deliveries that the shard's firings hand over to the workers."""
+"""The capacity that workers grant to a shard, and the deliveries that a shard hands over to these workers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ Handed: TypeAlias = dict[int, list[Row]]  # for each worker (its holder), the ro
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """For each worker and target, the number of deliveries that a statement may write as claimed by this worker.
+    """For each worker and target, the number of deliveries that a statement may claim for this worker.
 
-    units:   lease_s is the time that a claim lasts
+    units:   lease_s is the duration of these claims
     """
 
     places: Mapping[int, Mapping[str, int]]
     lease_s: float = 0.0
 
     def values(self) -> dict[str, object]:
-        """Return the values with which a firing statement gets these numbers."""
+        """Return the grants as parameters of a firing statement."""
         each = [(worker, *it) for worker, places in self.places.items() for it in places.items()]
         return {
             "granted_by": [worker for worker, _, _ in each],

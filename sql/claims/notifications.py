@@ -1,4 +1,7 @@
-"""Notifications from gateways to shards that a timer is due now. If one is lost, the next poll finds the timer."""
+"""Notifications from gateways to shards that a timer is due now.
+
+If a notification is lost, the next poll finds the timer.
+"""
 
 from shardclock_server.sql.session import Session
 
@@ -6,9 +9,9 @@ DUE = "shardclock_due"  # the channel to which shards listen
 
 
 async def notify_of_due_timers(session: Session) -> bool:
-    """Tell shards to claim now.
+    """Notify shards to claim now.
 
-    Don't call this in the transaction of a client that schedules: NOTIFY would block the commits of other transactions.
+    Don't call this in the transaction that schedules the timer: NOTIFY would block the commits of other transactions.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/claims/notify_of_due_timers.sql

@@ -1,4 +1,4 @@
--- Notifies shards that a client has made a timer due now: scheduled, moved, resumed or run it.
+-- Notifies shards that a timer is due now, after a client has scheduled, moved, resumed or run it.
 --
 -- in:    nothing
 -- out:   sent boolean

@@ -1,4 +1,4 @@
-"""End the pauses that are over, so that their timers are pending again."""
+"""Resume timers when their pauses end."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,12 +6,12 @@ from typing import NamedTuple
 from shardclock_server.sql.bisection import values_at_fault
 from shardclock_server.sql.session import Session, StatementRefused
 
-ENDED_MAX = 1_000  # one turn ends at most this many pauses, in about 80 ms
-REFUSED_MAX = 1_000  # the searches skip at most this many refused timers; a longer list would slow them down
+ENDED_MAX = 1_000  # one call ends at most this many pauses, in about 80 ms
+REFUSED_MAX = 1_000  # the searches skip at most this many refused timers, because a longer list would slow them down
 
 
 class EndedPauses(NamedTuple):
-    """The number of pauses that a turn ended, and the timers that Postgres refused to resume, with the reasons.
+    """The number of resumed timers, and the timers that Postgres refused to resume, with the reasons.
 
     units:   `next_s` is the time until the next pause ends; None: no other pause has an end
     """
@@ -22,9 +22,10 @@ class EndedPauses(NamedTuple):
 
 
 class PauseEnds:
-    """End pauses in batches. A timer that Postgres refuses to resume fails alone.
+    """Resume timers in batches. If Postgres refuses to resume a timer, the other timers of the batch are resumed.
 
-    A refused timer is left out until `forget` is called, so that it doesn't divide each later batch.
+    Later batches skip a refused timer until `forget` is called, because each batch with this timer would have to be
+    divided.
     """
 
     def __init__(self, session: Session) -> None:
@@ -32,11 +33,11 @@ class PauseEnds:
         self._left_out: list[int] = []
 
     def forget(self) -> None:
-        """Try the refused timers again."""
+        """Let later batches try the refused timers again."""
         self._left_out.clear()
 
     async def turn(self, most: int = ENDED_MAX) -> EndedPauses:
-        """Resume at most `most` timers with a pause that is over. A timer with a locked row waits for the next turn.
+        """Resume at most `most` timers with ended pauses. A timer with a locked row is resumed by a later call.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         source:  sql/functions/timers/end_pauses.sql
@@ -44,7 +45,7 @@ class PauseEnds:
         batch, ended = most, 0
         refused: dict[int, StatementRefused] = {}
         while True:
-            # A batch of one names its timer, so that no other timer can get the blame for a refusal.
+            # A batch of one passes the timer's key, so that a refusal can't come from another timer.
             key = await self._first() if batch == 1 else None
             try:
                 (row,) = await self._session.call("end_pauses", most=batch, without=self._left_out, key=key)

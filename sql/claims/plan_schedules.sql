@@ -15,7 +15,7 @@ update shardclock.timers t
 -- The rule's text stays unchanged: a client's repeated call is recognized by this text
 -- (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
-    -- A run on request from before the plan fires first, as after run_timers.
+    -- If a client ran the schedule before it had a due date, this run fires first, as after run_timers.
     due_date = case when t.kept_due_date is null then s.due_date else t.due_date end,
     kept_due_date = case when t.kept_due_date is not null then s.due_date end,
     anchor = s.anchor,
@@ -30,7 +30,7 @@ from unnest(
 ) as s (timer_key, version, zone, due_date, anchor, anchor_occurrence, repetitions)
 where t.timer_key = any (array(select unlocked.timer_key from unlocked))
     and t.timer_key = s.timer_key
-    -- The fence, as in fire_due: the row must be unchanged since its claim.
+    -- The fence, as in fire_due.sql: the row must be unchanged since its claim.
     and t.claimed_by = :holder
     and t.xmin = s.version
 returning t.timer_key

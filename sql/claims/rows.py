@@ -10,7 +10,7 @@ from typing import TypeVar
 from shardclock_server.sql.session import Record, Session, StatementRefused, StoreLocked
 from shardclock_server.timers.model import ClaimedTimer
 
-# The constraints that refuse a key that another timer, or another timer's delivery, has.
+# The constraints that refuse a key if another timer or another timer's delivery has it.
 KEYS = ("timers_pkey", "deliveries_pkey")
 TRIES = 3  # a row that was locked in the critical milliseconds of each try indicates a bug, so an error reports it
 # Numbers the requests that a process sends on several connections. Postgres's clock can't order the requests, because
@@ -23,7 +23,7 @@ _columns = itemgetter(*(field.name for field in fields(ClaimedTimer) if field.na
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """One bucket of the lag histogram of one (target, timer_type, asked): `timers` fell into bucket `edges_within`.
+    """One bucket of the lag histogram of a target, timer type and `asked`: bucket `edges_within` has `timers` timers.
 
     `sum_s` is the total lag of these timers. `asked` is `late` for timers that were overdue by more than a second when
     they were scheduled, moved or resumed, and `ahead` for all other timers.
@@ -38,21 +38,20 @@ class Lags:
 
 
 def claimed_timer(row: Record, request_number: int) -> ClaimedTimer:
-    """Make a leased timer from a row with the timer's columns and from the number of the answered request."""
+    """Make a leased timer from a row of a result, and from the number of the request that got this result."""
     return ClaimedTimer(*(*_columns(row), request_number))
 
 
 def lags_of(text: str | None) -> list[Lags]:
-    """Parse a lag histogram. None instead of a text means that no lag was measured."""
+    """Parse a lag histogram. If the text is None, no lag was measured."""
     return [Lags(*bucket) for bucket in json.loads(text)] if text else []
 
 
 async def retry_lost_races(session: Session, send: Callable[[], Awaitable[T]]) -> T:
-    """Send a statement that reads rows and then locks them, and send it again if it lost a race.
+    """Send a statement that reads rows and then locks them; repeat it if another transaction locked a row in between.
 
-    A transaction may lock a row between the read and the lock: a second try sees the lock and leaves the row out. If
-    the sequence of keys was set back, the key of a next occurrence may be taken; in this case the sequence is moved
-    forward.
+    The second attempt reads the lock, and skips the row. If the sequence of keys was set back, the key of a next
+    occurrence may be in use; then the sequence is moved forward.
     """
     for _ in range(TRIES - 1):
         try:

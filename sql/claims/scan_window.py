@@ -1,7 +1,9 @@
-"""Choose for each scan of the timers the slots in which the scan begins at the oldest row. The functions are pure.
+"""Choose, for each scan of the timers table, the slots that the scan reads from their oldest row.
 
-A row that has fired stays in the index until vacuum removes it, and a scan from the oldest row must read that row too.
-The reason and the figures: docs/decisions/0023-fired-rows-that-stay.md.
+The functions are pure.
+
+The index contains the dead row of a fired timer until vacuum removes it, and a scan from the oldest row must read all
+dead rows. The reason and the figures: docs/decisions/0023-fired-rows-that-stay.md.
 """
 
 import math
@@ -10,8 +12,8 @@ from datetime import timedelta
 
 from shardclock_server.timers.model import SLOTS
 
-# After a scan without an answer, the next scan reads this many times fewer slots in full. After a quick scan the next
-# scan may read this many times more slots: a lock delays a scan more often than fired rows do.
+# After a failed scan, the next scan reads this many times fewer slots in full. After a quick scan the next scan may
+# read this many times more slots: a lock delays a scan more often than fired rows do.
 SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 
 
@@ -42,14 +44,14 @@ def values_of(window: ScanWindow | None) -> dict[str, timedelta | int | None]:
 class RotatingScan:
     """Scan the recent window of every slot each time, and a rotating subset of slots in full.
 
-    The recent window goes back to the start of the last scan with an answer, or to the oldest timer that this scan left
-    overdue. It goes `margin_s` further back, for timers that were not visible yet when they fell due. A timer that was
-    scheduled late or was leased may have fallen due before the window: the rotation finds it within `rotation_s`, or
-    later if scans are slow.
+    The recent window begins at the start of the last successful scan, or at the oldest overdue timer that this scan
+    left. The window begins `margin_s` earlier than that, for timers that were committed after their due dates. A timer
+    that was scheduled late or was leased may have become due before the window: the rotation finds the timer within
+    `rotation_s`, or later if scans are slow.
 
-    There may be many fired rows that vacuum can't remove yet. So after a scan that took longer than
-    `long_s`, or failed after that time, the next scan reads fewer slots in full. After a quicker scan, the next one
-    may read twice as many slots in full, or as many as should fit in `long_s`.
+    There may be many dead rows that vacuum can't remove yet. So after a scan that took longer than `long_s`, successful
+    or not, the next scan reads fewer slots in full. After a quicker scan, the next scan may read twice as many slots in
+    full, or the number that it can read within `long_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -57,7 +59,7 @@ class RotatingScan:
     rotation_s: float
     margin_s: float
     long_s: float
-    _since_s: float | None = None  # the rotation finds timers that became due before this; None before the first scan
+    _since_s: float | None = None  # the start of the recent window; None before the first scan
     _began_at_s: float = 0.0
     _full_count: int = 0  # the number of slots that the current scan reads from their oldest row
     _full_count_max: int = SLOTS
@@ -66,7 +68,8 @@ class RotatingScan:
     def begin(self, *, now_s: float, every_s: float | None = None) -> ScanWindow | None:
         """Begin a scan now, and return its window; None: scan every slot in full.
 
-        units:   every_s is the time between two scans; without every_s, this scan reads all slots in full, if it can
+        units:   every_s is the time between two scans; without every_s, this scan reads all slots in full, if long_s
+                 allows this
         """
         count = SLOTS if every_s is None or self._since_s is None else math.ceil(SLOTS * every_s / self.rotation_s)
         self._began_at_s, self._full_count = now_s, min(count, self._full_count_max)
@@ -76,7 +79,7 @@ class RotatingScan:
         return ScanWindow(now_s - since + self.margin_s, self._full_from, self._full_count)
 
     def learn(self, *, now_s: float, left_s: float = 0.0) -> None:
-        """Record the scan's answer: for how long the oldest timer that the scan left has been overdue."""
+        """Record that the scan succeeded, and how overdue the oldest timer is that the scan left."""
         self._since_s = self._began_at_s - left_s
         self._full_from = (self._full_from + self._full_count) % SLOTS
         took_s = now_s - self._began_at_s
@@ -87,7 +90,7 @@ class RotatingScan:
             self._full_count_max = min(SLOTS, math.ceil(growth * self._full_count))
 
     def fail(self, *, now_s: float) -> None:
-        """Record that the scan got no answer; an immediate failure does not show how long a scan takes."""
+        """Record that the scan failed; an immediate failure does not show how long a scan takes."""
         if now_s <= self._began_at_s + self.long_s:
             return
         if self._since_s is None or self._full_count == 1:

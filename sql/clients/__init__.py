@@ -1,10 +1,10 @@
-"""Clients' verbs: schedule timers, change pending timers, and find timers, pending and ended.
+"""The operations of clients: schedule timers, change pending timers, and find pending and ended timers.
 
 scheduling  schedule timers
-writing     one attempt to write them
+writing     one attempt to write timers
 planned     a timer with its key and its first occurrence
-replay      timers of requests that already have an answer
-refusals    the sentences of refusals
+replay      timers of requests that already have a stored response
+refusals    the messages of refusals
 outcomes    the outcome of scheduling each timer
 verbs       cancel, move, pause, resume, run now
 search      find timers by a filter, page by page

@@ -7,5 +7,5 @@
 select t.timer_key
 from shardclock.timers t
 where t.timer_key = any (:timer_keys::bigint[])
-    -- An expression instead of the column, so that the planner can't read all timers of a target.
+    -- An expression instead of the column prevents a plan that reads all timers of a target.
     and shardclock.is_of_system(t.target) is true

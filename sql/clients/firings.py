@@ -8,13 +8,13 @@ from datetime import datetime
 from shardclock_server.sql.session import Session
 
 FIRINGS_MAX = 30
-# A firing has one record, or two if it has a target. The other places are for records of changes.
+# A firing has one record, or two if it has a target. The remaining records of a name are records of changes.
 RECORDS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class PastFiring:
-    """One past occurrence of a schedule that fired, or the occurrences that were skipped together.
+    """One occurrence of a schedule that fired, or a group of occurrences that were skipped together.
 
     shape:   `intent` is TRIGGERED or SKIPPED; `late_s` is None for SKIPPED; `skipped` is 0 for TRIGGERED
     """

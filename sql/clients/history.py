@@ -1,4 +1,4 @@
-"""Show one timer, pending or ended, and read its records."""
+"""Read one timer, pending or ended, and its log records."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,9 +15,9 @@ from shardclock_server.sql.session import Session
 class TimerState:
     """One timer, pending or ended. `holder` is the holder that leases the timer or that has fired it.
 
-    shape:   `changed_at`: when a client last changed the due date, or when the timer was paused; None: never, or ended;
-             `resume_at`: when the pause ends; None: it has no end, or the timer is not paused;
-             `missed`: the policy of a schedule; None: the timer is no schedule, or has ended
+    shape:   `changed_at`: when a client last changed the due date, or when the timer was paused; None: no change, or
+             the timer has ended; `resume_at`: when the pause ends; None: the pause has no end, or the timer is not
+             paused; `missed`: the schedule's policy for missed occurrences; None: a plain timer, or the timer has ended
     """
 
     timer_key: int
@@ -44,15 +44,16 @@ class TimerState:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Convert a row: the tables have a policy for missed occurrences in each row."""
+        """Convert a row; without a schedule the policy for missed occurrences becomes None."""
         return cls(**{**row, "missed": row["missed"] if row["schedule"] is not None else None})
 
 
 @dataclass(frozen=True, slots=True)
 class UpcomingTimer:
-    """The next occurrence of a pending or paused timer. It is late from the moment `late_since` on.
+    """The next occurrence of a pending or paused timer. The occurrence counts as late from the moment `late_since`.
 
-    `missed_before`: the moment of the resume that chose `missed` for the occurrences due before it, or None.
+    `missed_before`: a client that resumed the timer at this moment chose `missed` for earlier occurrences; None: no
+    client did.
     """
 
     due_date: datetime
@@ -69,7 +70,7 @@ class UpcomingTimer:
 
     @property
     def is_unplanned(self) -> bool:
-        """Return whether the schedule's due date is a placeholder, because no shard has planned the schedule yet."""
+        """Return whether no shard has computed the schedule's first due date yet, so the date is a placeholder."""
         return self.schedule is not None and self.anchor_occurrence is None
 
 
@@ -84,7 +85,7 @@ async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
 
 
 async def lock_timer(session: Session, timer_key: int) -> bool:
-    """Lock a pending timer until the caller's transaction ends; False if it is not pending.
+    """Lock a pending timer until the caller's transaction ends; return False if the timer is not pending.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/clients/lock_timer.sql
@@ -103,7 +104,7 @@ async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | No
 
 
 async def read_overdue_pauses(session: Session, timer_keys: Sequence[int]) -> list[UpcomingTimer]:
-    """Read the paused schedules of clients that have fallen due, among these timers.
+    """Read, among these timers, the clients' paused schedules that are overdue.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/clients/read_overdue_pauses.sql
@@ -144,7 +145,7 @@ async def records_around(session: Session, which: TimerRef, moment: datetime, *,
 
 
 class PastHold(NamedTuple):
-    """An operator's hold, and its time; `ended_at` is None while the hold lasts."""
+    """An operator's hold of the database: its reason, begin and end; `ended_at` is None while the hold lasts."""
 
     why: str
     began_at: datetime
@@ -162,7 +163,7 @@ async def read_past_hold(session: Session, *, since: datetime, until: datetime) 
 
 
 async def witnesses(session: Session, holders: Collection[int], moment: datetime) -> list[Witness]:
-    """Read these holders, and all other holders that were alive at a moment.
+    """Read the given holders, and all holders that were alive at a moment.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/clients/witnesses.sql

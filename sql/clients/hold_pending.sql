@@ -1,4 +1,4 @@
--- Locks the pending timers of a batch, so that none of these timers ends before this transaction.
+-- Locks the pending timers of a batch, so that no timer of the batch ends before this transaction commits.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint

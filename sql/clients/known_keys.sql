@@ -1,8 +1,8 @@
--- Reads the timers that have or had the given keys, and whether each equals the timer that the caller sent.
+-- Reads the pending and ended timers with the given keys, and whether each is the timer that the caller sent.
 --
--- in:    :timer_keys bigint[], :drawn_at timestamptz: the moment of the draw, which is the created_at of the caller's
---        timers. After the sequence of keys was set back, a key may be drawn a second time, for another timer; that
---        timer has another created_at (docs/decisions/0032-key-and-moment.md)
+-- in:    :timer_keys bigint[], :drawn_at timestamptz: the moment when the keys were drawn, which is the created_at of
+--        the caller's timers. After the sequence of keys was set back, a key may be drawn a second time, for another
+--        timer; that timer has another created_at (docs/decisions/0032-key-and-moment.md)
 -- out:   one row for each key: timer_key bigint, due_date timestamptz, ours boolean (the timer is the caller's),
 --        replaced boolean (the timer replaced a timer of the same name)
 -- locks: nothing
@@ -25,8 +25,7 @@ from (
     union all
     select
         l.timer_key, l.due_date, l.created_at, l.tenant_id, l.name,
-        -- The record of a timer's end has the timer's last due date; any other record proves only that a timer had the
-        -- key.
+        -- The record of a timer's end has the timer's last due date. Other records prove only that a timer had the key.
         case
             when l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip')
                 then 2

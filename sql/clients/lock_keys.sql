@@ -1,5 +1,4 @@
--- Takes a lock for an attempt to write timers: waits for other attempts to write the same timers, and makes later
--- attempts wait.
+-- Serializes the attempts to write the same timers: takes a lock that only one attempt can have at a time.
 --
 -- in:    :first_key bigint, the batch's first timer_key
 -- out:   nothing

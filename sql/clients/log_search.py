@@ -1,7 +1,7 @@
 """Find records of the log by a filter, newest first, page by page.
 
-The records of a timer or a name come by an index. Any other search reads section after section, as a search for ended
-timers does; the log has few indexes, because each firing writes it.
+An index finds the records of a timer key or a name. Any other search reads the log section by section, because the log
+has few indexes: each firing would have to update them.
 """
 
 import json
@@ -18,15 +18,16 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
-# Transactions that overlap draw positions in another order than their times; a busy log has this many within seconds.
+# The positions of concurrent transactions are not in the order of their times. A busy log writes this many records
+# within seconds.
 DISORDER = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Filters for records of a tenant; a field that is None filters nothing.
+    """A filter for the records of a tenant; a field that is None filters nothing.
 
-    shape:   times from `since` to before `before`
+    shape:   `since` is included, `before` is excluded
     """
 
     tenant_id: str
@@ -40,7 +41,7 @@ class RecordFilter:
 
 
 class RecordPage(NamedTuple):
-    """One page of records without payloads, and the `page` of the next call; None: this is the last page."""
+    """One page of records without payloads, and the `page` argument for the next call; None: this is the last page."""
 
     records: list[LogRecord]
     next: str | None
@@ -49,7 +50,9 @@ class RecordPage(NamedTuple):
 async def find_records(
     session: Session, wanted: RecordFilter, *, size: int, within_s: float, page: str | None = None
 ) -> RecordPage:
-    """Find records, newest first; after `within_s` a page is short or empty, and is not the last one.
+    """Find records, newest first.
+
+    After `within_s` the search stops: the page may be short or empty, although more pages follow.
 
     errors:  StoreUnavailable  no answer in time
              Refusal           `page` is not from a search of the log
@@ -94,7 +97,7 @@ async def _find_in_sections(
 
 
 async def _position_near(session: Session, moment: datetime, first: int, last: int) -> int:
-    """Find a position near the first record of a moment, by bisection."""
+    """Find a log position near the first record after a moment, by bisection."""
     while first < last:
         middle = (first + last) // 2
         row = await session.row("time_at_position", position=middle)

@@ -1,4 +1,4 @@
-"""The outcomes of scheduling a timer: stored, or refused with a sentence."""
+"""The outcomes of scheduling a timer: stored, or refused with a message."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,9 +11,10 @@ from shardclock.api.codes import REFUSED, UNAVAILABLE, RefusalCode
 class Scheduled:
     """One timer that is stored.
 
-    outcome: `created`; `replaced`: it replaced a timer of the same name; or `unchanged`: that other timer stays
+    outcome: `created`; `replaced`: the new timer replaced a timer of the same name; `unchanged`: a timer of the same
+    name stays
 
-    `replayed`: this is the stored answer of the same request; this call wrote nothing.
+    `replayed`: an earlier request with the same key has this outcome; this call wrote nothing.
     """
 
     timer_key: int
@@ -24,14 +25,14 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One timer that was not written: the reason in a sentence, and its code."""
+    """One timer that was not written; the message and the code of the refusal."""
 
     why: str
     code: RefusalCode = REFUSED
 
     @classmethod
     def of(cls, code: RefusalCode, **fields: object) -> Self:
-        """Make the refusal of a code, in the code's own text."""
+        """Make the refusal with a code's standard text."""
         return cls(code.sentence(**fields), code)
 
 
@@ -49,4 +50,4 @@ class KeyTaken(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Locked(Untried):
-    """One timer that was not written, because an open transaction has locked its name: send this timer alone again."""
+    """One timer that was not written, because an open transaction has locked its name; the caller tries it again."""

@@ -1,4 +1,4 @@
-"""Timers that are not written yet. Each has its key and, if it has a schedule, the schedule's first occurrence."""
+"""Timers that are not written yet. Each timer has its key; a schedule also has its first occurrence."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from shardclock_server.timers.schedule import first_of, parse_schedule
 
 
 class PlannedTimer(NamedTuple):
-    """One timer with its key, and its schedule's first occurrence if it has a schedule."""
+    """One timer with its key, and for a schedule its first occurrence."""
 
     key: int
     timer: NewTimer
@@ -21,9 +21,9 @@ class PlannedTimer(NamedTuple):
 
 
 def plan_timer(key: int, timer: NewTimer, drawn_at: datetime, request: IdempotentRequest | None) -> PlannedTimer:
-    """Give a timer its key and, if it has a schedule, its first occurrence after its key was drawn.
+    """Assign a key to a timer, and compute a schedule's first occurrence after the draw of the key.
 
-    errors:  InvalidTimer  its schedule can't be read
+    errors:  InvalidTimer  the schedule can't be parsed
     """
     if timer.schedule is None:
         return PlannedTimer(key, timer, None, 1, request)
@@ -32,7 +32,7 @@ def plan_timer(key: int, timer: NewTimer, drawn_at: datetime, request: Idempoten
 
 
 def columns_of(planned: Sequence[PlannedTimer], drawn_at: datetime) -> dict[str, object]:
-    """Return the values for schedule_timers and write_named: an array for each column, and when the keys were drawn."""
+    """Return the parameters for schedule_timers.sql and write_named.sql: an array for each column, and `drawn_at`."""
     timers = [plan.timer for plan in planned]
     firsts = [plan.first for plan in planned]
     columns: dict[str, list[Any]] = {
@@ -54,7 +54,7 @@ def columns_of(planned: Sequence[PlannedTimer], drawn_at: datetime) -> dict[str,
         "element_instance_keys": [timer.element_instance_key for timer in timers],
         "zones": [None if timer.zone == "UTC" and timer.schedule is None else timer.zone for timer in timers],
     }
-    # Most timers have no value in most columns. An empty array stands for a column without values, and costs nothing.
+    # Most timers have no value in most columns. A column without values is sent as an empty array, which costs nothing.
     given: dict[str, object] = {
         name: [] if column.count(None) == len(column) else column for name, column in columns.items()
     }

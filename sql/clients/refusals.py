@@ -6,7 +6,7 @@ from shardclock_server.sql.session import StatementRefused
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import shortened
 
-OUT_OF_RANGE = "22008"  # the SQLSTATE when a sum in Postgres is out of range: that error names no field
+OUT_OF_RANGE = "22008"  # the SQLSTATE if the result of a calculation is out of range; this error names no field
 
 
 def refused(timer: NewTimer, error: StatementRefused) -> Refused:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-LOOKED_MAX = 10_000  # the search reads only this many timers, the last changed ones
+LOOKED_MAX = 10_000  # the search reads this many timers, in descending order of their last change
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class RefusedTimer:
 
 
 async def find_refused(session: Session, tenant_id: str, *, with_jobs: bool, limit: int) -> list[RefusedTimer]:
-    """Find a tenant's timers that a shard has paused, the last one first.
+    """Find a tenant's timers that a shard has paused, the last paused first.
 
-    shape:   at most `limit`, among the `LOOKED_MAX` timers with the latest changes
+    shape:   at most `limit`; the search reads the `LOOKED_MAX` timers that were changed last
     errors:  StoreUnavailable  no answer in time
     source:  sql/clients/find_refused.sql
     """

@@ -1,4 +1,4 @@
-"""Handle timers of idempotent requests: find stored answers, and make the answers that are stored."""
+"""Handle timers of idempotent requests: find stored responses, and make the responses to store."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def _outcome_of(request: IdempotentRequest, before: Stored | InFlight | OtherPar
 def answers_to_store(
     planned: Sequence[PlannedTimer], outcomes: Mapping[int, Scheduled | Refused]
 ) -> Iterator[tuple[IdempotentRequest, Stored]]:
-    """Yield the requests with written timers, with their answers; a refused request may be repeated."""
+    """Yield the requests with written timers, and their responses; clients may repeat the refused requests."""
     for plan in planned:
         outcome = outcomes[plan.key]
         if plan.request is not None and isinstance(outcome, Scheduled):

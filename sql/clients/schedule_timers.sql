@@ -14,8 +14,8 @@ with drawn as materialized (
     select min(k.timer_key) as first, max(k.timer_key) as last from unnest(:timer_keys::bigint[]) as k (timer_key)
 ),
 logged as materialized (
-    -- Keys of one draw are close together, so one range scan of each partition of the log finds all keys. A probe for
-    -- each key in each of 30 partitions would take longer than all other parts of the statement.
+    -- The keys of one draw are close together, so one range scan of each partition of the log finds them all. One index
+    -- probe for each key in each of 30 partitions would take longer than the rest of the statement.
     select l.timer_key
     from drawn d
     cross join lateral (
@@ -36,7 +36,7 @@ insert into shardclock.timers (
 )
 select
     s.timer_key,
-    -- The key and created_at identify a timer of an earlier attempt.
+    -- A timer with the same key and created_at comes from an earlier attempt.
     :drawn_at::timestamptz,
     coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
     s.anchor, coalesce(s.anchor_occurrence, 0), coalesce(s.repetitions, 1),
@@ -58,7 +58,7 @@ from unnest(
     timer_key, due_date, delay, schedule, anchor, anchor_occurrence, repetitions, missed, name, tenant_id, payload,
     target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, number
 )
--- An earlier attempt may have committed, and the timers may have fired since then.
+-- An earlier attempt may have written the timers, and these timers may have fired since then.
 where not exists (select from logged l where l.timer_key = s.timer_key)
 -- If two timers of the batch have the same name, the statement writes the first. The order by name prevents deadlocks
 -- between batches with common names.

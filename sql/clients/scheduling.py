@@ -1,11 +1,12 @@
 """Schedule timers.
 
 If the connection is lost during a commit, the outcome is unknown. So keys are drawn before the timers are written, and
-`schedule_timers` may be called again with the same keys: it adds the missing timers and reports on all. `ScheduleBatch`
-draws the keys and writes the timers, and draws a new key for a timer if its first key belongs to another timer.
+`schedule_timers` may be called again with the same keys: it adds the missing timers and returns the outcome of each
+timer. `ScheduleBatch` draws the keys and writes the timers, and draws a new key for a timer if its first key belongs to
+another timer.
 
-A timer may come with its idempotent request (`IdempotentRequest`). In this case the transaction that writes the timer
-also stores the request. If the same request is sent again within a day, the caller gets the same answer.
+A caller may pass an idempotent request (`IdempotentRequest`) with each timer. The transaction that writes the timer
+then also stores the request. If the client repeats this request within a day, it gets the same response.
 """
 
 from collections.abc import Sequence
@@ -21,15 +22,15 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# The limit of draws for one timer. After a draw of a taken key the sequence moves forward: a second draw is rare, and a
-# third very rare.
+# The limit of draws for one timer. After a draw of a key that is in use, the sequence moves forward, so a timer rarely
+# needs a second draw.
 DRAWS = 5
 NOT_TRIED = KeyTaken("")  # marks a timer that has no key yet
 
 
 @dataclass(slots=True)
 class ScheduleBatch:
-    """Timers to be written, each under its own key and only once, even if Postgres's answers are lost.
+    """A batch of timers; each is written only once, under its own key, even if Postgres's response is lost.
 
     shape:   `requests` is empty, or has one entry for each timer
     """
@@ -44,7 +45,8 @@ class ScheduleBatch:
     async def send(self, session: Session, patience: LockPatience | None = None) -> list[Scheduled | Refused]:
         """Write all timers except faulty timers, which are refused.
 
-        With `patience`, a timer that another transaction has locked is `Locked`, so that no other timer waits.
+        With `patience`, the outcome is `Locked` for a timer that another transaction has locked, so that the other
+        timers don't wait.
 
         shape:   one outcome for each timer, in the order of the timers
         errors:  StoreUnavailable  the outcome is unknown: call again; no timer is written twice
@@ -72,9 +74,9 @@ class ScheduleBatch:
 
 
 async def draw_keys(session: Session, count: int) -> Drawn:
-    """Draw at least one key for timers that are not written yet; after a crash of Postgres no key is drawn again.
+    """Draw at least one key for new timers. Postgres never draws a key a second time, even after a crash.
 
-    errors:  StoreUnavailable  call again: the lost keys stay unused, and more keys exist
+    errors:  StoreUnavailable  call again: the lost keys stay unused
     source:  sql/clients/draw_keys.sql
     """
     (row,) = await session.rows_telling("draw_keys", count=count)
@@ -91,8 +93,8 @@ async def schedule_timers(
 ) -> list[Scheduled | Refused]:
     """Write timers under keys that were drawn before. A faulty timer is refused; the others are written.
 
-    shape: one outcome for each timer, in their order; `requests` is empty, or has one entry for each timer; without
-           `patience` no outcome is `Locked`
+    shape:   one outcome for each timer, in the order of the timers; `requests` is empty, or has one entry for each
+             timer; without `patience` no outcome is `Locked`
     errors:  StoreUnavailable  the outcome is unknown: send the same keys and timers again
     source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-key-and-moment.md
     """

@@ -1,7 +1,7 @@
 """Find timers by a filter, page by page.
 
-Most searches are one statement. A search of the log, and a search for a text within names, read section after section,
-because no index finds their few matches among many rows.
+Most searches are one statement. A search of the log, and a search for a text within names, read their rows section by
+section, because no index finds the few matches.
 """
 
 import math
@@ -31,7 +31,8 @@ T = TypeVar("T")
 class TimerFilter:
     """Filters for timers; a field that is None filters nothing.
 
-    shape:   due dates from `due_from` to before `due_before`, changes alike; `name_contains` in upper or lower case
+    shape:   `due_from` and `changed_from` are included, `due_before` and `changed_before` excluded; `name_contains`
+             ignores upper and lower case
     """
 
     tenant_id: str | None = None
@@ -48,7 +49,7 @@ class TimerFilter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of timers, and the `page` argument of the next call; None: this is the last page."""
+    """One page of timers, and the `page` argument for the next call; None: this is the last page."""
 
     timers: list[TimerState]
     next: str | None
@@ -77,10 +78,11 @@ async def find_timers(
 ) -> Page:
     """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
 
-    With `order_by` "change", PENDING and PAUSED timers come by their last change, newest first. With `name_contains`,
-    they come in the order of their names; ended timers come newest first. Both this search and the search for ended
-    timers, in the log of all tenants, read section after section. If that takes longer than its limit, the page ends at
-    the place that the search has reached. This page is short or empty, and is not the last one.
+    With `order_by` "change", PENDING and PAUSED timers are sorted by their last change, newest first. With
+    `name_contains`, PENDING and PAUSED timers are sorted by their names; ended timers are sorted newest first. A search
+    with `name_contains`, and a search for ended timers in the log of all tenants, read their rows section by section.
+    If such a search reaches its time limit, the page ends at the row that was read last. The page is then short or
+    empty, although more pages follow.
 
     shape:   at most `size` timers; `size` is at most 10,000
     errors:  StoreUnavailable  no answer in time
@@ -107,7 +109,7 @@ async def find_timers(
 
 
 def _check_names(wanted: TimerFilter, name: str | None, order_by: str | None, *, of_ended: bool) -> None:
-    """Check that only one filter is for names, and that a search within names has its tenant and its order."""
+    """Check that only one filter is for names, and that `name_contains` has a tenant and no `order_by`."""
     if sum(it is not None for it in (name, wanted.name_prefix, wanted.name_contains)) > 1:
         raise InvalidTimer.of(NEEDS_ONE_NAME)
     if wanted.name_contains is None:
@@ -122,13 +124,13 @@ def _check_names(wanted: TimerFilter, name: str | None, order_by: str | None, *,
 
 
 def _is_of_log(state: str, order_by: str | None, page: str | None) -> bool:
-    """Return whether the search is for ended timers; the database checks the state, the order and the page."""
+    """Return whether the search is for ended timers."""
     is_page = page is None or POSITION.fullmatch(page) is not None
     return state in ENDED and order_by in (None, "change") and is_page
 
 
 class _Bounds(NamedTuple):
-    """Bounds of one page of a search in sections."""
+    """The limits of one page of a search that reads section by section."""
 
     size: int
     until_s: float
@@ -136,14 +138,14 @@ class _Bounds(NamedTuple):
 
 
 class _Sections(Protocol):
-    """Rows that are read section after section."""
+    """The source of rows for a search that reads section by section."""
 
     async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
         """Read the section that begins at a cursor; return its rows, and the cursor of the next section or None."""
 
 
 class _Log(NamedTuple):
-    """Ended timers, read backwards from a position of the log."""
+    """Reads ended timers from a position of the log backwards."""
 
     session: Session
     values: Mapping[str, object]
@@ -158,7 +160,7 @@ class _Log(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """Pending or paused timers with a text in their name, in the order of the names."""
+    """Reads pending or paused timers with a text in their names, in the order of the names."""
 
     session: Session
     values: Mapping[str, object]
@@ -190,13 +192,13 @@ async def _find_in_sections(sections: _Sections, bounds: _Bounds, *, place: str)
 
 
 class SectionSteps:
-    """The length of the section that one statement reads; it is adapted so that a statement takes about 0.1 s."""
+    """The length of the section that one statement reads, adapted so that each statement takes about 0.1 s."""
 
     def __init__(self) -> None:
         self.length = STEP_LEAST
 
     async def timed(self, look: Awaitable[T]) -> T:
-        """Run one statement, and adapt the length of the section for the next statement."""
+        """Run one statement, and adapt the section length for the next statement."""
         began_s = time.monotonic()
         found = await look
         is_quick = time.monotonic() - began_s < STEP_S
@@ -225,7 +227,7 @@ def _page_of(rows: Sequence[Record], size: int, payload_bytes: int | None) -> Pa
 async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: int, after_key: int = 0) -> list[int]:
     """Find the keys of PENDING or PAUSED timers, for a caller that changes all these timers.
 
-    shape:   at most `size`, ascending; the last one is the next page's `after_key`
+    shape:   at most `size`, ascending; the last key is the next page's `after_key`
     errors:  StoreUnavailable  no answer in time
              InvalidTimer      two filters of names
     source:  sql/functions/timers/find_keys.sql
@@ -236,7 +238,7 @@ async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: 
 
 
 class TimerCount(NamedTuple):
-    """How many timers clients can change, and how many others match; lower bounds if `is_whole` is False."""
+    """The number of matching timers of clients, and of other matching timers; lower bounds if `is_whole` is False."""
 
     matched: int
     left_out: int
@@ -244,7 +246,7 @@ class TimerCount(NamedTuple):
 
 
 async def count_timers(session: Session, state: str, wanted: TimerFilter, *, most: int) -> TimerCount:
-    """Count PENDING or PAUSED timers, at most `most` of them.
+    """Count PENDING or PAUSED timers; read at most `most` timers.
 
     errors:  StoreUnavailable  no answer in time
              InvalidTimer      two filters of names

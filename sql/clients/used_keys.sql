@@ -1,4 +1,4 @@
--- Reads the given keys that belong to a timer, pending or ended, of any tenant.
+-- Reads which of the given keys belong to a pending or ended timer of any tenant.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint

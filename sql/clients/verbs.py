@@ -1,7 +1,7 @@
 """Change pending timers: one by its key or name, or many by their keys.
 
-Each verb is a SQL function that clients may also call in their own transactions. All verbs are safe to repeat. A
-repeated call gets a correct answer, too: for an ended timer, the answer says how the timer ended.
+Each verb is a SQL function that clients may also call in their own transactions. All these operations are safe to
+repeat. A repeated call also returns a correct result: for an ended timer, the result is how the timer ended.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -18,33 +18,34 @@ from shardclock_server.timers.schedule import MissedChoice
 
 T = TypeVar("T")
 
-# SQLSTATEs of errors that the request's values don't cause: a schedule has no date yet, or the role lacks a right.
+# SQLSTATEs of errors with another cause than the request's values: a schedule has no date yet, or the role lacks a
+# right.
 _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
 
 
 @dataclass(frozen=True, slots=True)
 class TimerRef:
-    """Name one timer: by its key, or by its name and tenant."""
+    """Identify one timer by its key, or by its name and tenant."""
 
     timer_key: int | None = None
     name: str | None = None
     tenant_id: str = "default"
 
     def __str__(self) -> str:
-        """Write the timer's key or name for people."""
+        """Return the timer's key or name for a message."""
         return named(self.timer_key, self.name, self.tenant_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The distance to move a timer, as an ISO 8601 duration with an optional sign: PT1H, -P1D."""
+    """The duration by which a timer is moved, in ISO 8601 with an optional sign: PT1H, -P1D."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class NewRule:
-    """A new schedule for a timer; a zone or a missed-run policy of None leaves the timer's as it is."""
+    """A new schedule for a timer; if the zone or the policy for missed occurrences is None, it does not change."""
 
     schedule: str
     zone: str | None = None
@@ -64,7 +65,7 @@ async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None 
 async def end_of_pause(
     session: Session, until: datetime | Duration | None, *, missed: str = MissedChoice.POLICY
 ) -> datetime | None:
-    """Return the end of a pause by Postgres's clock; None: the pause has no end.
+    """Return the moment when a pause ends, by Postgres's clock; None: the pause has no end.
 
     errors:  InvalidTimer      the end is not in the future, or an unknown rule for missed occurrences
              StoreUnavailable  no answer in time: nothing was changed
@@ -83,9 +84,9 @@ async def pause_timer(
     until: datetime | None = None,
     missed: str = MissedChoice.POLICY,
 ) -> str:
-    """Keep a timer from firing until it is resumed, or until a moment; return PAUSED, or how the timer ended.
+    """Pause a timer until it is resumed, or until a moment; return PAUSED, or how the timer ended.
 
-    `missed` is the rule for the occurrences that a schedule misses until then.
+    `missed` is the policy for the occurrences that a schedule misses during the pause.
 
     errors:  as `cancel_timer`, and InvalidTimer for an end that is not in the future, or an unknown rule
     source:  sql/functions/timers/pause_timer.sql
@@ -96,7 +97,7 @@ async def pause_timer(
 async def resume_timer(session: Session, which: TimerRef, *, missed: str = MissedChoice.POLICY) -> str:
     """Resume a paused timer; return PENDING, or how the timer ended.
 
-    `missed` is the rule for the occurrences that a schedule missed during the pause.
+    `missed` is the policy for the occurrences that a schedule missed during the pause.
 
     errors:  as `cancel_timer`, and InvalidTimer for an unknown rule
     source:  sql/functions/timers/resume_timer.sql
@@ -108,8 +109,8 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
     """Make a timer due now; return RESCHEDULED, PENDING (it was due already), PAUSED (it stays paused), or how it
     ended.
 
-    A schedule fires one more time, and its later due dates don't change. PENDING leaves no record: if the same
-    operation is sent again after the timer has fired, that call runs the schedule's next occurrence.
+    A schedule fires one more time, and its later due dates don't change. PENDING writes no log record. So if the same
+    operation is sent again after the timer has fired, the second call runs the schedule's next occurrence.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
                                without an operation, a schedule that has fired meanwhile runs again
@@ -120,7 +121,7 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
 
 
 async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Duration | Shift | NewRule) -> str:
-    """Move a timer to a moment, by a delay from now, by a shift, or to a new schedule; return RESCHEDULED or its end.
+    """Move a timer to a moment, by a delay or a shift, or to a new schedule; return RESCHEDULED or how it ended.
 
     errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
              StatementRefused  its schedule has no date yet: try again when a running cluster has planned the schedule
@@ -158,7 +159,7 @@ async def change_system_timer(
 
 
 async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
-    """Cancel the pending and paused timers of the given keys, in one transaction; return their number.
+    """Cancel the pending and paused timers with the given keys in one transaction; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again; no timer is cancelled twice
     source:  sql/functions/timers/cancel_timers.sql
@@ -174,7 +175,7 @@ async def pause_timers(
     until: datetime | None = None,
     missed: str = MissedChoice.POLICY,
 ) -> int:
-    """Pause the timers of the given keys, or change the ends of their pauses, in one transaction; return their number.
+    """Pause the timers with the given keys, or change when their pauses end, in one transaction; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              InvalidTimer      the end is not in the future, or an unknown rule for missed occurrences
@@ -184,7 +185,7 @@ async def pause_timers(
 
 
 async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: str = MissedChoice.POLICY) -> int:
-    """Resume the paused timers of the given keys, in one transaction; return their number.
+    """Resume the paused timers with the given keys, in one transaction; return the number of resumed timers.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              InvalidTimer      an unknown rule for missed occurrences
@@ -194,7 +195,7 @@ async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: 
 
 
 async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *, operation: str) -> int:
-    """Move the pending and paused timers of the given keys, in one transaction; return their number.
+    """Move the pending and paused timers with the given keys, in one transaction; return the number of moved timers.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, no timer moves twice
              InvalidTimer      the shift is not a duration, or moves a timer out of the years 1 to 9999
@@ -204,7 +205,7 @@ async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *
 
 
 async def cancel_process_instance(session: Session, process_instance_key: int, *, reason: str | None = None) -> int:
-    """Cancel all timers of a process instance; return their number.
+    """Cancel all timers of a process instance; return the number of cancelled timers.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/timers/cancel_process_instance.sql

@@ -1,4 +1,4 @@
-"""One attempt to write timers under their keys."""
+"""One attempt to write timers with keys that were drawn before."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from shardclock_server.timers.model import NewTimer, OnConflict
 class LockPatience(NamedTuple):
     """How long a write may wait for locks of other transactions: a whole batch, and each part of the batch.
 
-    When `locked_max` timers of the batch were locked, no other timer with a name is tried.
+    After `locked_max` timers of the batch were found locked, the other timers with names are not tried.
     """
 
     whole_ms: int
@@ -31,10 +31,10 @@ class LockPatience(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The keys for timers that are not written yet, and the moment after which their schedules begin.
+    """The keys for new timers, and the moment when they were drawn; schedules begin after this moment.
 
-    A sequence that was set back draws a key a second time, but at another moment. So only key and moment together
-    identify a timer.
+    A sequence that was set back draws a key a second time, at another moment. So only key and moment together identify
+    a timer.
     """
 
     keys: Sequence[int]
@@ -55,7 +55,7 @@ def _refusal_of(error: Exception) -> Exception | None:
 class WriteAttempt:
     """One attempt to write a batch: the batch is divided in halves until each faulty timer is alone.
 
-    All parts take the same lock, because an earlier attempt with a lost answer may have divided the batch at other
+    The statements for all parts take the same lock, because an earlier attempt may have divided the batch at other
     timers.
     """
 
@@ -96,7 +96,7 @@ class WriteAttempt:
         return {plan.key: _locked(plan.timer)}
 
     async def _write_unnamed(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
-        """Write the timers that have no name. Only a lock of the whole table can block them."""
+        """Write the timers that have no name. Only a lock of the whole table can block this statement."""
         unnamed = [plan for plan in planned if plan.timer.name is None]
         held = {plan.key: _locked(plan.timer) for plan in planned if plan.timer.name is not None}
         return held | await WriteAttempt(self.session, self.drawn, None).write(unnamed)
@@ -105,17 +105,17 @@ class WriteAttempt:
 async def write_whole(
     session: Session, planned: Sequence[PlannedTimer], drawn: Drawn, wait_ms: int | None
 ) -> dict[int, Scheduled | Refused]:
-    """Write all these timers in one transaction, or none; `wait_ms` bounds the wait for a lock.
+    """Write all these timers in one transaction, or none of them; `wait_ms` is the limit for each wait for a lock.
 
-    errors:  StatementRefused  at least one timer is refused
-             StoreLocked       another transaction held a lock for longer
+    errors:  StatementRefused  at least one timer is refused StoreLocked another transaction has kept a lock for longer
+             than `wait_ms`
              StoreUnavailable  the outcome is unknown
     """
     if not planned:
         return {}
     async with session.transaction() as connection:
         # Each statement sees the commits before its start. An earlier attempt may still run, and may store the same
-        # requests: the first statement waits for the attempt's end.
+        # requests: the first statement waits until this attempt has ended.
         await connection.execute(*statement("lock_keys").with_values({"first_key": drawn.keys[0]}))
         if wait_ms is not None:
             await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))
@@ -130,8 +130,8 @@ async def write_whole(
 async def _write_locked(
     connection: Connection, planned: Sequence[PlannedTimer], at: datetime
 ) -> dict[int, Scheduled | Refused]:
-    # The first statement locks the timers of an earlier attempt. So the second statement finds each of these timers,
-    # pending or with the record of its end. Without the locks, a timer that ended during the second statement would be
+    # The first statement locks timers that an earlier attempt has written. So the second statement finds each of these
+    # timers, either pending or in the log. Without the locks, a timer that ended during the second statement would be
     # written again.
     keys = [plan.key for plan in planned]
     await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
@@ -152,7 +152,7 @@ async def _write_locked(
 
 
 async def _used_keys(connection: Connection, keys: Sequence[int]) -> set[int]:
-    """Find the keys that belong to other timers, also to timers of tenants with invisible rows."""
+    """Find the keys that belong to other timers, including timers of tenants that the session can't read."""
     if not keys:
         return set()
     rows = await connection.fetch(*statement("used_keys").with_values({"timer_keys": keys}))
@@ -164,8 +164,8 @@ def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Sc
 
 
 def _conflict(plan: PlannedTimer, used: Collection[int]) -> Refused:
-    # A timer without a name can't have a name conflict. A schedule without a given name is named after its key, so its
-    # conflict means that the key is taken.
+    # A timer without a name can't have a name conflict. A schedule without a given name is named after its key, so a
+    # name conflict means that the key is in use.
     is_key_taken = plan.timer.name is None or plan.key in used
     return _key_taken(plan.key) if is_key_taken else _name_taken(plan.timer)
 

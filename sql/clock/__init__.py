@@ -1,5 +1,5 @@
-"""A clock that a test moves: set it, find the next due row, and begin runs of jobs with few plan nodes.
+"""A clock that a test moves: set the clock, find the next due row, and begin runs of jobs by a fast statement.
 
-moved  set the clock, and go to the next due row
+moved  set the clock, and find the next due row
 begin  begin runs of jobs
 """

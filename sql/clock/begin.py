@@ -9,9 +9,11 @@ from shardclock_server.sql.session import Session
 async def begin_one_or_more(
     session: Session, holder: int, *, places: int, lease_s: float, reserving: int, own: OwnRuns, page: StartPage
 ) -> Begun:
-    """Begin the only due start by a short statement; with more starts, or a special one, begin as a worker does.
+    """Begin the only due start by a short statement.
 
-    The short statement takes a third of the other's time, which is mostly the start of its plan.
+    If several starts are due, or the start needs a check, begin as a worker does.
+
+    The short statement takes a third of the time, because Postgres initializes a smaller plan.
 
     shape, errors:  as `begin_runs`
     source:         sql/clock/begin_only_start.sql

@@ -1,5 +1,5 @@
--- Begins a run if exactly one start of a job is due and nothing else decides about the start; begin_runs.sql begins all
--- other runs, and would begin this run, too.
+-- Begins a run if exactly one start of a job is due, and if no queue, resource or earlier claim decides about the
+-- start. begin_runs.sql begins all runs, with the same result for this run.
 --
 -- in:    :holder bigint, :lease interval, :now timestamptz or null
 -- out:   one row, or none if no run has begun: server_time timestamptz, job text, function text, timer_key bigint, claims
@@ -31,14 +31,14 @@ held as materialized (
             and j.is_enabled
             and j.withdrawn_at is null
             and (j.not_before > coalesce(:now::timestamptz, now())) is not true
-            -- A queue has its own order, and a job that reserves resources has its own places.
+            -- begin_runs.sql begins jobs with a queue or with reserved resources.
             and j.overlap <> 'queue'
             and not jsonb_strip_nulls(j.policy) ?| array['num_cpus', 'num_gpus', 'memory_mib']
         for update of j skip locked
     ) j
     where (select count(*) from due) = 1
         and due.tenant_id = 'default'
-        -- A start that was begun before may have crashed.
+        -- If the start was claimed before, its earlier run may have crashed.
         and due.claims = 0
         and not exists (select from shardclock.identity i where i.held_why is not null)
 ),

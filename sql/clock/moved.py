@@ -1,4 +1,4 @@
-"""A clock that only a test moves, in the test's own database.
+"""A database clock that stands still until a test moves it.
 
 The schema `shardclock_clock` marks a database with a moved clock. Every process that serves a cluster refuses this
 database. docs/decisions/0052-a-clock-that-tests-move.md.
@@ -16,15 +16,15 @@ _MOVE = "select shardclock_clock.move_to($1)"
 
 
 class ClockMoved(WrongSchema):
-    """A test moves the database's clock: its due dates don't follow the real time."""
+    """A test moves the database's clock, so timers don't become due as real time passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextDue:
-    """The next due row: a timer (`claims` is 0), or a delivery for the `claims`-th time.
+    """The next due row: a timer (`claims` is 0), or a delivery before its `claims`-th claim.
 
-    `slot` is the slot of all timers that are due at or before that date; None: these timers have several slots.
-    `fired` is the number of timers that the search has fired.
+    `slot` is the slot of all timers that are due by then; None: these timers have several slots. `fired` is the number
+    of timers that the search has fired.
     """
 
     due_at: datetime
@@ -63,11 +63,12 @@ async def next_due(
 ) -> NextDue | None:
     """Find the next due row, overdue or in the future; None: nothing is pending.
 
-    The same statement sets the clock to that due date, if the date is after now and not after `until`. If the date is
-    not after `fire_until`, it then fires the due timers for the shard `holder`, unless a schedule is among them.
+    The same statement sets the clock to the row's due date, if this date is in the future and not after `until`. If the
+    date is not after `fire_until` and no schedule is due, the statement also fires the due timers for the shard
+    `holder`.
 
     errors:  StoreUnavailable  no answer in time; the clock may have been set, and timers may have fired
-             StatementRefused  a due timer is at fault: none has fired; call again without `fire_until`
+             StatementRefused  a due timer can't fire, so no timer has fired; call again without `fire_until`
     source:  sql/clock/next_due.sql
     """
     row = await session.row("next_due", until=until, fire_until=fire_until, holder=holder, now=None)

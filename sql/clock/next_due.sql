@@ -42,8 +42,8 @@ with first as materialized (
         )
         union all
         (
-            -- A claimed delivery is due again when its lease ends. A job begins no run during the pause after its last
-            -- run.
+            -- A claimed delivery is due again when its lease ends. No run of a job begins during the pause after its
+            -- last run.
             select
                 greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1,
                 null::integer
@@ -102,8 +102,8 @@ reached as materialized (
     from first f
 ),
 due as materialized (
-    -- The rule of a schedule decides about its firing and its next occurrence, so a shard fires schedules, and the plain
-    -- timers of the same moment with them.
+    -- If a schedule is due, the shard fires it and the plain timers of the same moment, because only Python code can
+    -- compute the next occurrence.
     select t.timer_key
     from reached r
     cross join lateral (

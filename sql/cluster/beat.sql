@@ -3,8 +3,8 @@
 -- in:    :holder bigint, :held integer
 -- out:   one row: server_time timestamptz, part integer and part_count integer (nulls: the holder has no slots),
 --        hold_reason text (the reason if the holder must not fire) or null, workers bigint[] (for a shard, the workers
---        of its machine; otherwise empty), is_own boolean (whether the database is of the holder's installation, so that
---        events for operators are delivered also during an operator's hold); or no row: the holder was ended and must
+--        of its machine; otherwise empty), is_own boolean (the database belongs to the holder's installation, so
+--        workers deliver events for operators even during an operator's hold); or no row: the holder was ended and must
 --        stop
 -- locks: the holder's row in beats; never the holder's row in holders, because claims read that row
 -- index: beats_pkey, newest first; holders_pkey; holders_workers
@@ -23,13 +23,14 @@ beaten as (
     set seen_at = greatest(now(), b.seen_at + interval '1 microsecond'), held = :held
     where exists (select from living)
         and b.holder = :holder
-        -- ">=" instead of "=": an earlier beat without an answer may have written a newer row while this beat waited.
+        -- ">=" instead of "=": while this beat waited, an earlier beat of the same holder may have written a newer row.
         and b.seen_at >= (
             select n.seen_at from shardclock.beats n where n.holder = :holder order by n.seen_at desc limit 1
         )
     returning b.holder
 )
--- Read the holder's row to find out whether the holder has ended: a beat may also write nothing for another reason.
+-- Read the holder's row to find out whether the holder has ended, because a beat may also write nothing for another
+-- reason.
 select
     clock_timestamp() as server_time, l.part, l.part_count, l.hold_reason,
     array(

@@ -1,8 +1,8 @@
--- Terminates the working sessions of the given holders, because a frozen process may have locked rows. The sessions of
--- heartbeats and notifications stay.
+-- Terminates the database sessions of the given holders, because a frozen process may have locked rows. Does not
+-- terminate the sessions for heartbeats and notifications.
 --
 -- in:    :holders bigint[]
--- out:   pid integer of each session that was ended; a session stays if its commit waits for a synchronous standby
+-- out: pid integer of each terminated session; without sessions in a commit that waits for a synchronous standby
 -- locks: nothing
 -- index: none; it reads a row for each session of the server
 with theirs as materialized (

@@ -1,7 +1,7 @@
 -- Ends holders, so that all their claims are free when this transaction commits.
 --
--- in:    :holders bigint[], :why text, :term bigint or null: end holders only while this term lasts, because a frozen
---        coordinator must not end holders that its successor has started; null: in any term
+-- in:    :holders bigint[], :why text, :term bigint or null: end holders only during this term, so that a frozen
+--        coordinator can't end holders that its successor has started; null: in any term
 -- out:   one row for each holder that this call ended: holder bigint, held integer (the number of timers in its
 --        memory), silent_s double precision (the time from its last beat until its claims were free)
 -- locks: the leadership row (shared, so that no new term begins before the commit), the holders' rows
@@ -29,6 +29,6 @@ from old
 where h.holder = old.holder
 returning
     h.holder, old.held,
-    -- A suspended holder may have sent a beat after other holders could claim its rows.
+    -- A suspended holder may have sent a heartbeat after other holders were allowed to claim its rows.
     greatest(0, extract(epoch from coalesce(old.suspended_at, clock_timestamp()) - old.seen_at))::double precision
         as silent_s

@@ -1,4 +1,4 @@
-"""The holders (incarnations of slot keepers), and the part of the slots that each holder keeps."""
+"""The holders (incarnations of slot keepers), and the range of slots that is assigned to each holder."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One incarnation of a slot keeper that has not ended; it keeps part `part` of `part_count` parts, or no slots."""
+    """A running slot keeper. Its slots are range number `part` of `part_count` equal ranges; None: no slots."""
 
     holder: int
     role: str
@@ -38,7 +38,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The data with which a keeper registers at its start. `identity` is its configured installation, or ''.
+    """The data with which a keeper registers at its start.
+
+    `identity` is the installation for which the keeper is configured, or ''.
 
     `targets` has the targets of a worker's handlers, `functions` the functions of its jobs.
     """
@@ -57,11 +59,10 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: Postgres's time, the holder's part of the slots, if any, and the reason if it may not
-    fire.
+    """The response to a heartbeat: Postgres's time, the holder's range of slots, and the reason if it must not fire.
 
-    The answer to a shard also names the workers on the shard's machine. `is_own` is False on a copy of the database and
-    on a database of another installation; during an operator's hold it is True.
+    For a shard, the response also lists the workers on the shard's machine. `is_own` is False on a copy of the
+    database, and on a database of another installation. An operator's hold does not change it.
     """
 
     server_time: datetime
@@ -74,7 +75,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class EndedHolder:
-    """A holder that was ended, the number of its claims, and how long it was silent before others could take them."""
+    """An ended holder, the number of its claims, and the time from its last heartbeat until its claims were free."""
 
     holder: int
     held: int
@@ -96,9 +97,9 @@ class PastHolder:
 
 
 async def register_holder(session: Session, incarnation: Incarnation) -> None:
-    """Record a new incarnation, without slots yet; make its installation the owner of a database without an owner.
+    """Register a new keeper without slots; its installation becomes the owner of a database without an owner.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, the incarnation is recorded once
+    errors:  StoreUnavailable  the outcome is unknown: call again, the keeper is registered once
     source:  sql/cluster/register_holder.sql
     """
     await session.rows("register_holder", **asdict(incarnation))
@@ -119,8 +120,8 @@ async def end_holders(
 ) -> list[EndedHolder]:
     """End holders, which frees all their claims immediately; return the holders that this call ended.
 
-    With a `term`, end holders only while the term lasts: a coordinator that was frozen must not end holders that its
-    successor has started.
+    With a `term`, end holders only during this term, so that a frozen coordinator can't end holders that its successor
+    has started.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, each holder ends once
     source:  sql/cluster/end_holders.sql
@@ -129,7 +130,7 @@ async def end_holders(
 
 
 async def list_holders(session: Session, role: str | None = None) -> list[Holder]:
-    """List the holders of one role or of all roles that have not ended. Holders without slots come last.
+    """List the holders of one role, or of all roles, without ended holders. Holders without slots come last.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/list_holders.sql
@@ -140,7 +141,7 @@ async def list_holders(session: Session, role: str | None = None) -> list[Holder
 async def list_ended_holders(session: Session, *, limit: int) -> list[PastHolder]:
     """List the holders that have ended, the last one first.
 
-    shape:   at most `limit`; the database keeps a holder as long as its log
+    shape:   at most `limit`; an ended holder is deleted when the log of its time is deleted
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/list_ended_holders.sql
     """
@@ -156,11 +157,11 @@ async def assign(
     part_count: int,
     suspended: Collection[int] = (),
 ) -> bool:
-    """Give each holder its part of the slots (or none), in one transaction; False if the caller no longer leads.
+    """Assign to each holder its range of slots (or no slots), in one transaction; False if the caller no longer leads.
 
-    Other shards may take the claims of `suspended` holders, and of no other holders.
+    Other shards may take over the claims of the `suspended` holders only.
 
-    shape:   `parts` maps holder to part, 0 to part_count - 1
+    shape:   `parts` maps a holder to the number of its range, 0 to part_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/assign.sql
     """
@@ -177,10 +178,9 @@ async def assign(
 
 
 async def cut_off(session: Session, holders: Sequence[int]) -> int:
-    """End the sessions in which holders work, so that the sessions' locks are released; return the number of ended
-    sessions.
+    """Terminate the database sessions of holders, so that their locks are released; return the number of sessions.
 
-    A living holder opens new sessions. Its heartbeats use another session, which is not ended.
+    A living holder opens new sessions. Heartbeats use another session, which is not terminated.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the sessions belong to another role

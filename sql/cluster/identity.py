@@ -1,4 +1,4 @@
-"""Which installation this database belongs to, whether it is a copy of another database, and an operator's hold."""
+"""The identity of a database: its owner (an installation), whether it is a copy, and an operator's hold."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from shardclock_server.sql.statements import statement
 class Identity:
     """The identity row of the database, compared with the installation for which a cluster is configured.
 
-    Without a `name` no named installation owns the database. Without an `origin` no cluster has run on the database.
-    `hold_reason` is the reason if the cluster may not fire, `foreign_reason` the reason if the database is not the
-    cluster's.
+    `name` is the owner; None: no named installation owns the database. `origin` is None if no cluster has run on the
+    database. `hold_reason` is the reason if the cluster must not fire, `foreign_reason` the reason if the database
+    belongs to another installation.
     """
 
     name: str | None
@@ -33,7 +33,7 @@ class Identity:
 
 
 async def read_identity(session: Session, identity: str) -> Identity:
-    """Read which installation owns this database; `identity` is the installation of the cluster that asks, or ''.
+    """Read which installation owns this database; `identity` is the caller's installation, or ''.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_identity.sql
@@ -44,7 +44,7 @@ async def read_identity(session: Session, identity: str) -> Identity:
 
 
 async def hold(session: Session, why: str) -> str | None:
-    """Put the database on hold. Return the reason of an operator's earlier hold, or None if there was none.
+    """Put the database on hold. Return the reason of an existing hold, or None if there was no hold.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  `why` is not 1 to 200 characters of one line
@@ -65,11 +65,11 @@ def hold_of_restore() -> str:
 
 
 async def release(session: Session, identity: str) -> bool:
-    """End an operator's hold, and make the installation the owner of the database if it is not the owner already.
+    """End an operator's hold, and make the installation the owner of the database.
 
-    Logical replication copies no sequence, so the sequence of keys is moved beyond the keys that a subscriber has.
+    Logical replication copies no sequences, so this call moves the sequence of keys beyond the copied keys.
 
-    shape:   False: the database is not on hold, or must stay on hold
+    shape:   False: the database was not on hold, or must stay on hold
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/release.sql, sql/functions/timers/advance_keys.sql
     """

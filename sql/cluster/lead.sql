@@ -2,9 +2,9 @@
 --
 -- in:    :leader bigint, :cluster_id text, :lease interval,
 --        :node_id text (the node for which the coordinator was made),
---        :fresh boolean (true: the coordinator has just started, and takes over from its own cluster's last coordinator
---        at once), :identity text (the installation that the coordinator is configured for, or ''), :patience interval
---        (the time for which a free lead is reserved for other clusters)
+--        :fresh boolean (true: the coordinator has just started, and immediately takes over from its own cluster's last
+--        coordinator), :identity text (the installation that the coordinator is configured for, or ''), :patience
+--        interval (the time for which a free lead is reserved for other clusters)
 -- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, node_id text, roles text[], wanted
 --        integer[] (the wanted number of keepers of each role: no workers if the log is the only target, no engines
 --        before the first deployment)
@@ -20,13 +20,14 @@ with taken as (
         cluster_id = :cluster_id,
         node_id = :node_id,
         lease_until = clock_timestamp() + :lease
-    -- ">=" instead of "=": the later of two concurrent calls waits, and Postgres checks the conditions below on the row
-    -- of the earlier call. If this row is the coordinator's own renewal without an answer, the coordinator leads.
+    -- ">=" instead of "=": of two concurrent calls, the second waits, and Postgres then checks the conditions below on
+    -- the row that the first call has written. If this row is an earlier renewal by the same coordinator, the
+    -- coordinator leads.
     where c.renewed_at >= (select n.renewed_at from shardclock.leadership n order by n.renewed_at desc limit 1)
         -- A cluster of another installation must not take the slots from the cluster that fires. During an operator's
         -- hold a coordinator may lead, so that shards and workers are ready when the hold ends.
         and shardclock.foreign_reason(:identity::text) is null
-        -- A coordinator of a lost Ray cluster may wake up after the next Ray cluster, which has the same name, got the
+        -- A frozen coordinator of a lost Ray cluster may continue after the next Ray cluster with the same name got the
         -- lead.
         and (
             c.cluster_id is distinct from :cluster_id
@@ -38,10 +39,11 @@ with taken as (
             c.leader = :leader
             or (c.lease_until is null and :patience::interval = interval '0')
             or coalesce(c.lease_until, c.renewed_at) <= clock_timestamp() - :patience::interval
-                -- A lease with such a late end is from before the clock was set back. The bound is at least a minute,
+                -- A lease that ends so late was written before the clock was set back. The bound is at least a minute,
                 -- because the lease of a handed-over lead has another duration.
             or c.lease_until > clock_timestamp() + greatest(2 * :lease::interval, interval '1 minute')
-            -- An operator gave the lead to this cluster, or the last leader was an earlier coordinator of this cluster.
+            -- Either an operator gave the lead to this cluster, or the last leader was an earlier coordinator of this
+            -- cluster.
             or ((c.leader is null or :fresh) and c.cluster_id = :cluster_id)
         )
     returning true as leads, c.term, c.leader, c.cluster_id, c.node_id
@@ -50,7 +52,7 @@ known as (
     select leads, term, leader, cluster_id, node_id from taken
     union all
     (
-        -- If another installation owns the database now, the former leader does not lead.
+        -- If the database now belongs to another installation, its former leader does not lead.
         select false, c.term, nullif(c.leader, :leader), c.cluster_id, c.node_id
         from shardclock.leadership c
         where not exists (select from taken)

@@ -9,7 +9,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class RampRate:
-    """The rate limit for timers left by an outage (None: no limit), and when firing began (None: no shard fires)."""
+    """The rate limit for timers of an outage (None: no limit), and since when shards fire (None: no shard fires)."""
 
     per_s: int | None
     served_since: datetime | None
@@ -17,9 +17,11 @@ class RampRate:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The present leader, for a coordinator that asked to lead. `wanted` has the wanted number of keepers by role.
+    """The current leader: the answer to a coordinator that tried to take the lead.
 
-    `node_id` is the node for which the leader was made, or for which the lead was handed over; None: unknown.
+    `wanted` has the wanted number of keepers by role.
+
+    `node_id` is the leader's node, or the node to which the lead was handed over; None: unknown.
     """
 
     leads: bool
@@ -64,11 +66,11 @@ async def lead(
 ) -> Leadership:
     """Take or renew the leader's lease.
 
-    A `fresh` coordinator takes over from its cluster's last coordinator immediately. Later the coordinator is no longer
-    fresh and only renews, so that a predecessor that was merely frozen can't take the lease back. A coordinator never
-    leads if its `identity` is on hold in this database. A free lead is taken only after `patience_s`, so that another
-    cluster can take the lead first. `node_id` is the node for which the coordinator was made: if its cluster got the
-    lead for another node, this coordinator doesn't take the lead.
+    A `fresh` coordinator takes over from its cluster's last coordinator immediately. After that, it calls without
+    `fresh` and only renews its lease, so that a frozen predecessor can't take the lease back. A coordinator never leads
+    if the database belongs to another installation than its `identity`. The coordinator takes a free lead only after
+    `patience_s`, so that another cluster can take the lead first. `node_id` is the coordinator's node: if the lead was
+    handed over to another node of its cluster, this coordinator doesn't take the lead.
 
     errors:  StoreUnavailable  the outcome is unknown: the caller must not act as the leader
     source:  sql/cluster/lead.sql
@@ -89,7 +91,7 @@ async def lead(
 
 
 async def read_leading(session: Session) -> tuple[str, int] | None:
-    """Read the cluster that leads, or to which the lead was just given, with its term; None: no cluster leads.
+    """Read the cluster that leads or that was just given the lead, and its term; None: no cluster leads.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_leading.sql
@@ -99,7 +101,7 @@ async def read_leading(session: Session) -> tuple[str, int] | None:
 
 
 async def list_stand_bys(session: Session) -> list[str]:
-    """List the clusters of local keepers that are ready to lead while a Ray cluster is down; one of them may lead now.
+    """List the clusters of local keepers that can lead while a Ray cluster is down, including a leading cluster.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/list_stand_bys.sql
@@ -117,7 +119,7 @@ async def resign(session: Session, leader: int) -> None:
 
 
 async def scale(session: Session, role: str, wanted: int) -> tuple[int, int]:
-    """Set the wanted number of keepers of a role, and end any policy; return the number before and the number now.
+    """Set the wanted number of keepers of a role, and end the role's policy; return the old and the new number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/scale.sql
@@ -128,7 +130,7 @@ async def scale(session: Session, role: str, wanted: int) -> tuple[int, int]:
 
 
 async def read_policy(session: Session, role: str) -> ScalingPolicy:
-    """Read how many keepers of a role are wanted, and by which policy.
+    """Read the wanted number of keepers of a role, and the role's policy.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_policy.sql
@@ -141,7 +143,7 @@ async def read_policy(session: Session, role: str) -> ScalingPolicy:
 async def set_policy(
     session: Session, role: str, *, wanted_min: int | None, wanted_max: int | None, target_per_s: int | None
 ) -> None:
-    """Let the forecast choose the wanted number of keepers, between two bounds; None leaves a value unchanged.
+    """Let the forecast set the wanted number of keepers between two bounds; None leaves a value unchanged.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  wanted_min would be more than wanted_max
@@ -153,7 +155,7 @@ async def set_policy(
 async def follow_forecast(session: Session, leader: int, role: str, *, term: int, wanted: int) -> bool:
     """Set a role's wanted number of keepers; return False if the caller does not lead, or if the policy has changed.
 
-    errors:  StoreUnavailable  the outcome is unknown: read and decide again
+    errors:  StoreUnavailable  the outcome is unknown: read the policy, and decide again
     source:  sql/cluster/follow_forecast.sql
     """
     return bool(await session.rows("follow_forecast", leader=leader, role=role, term=term, wanted=wanted))
@@ -162,10 +164,10 @@ async def follow_forecast(session: Session, leader: int, role: str, *, term: int
 async def hand_over(
     session: Session, cluster_id: str, *, lease_s: float, from_cluster: str | None = None, node_id: str | None = None
 ) -> bool:
-    """Give the lead to a cluster, which must take the lead within the lease; False if the cluster leads already.
+    """Give the lead to a cluster, which must take it before the lease ends; False if the cluster leads already.
 
-    With `from_cluster` the lead moves only if `from_cluster` has it; otherwise the result is False. With `node_id` only
-    a coordinator that was made for this node can take the lead.
+    With `from_cluster`, the lead moves only if this cluster leads; otherwise the result is False. With `node_id`, only
+    a coordinator of this node can take the lead.
 
     errors:  StoreUnavailable  the outcome is unknown: read which cluster leads
     source:  sql/cluster/hand_over.sql
@@ -177,7 +179,7 @@ async def hand_over(
 
 
 async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
-    """Read how fast the timers that were left by an outage are fired.
+    """Read the firing rate for timers of an outage.
 
     units:   a shard without a heartbeat for `silent_s` doesn't count
     errors:  StoreUnavailable  no answer in time
@@ -189,7 +191,7 @@ async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
 
 
 async def set_ramp(session: Session, ramp_per_s: int | None) -> tuple[int | None, int | None]:
-    """Set the firing rate per second for timers left by an outage (None: no limit); return the rates before and now.
+    """Set the firing rate per second for timers of an outage (None: no limit); return the old and the new rate.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/set_ramp.sql

@@ -1,9 +1,10 @@
--- Reads which installation owns this database, and why a cluster must not fire, if so.
+-- Reads which installation owns this database, and the reason if a cluster must not fire.
 --
 -- in:    :identity text: the installation that the cluster is configured for, or ''
 -- out:   one row: name text or null (no name), origin text or null (no cluster has run on the database), here text (the
---        origin of a cluster that starts now), hold_reason text (the reason if the cluster must not fire) or null,
---        foreign_reason text (the reason if the database belongs to another installation) or null
+--        origin that this database would get if a cluster started now), hold_reason text (the reason if the cluster
+--        must not fire) or null, foreign_reason text (the reason if the database belongs to another installation) or
+--        null
 -- locks: nothing
 -- index: identity_pkey
 select

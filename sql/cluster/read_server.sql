@@ -1,4 +1,4 @@
--- Reads the facts about the Postgres server on which an installation depends.
+-- Reads the version, settings and state of the Postgres server that are important for an installation.
 --
 -- in:    nothing
 -- out:   one row: major integer (15 to 18), role text (the current role), has_schema boolean (whether the schema

@@ -1,4 +1,4 @@
--- Registers a keeper as a new holder without slots. If the database has no owner, the keeper's installation becomes the
+-- Registers a keeper as a new holder without slots. If the database has no owner, the keeper's installation becomes its
 -- owner.
 --
 -- in:    :holder bigint, :role text, :cluster_id text, :actor_name text, :node_id text, :host text, :pid integer,

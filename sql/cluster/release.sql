@@ -1,8 +1,8 @@
--- Ends an operator's hold and makes the caller's installation the owner of the database. Refuses this if another owner
--- has a living cluster.
+-- Ends an operator's hold and makes the caller's installation the owner of the database. Does nothing if the database
+-- has another owner, and a cluster of this owner is running.
 --
 -- in:    :identity text: the installation, or '' for one without a name
--- out:   one row: name text or null, origin text; no row if the database was not released
+-- out: one row: name text or null, origin text; no row if the hold was not ended
 -- locks: the identity row
 -- index: identity_pkey; holders once; command_log_in_order, backwards
 with released as (
@@ -14,7 +14,7 @@ with released as (
     from (
         select
             shardclock.foreign_reason(:identity) is null
-            -- A call without an identity leaves the owner unchanged.
+            -- An empty :identity keeps the owner, unless the database is a copy.
             or (:identity = '' and o.held_why is not null and o.origin = shardclock.origin()) as is_ours
         from shardclock.identity o
         where o.singleton

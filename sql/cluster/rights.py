@@ -1,4 +1,4 @@
-"""Check that the role of our login has the rights that a cluster, or a gateway, needs."""
+"""Check that the database role has the rights that a cluster or a gateway needs."""
 
 from shardclock_server.sql.session import Session
 
@@ -8,7 +8,7 @@ class LacksRights(Exception):
 
 
 async def require_rights(session: Session) -> None:
-    """Refuse to start a cluster with a role that lacks rights: its shards would fail one by one, and fire no timer.
+    """Raise an error if the role lacks rights of a cluster: its shards would fail one by one, and fire no timer.
 
     errors:  LacksRights       names the grant that is missing
              StoreUnavailable  no answer in time
@@ -28,7 +28,7 @@ async def require_rights(session: Session) -> None:
 
 
 async def require_gateway_rights(session: Session) -> None:
-    """Refuse to serve with a role that lacks the gateway's rights: each request would be answered 500.
+    """Raise an error if the role lacks rights of a gateway: the gateway would answer each request with 500.
 
     errors:  LacksRights       names the grant that is missing
              StoreUnavailable  no answer in time

@@ -1,4 +1,4 @@
-"""Read the state of the Postgres server that an installation depends on."""
+"""Read the version, settings and state of the Postgres server."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,7 +27,7 @@ class PostgresState:
 
 
 async def read_server(session: Session) -> PostgresState:
-    """Read the server's state; the schema need not exist.
+    """Read the server's state, even if the schema does not exist.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_server.sql

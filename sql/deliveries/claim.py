@@ -34,9 +34,10 @@ Claim: TypeAlias = tuple[int, int]  # a delivery's key, and how often it was cla
 
 
 class ClaimedDelivery(NamedTuple):
-    """One delivery that a worker has claimed; `claims` counts its claims so far, and is the fence.
+    """One delivery that a worker has claimed; `claims` is the number of its claims so far, and serves as the fence.
 
-    shape:   the first columns of the claim, in their order: a tuple costs a tenth of the time of a dataclass
+    shape:   the first columns of the claim statement, in their order; a named tuple, because it is ten times faster
+             than a dataclass
     """
 
     timer_key: int
@@ -57,7 +58,7 @@ class ClaimedDelivery(NamedTuple):
     name: str | None
     schedule: str | None
     payload: str | None
-    attempts_max: int | None = None  # the limit that the model of a service task sets; None: the policy sets the limit
+    attempts_max: int | None = None  # the limit in the model of a service task; None: the limit in the policy
 
     @property
     def claim(self) -> Claim:
@@ -65,7 +66,7 @@ class ClaimedDelivery(NamedTuple):
         return self.timer_key, self.claims
 
 
-OF_DELIVERY = len(ClaimedDelivery._fields)  # the columns that describe a delivery; columns of the scan follow
+OF_DELIVERY = len(ClaimedDelivery._fields)  # the columns of a delivery; the columns of the scan follow
 
 
 class HasClaim(Protocol):
@@ -77,19 +78,19 @@ class HasClaim(Protocol):
 
     @property
     def claims(self) -> int:
-        """How often the delivery was claimed."""
+        """Return how often the delivery was claimed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryScan:
-    """The properties of the deliveries that a scan looks for.
+    """The lanes that a scan reads, and the limits for the deliveries that it claims.
 
-    `places` limits the deliveries that are taken of a target, for all its tenants together; for a target without an
-    entry the limit is the batch. The entry of an endpoint's lane has the lane's `place` as its key. Of an endpoint's
-    lane without an entry at most `webhooks` deliveries are taken, and none if its tenant is in `full_tenants`.
+    `places` is the limit of claimed deliveries for each target, for all tenants together; a target without an entry is
+    limited by the batch. An endpoint's lane has its own entry, with the key `Lane.place`. In an endpoint's lane without
+    an entry, the limit is `webhooks`, or 0 if the tenant is in `full_tenants`.
 
-    `lanes` says which lanes are read, each from its position on. Without `lanes` the scan searches for lanes, from
-    `after` on, and reads each lane from its soonest delivery.
+    With `lanes`, the scan reads these lanes, each from the given position. Without `lanes`, the scan searches lanes
+    after the lane `after`, and reads each lane from its soonest delivery.
     """
 
     targets: Collection[str]
@@ -110,9 +111,9 @@ class DeliveryScan:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryScanResult:
-    """The result of one scan; `saturated`: more deliveries may be due; `next` is the next scan's `after`.
+    """The result of one scan; `saturated`: more deliveries may be due; `next` is the `after` of the next scan.
 
-    `is_empty` says that a search of all lanes found no delivery, including deliveries that are not due yet.
+    `is_empty`: all lanes were searched, and there is no delivery, not even one that is claimed or not due yet.
     """
 
     server_time: datetime
@@ -129,7 +130,7 @@ async def claim_deliveries(
     """Claim due deliveries of the holder's slots, a fair share of every lane.
 
     shape:   at most `batch` deliveries, each lane's in the order of their positions; often none
-    errors:  StoreUnavailable  no answer in time: leases that the claim has taken run out by themselves
+    errors:  StoreUnavailable  no answer in time: the leases of a lost claim expire by themselves
     source:  sql/deliveries/claim_deliveries.sql
     """
     rows = await session.rows(
@@ -159,9 +160,9 @@ async def claim_deliveries(
 
 @dataclass(frozen=True, slots=True)
 class DueLanes:
-    """The endpoints with deliveries that have become due, and the position at which the next read begins."""
+    """The endpoints with newly due deliveries, and the position where the next read begins."""
 
-    lanes: Mapping[Lane, Position]  # by lane: the position before its soonest delivery that was read
+    lanes: Mapping[Lane, Position]  # for each lane, the position just before the soonest delivery that was read
     at: datetime
     more: Position | None  # the position of the last delivery that was read; None: all due deliveries were read
 
@@ -169,7 +170,7 @@ class DueLanes:
 async def find_due_lanes(
     session: Session, behind: Position | None, *, deliveries: int, each: int, now: datetime | None = None
 ) -> DueLanes:
-    """Find the endpoints of deliveries that became due since `behind` or, if it is None, within the last five seconds.
+    """Find the endpoints of deliveries that became due after the position `behind`; None: in the last five seconds.
 
     shape: at most `deliveries` deliveries are read, and at most `each` endpoints of one tenant are returned
     errors:  StoreUnavailable  no answer in time: ask again
@@ -191,7 +192,7 @@ async def find_due_lanes(
 
 
 def _places_of(scan: DeliveryScan) -> dict[str, int]:
-    """Return the `places` of the lanes that are read, so that a worker doesn't send the places of all its endpoints."""
+    """Return the entries of `places` for the lanes that the scan reads: a worker may have many endpoints."""
     if scan.lanes is None:
         return dict(scan.places)
     names = {name for lane in scan.lanes for name in (lane.place, lane.target)}
@@ -210,11 +211,13 @@ def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] |
 
 
 class Renewal(NamedTuple):
-    """The renewed claims, which the holder still has. The other claims of the call are lost.
+    """The claims that were renewed.
 
-    A claim in `locked` was not renewed, because a transaction has locked the delivery: the lease's end did not move.
-    While that lock lasts, no worker can claim the delivery. After the lock, the first call claims the delivery or
-    renews its lease.
+    The call's other claims, except `locked`, are lost: their deliveries have ended or were claimed by another worker.
+
+    The claims in `locked` were not renewed, because a transaction has locked their deliveries; their leases end as
+    before. No other worker can claim a locked delivery. When the lock is released, the first statement claims the
+    delivery or renews its lease.
     """
 
     renewed: frozenset[Claim] = frozenset()
@@ -246,5 +249,5 @@ async def renew_deliveries(
 
 
 def claims_of(rows: Sequence[Record], *, is_locked: bool) -> frozenset[Claim]:
-    """Return the claims of an answer's locked rows, or the claims of its other rows."""
+    """Return the claims of the result's locked rows, or of its other rows."""
     return frozenset((row["timer_key"], row["claims"]) for row in rows if row["is_locked"] is is_locked)

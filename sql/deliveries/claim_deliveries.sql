@@ -1,4 +1,4 @@
--- Claims due deliveries, about equally many for each target and each tenant.
+-- Claims due deliveries, about the same number for each target and each tenant.
 --
 -- in:    :holder bigint, :lease interval, :batch integer,
 --        :targets text[]: the targets that the caller can call,
@@ -30,8 +30,8 @@ with recursive me as materialized (
     where h.holder = :holder::bigint
         and h.ended_at is null
         and h.part is not null
-        -- Workers deliver nothing from a copy (docs/decisions/0016-a-copy-does-not-fire.md), and during an operator's
-        -- hold only events for operators.
+        -- On a copy of the database, workers deliver nothing (docs/decisions/0016-a-copy-does-not-fire.md). During an
+        -- operator's hold they deliver only events for operators.
         and (hold.reason is null or shardclock.foreign_reason(h.identity) is null)
 ),
 ended as materialized (
@@ -91,7 +91,7 @@ open_lane as materialized (
                     case when l.tenant_id = any (:full_tenants::text[]) then 0 else :webhooks::integer end
                 )
             else coalesce(
-                -- If there are fewer places than tenants, the statement chooses the tenants at random.
+                -- If the limit is below the number of tenants, the statement chooses the tenants at random.
                 (
                     (:places ->> l.target)::integer
                     + count(*) over (partition by l.target)
@@ -112,8 +112,8 @@ share as materialized (
 ),
 due as materialized (
     select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
-    -- Read the few lanes of handlers first: hundreds of endpoints with a claimed oldest delivery could otherwise fill
-    -- the limit.
+    -- Read the few lanes of handlers first. Otherwise hundreds of endpoints, each with a claimed oldest delivery, could
+    -- use up the limit.
     from (select * from open_lane o where o.places > 0 order by o.target like 'webhook:%', o.soonest) o
     cross join share
     cross join me
@@ -159,7 +159,8 @@ claimed as (
     order by c.next_attempt_at, c.timer_key
 )
 union all
--- A separate row for the scan's six columns, which would make each row of a delivery a quarter slower.
+-- The scan's six columns have a row of their own, because in the rows of deliveries they would make each row a quarter
+-- slower.
 select
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
     clock_timestamp(),
@@ -170,7 +171,7 @@ select
         or exists (
             select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
         )
-        -- A lane is unread if other tenants got all places of the target.
+        -- A lane was not read if the deliveries of other tenants used up the target's limit.
         or exists (
             select
             from open_lane o

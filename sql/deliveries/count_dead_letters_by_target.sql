@@ -37,7 +37,7 @@ select
             limit :letters_max::integer
         ) d
     ) as dead_letters,
-    -- No min() and max(): a plan from an empty table could then read the index of all dead letters by time of death.
+    -- No min() and max(): a plan that was made for an empty table could then read the index of all dead letters.
     (
         select d.died_at
         from shardclock.dead_letters d

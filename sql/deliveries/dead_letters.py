@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 from shardclock_server.sql.session import Session
 
-PAGE_BYTES = (
-    8 * 2**20
-)  # the limit of JSON and reasons: one delivery may have more than 64 KiB, and a page a thousand deliveries
+PAGE_BYTES = 8 * 2**20  # the limit for the JSON and the reasons of one page
 
 GROUPED_MAX, GROUPS_MAX = 10_000, 50
 
 
 class DeadLetterCursor(NamedTuple):
-    """The position of a dead letter in the list of all dead letters."""
+    """The cursor of a page in the list of dead letters."""
 
     died_at: datetime
     timer_key: int
@@ -45,7 +43,7 @@ class DeadLetter:
 
 
 class DeadLetterKey(NamedTuple):
-    """The key of one dead letter, and its tenant."""
+    """The key, target and tenant of one dead letter."""
 
     timer_key: int
     target: str
@@ -72,7 +70,7 @@ class DeadLetterFilter:
 async def find_dead_letters(
     session: Session, wanted: DeadLetterFilter, *, limit: int, after: DeadLetterCursor | None = None
 ) -> tuple[list[DeadLetter], bool]:
-    """Find dead letters, the latest first; return also whether there are more.
+    """Find dead letters, the newest first; also return whether there are more.
 
     shape:   at most `limit`, after the cursor `after`; the page ends once its dead letters have `PAGE_BYTES`
     errors:  StoreUnavailable  no answer in time
@@ -101,7 +99,7 @@ class DeadLetterGroup(NamedTuple):
 
 
 class DeadLetterGroups(NamedTuple):
-    """The largest groups of the newest dead letters; `counted` is the number of dead letters that were read."""
+    """The largest groups among the newest dead letters; `counted` is the number of dead letters that were read."""
 
     groups: list[DeadLetterGroup]
     counted: int
@@ -113,7 +111,7 @@ async def group_dead_letters(
 ) -> DeadLetterGroups:
     """Group the newest dead letters by target and by the first line of the reason.
 
-    shape:   at most 50 groups, the largest first, of at most 10,000 dead letters; `is_all`: there are no others
+    shape:   at most 50 groups, the largest first, of at most 10,000 dead letters; `is_all`: all dead letters were read
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/group_dead_letters.sql
     """
@@ -147,9 +145,9 @@ async def count_dead_letters_by_target(
 
 
 async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> dict[DeadLetterKey, int]:
-    """Count the dead letters of a filter by target and tenant; the filter names no single letter.
+    """Count the dead letters that match a filter, by target and tenant; the filter must not have a timer key.
 
-    shape:   the keys are one letter of each target and tenant, in any order
+    shape:   each result has the key of any of its dead letters; in any order
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/count_selected_letters.sql
     """
@@ -162,7 +160,7 @@ async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> 
 async def find_dead_letter_keys(
     session: Session, wanted: DeadLetterFilter, *, limit: int, after: DeadLetterCursor | None = None
 ) -> list[DeadLetterKey]:
-    """Find dead letters for a caller that will change them; the delivery that was given up first comes first.
+    """Find dead letters for a caller that will change them, the oldest first.
 
     shape:   at most `limit`, after the cursor `after`
     errors:  StoreUnavailable  no answer in time
@@ -181,7 +179,7 @@ async def find_dead_letter_keys(
 async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, per_s: int | None = None) -> list[int]:
     """Deliver dead letters again, from their first attempt on; return the keys of the redriven deliveries.
 
-    units:   `per_s` deliveries become due in a second; None: all immediately
+    units:   `per_s` deliveries become due each second; None: all become due immediately
     errors:  StoreUnavailable  the outcome is unknown: call again; the second call redrives no delivery a second time
     source:  sql/functions/deliveries/redrive_dead_letters.sql
     """
@@ -198,9 +196,9 @@ async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, r
 
 
 class ClosedTarget(NamedTuple):
-    """A target that would not be called for a tenant's redriven dead letter, and the reason.
+    """A target that workers would not call for a redriven dead letter of a tenant, and the reason.
 
-    `waits`: a redriven delivery would wait for an app; without `waits` it would be given up again. `disabled`: the
+    `waits`: a redriven delivery would wait for an app; if False, the delivery would be given up again. `disabled`: the
     target is an endpoint that can be enabled.
     """
 
@@ -212,7 +210,7 @@ class ClosedTarget(NamedTuple):
 
 
 async def find_closed_targets(session: Session, lanes: Iterable[tuple[str, str]]) -> list[ClosedTarget]:
-    """Find the given targets, each with its tenant, that would not be called.
+    """Find which of the given pairs of target and tenant workers would not call.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_closed_targets.sql

@@ -2,8 +2,8 @@
 --
 -- in:    one array for each field of the handlers: :targets text[] (each once), :references text[], :policies jsonb[];
 --        :withdraw boolean: false leaves missing handlers unchanged
--- out:   target text, change text: added, changed, withdrawn or back (it was withdrawn before); an unchanged handler
---        has no row
+-- out:   target text, change text: added, changed, withdrawn, or back (declared again after a withdrawal); an unchanged
+--        handler has no row
 -- locks: the changed rows
 -- index: none, the table is small
 with declared as materialized (

@@ -1,4 +1,4 @@
--- Lists the possible targets of a tenant's service tasks, by the names that models use: declared handlers and endpoints.
+-- Lists the targets that a tenant's service tasks may name: declared handlers and endpoints.
 --
 -- in:    :tenant_id text
 -- out:   target text: handlers that are not withdrawn, and the tenant's endpoints, also disabled endpoints

@@ -1,4 +1,4 @@
-"""Find deliveries: the state of one timer's delivery, and all deliveries that are open."""
+"""Find deliveries: the state of one timer's delivery, and all open deliveries."""
 
 import json
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ class DeliveryState:
 
     @property
     def last_error(self) -> str | None:
-        """Return the reason of the last failure, cut to the length that a list of deliveries shows."""
+        """Return the reason of the last failure, truncated for a list of deliveries."""
         failures = json.loads(self.failures or "[]")
         return failures[-1]["reason"][:LAST_ERROR_CHARS] if failures else None
 
 
 @dataclass(frozen=True, slots=True)
 class FoundDelivery:
-    """One delivery that is on its way; `holder` and `worker` are as in `DeliveryState`."""
+    """One open delivery; `holder` and `worker` are as in `DeliveryState`."""
 
     timer_key: int
     target: str
@@ -61,7 +61,7 @@ class FoundDelivery:
 
 
 class DeliveryCursor(NamedTuple):
-    """The position of a delivery in the list of all open deliveries."""
+    """The cursor of a page in the list of open deliveries."""
 
     target: str
     tenant_id: str
@@ -83,7 +83,7 @@ class DeliveryFilter:
 
 
 async def find_delivery(session: Session, timer_key: int) -> DeliveryState | None:
-    """Find the delivery of a timer; None if the timer has none, or if the delivery has ended and only the log has it.
+    """Find the delivery of a timer; None if there is no delivery, or if only the log has it, because it has ended.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_delivery.sql
@@ -95,7 +95,7 @@ async def find_delivery(session: Session, timer_key: int) -> DeliveryState | Non
 async def find_deliveries(
     session: Session, wanted: DeliveryFilter, *, limit: int, after: DeliveryCursor | None = None
 ) -> list[FoundDelivery]:
-    """Find deliveries that are on their way, by target and tenant, in the order of the due dates.
+    """Find open deliveries, ordered by target, tenant and due date.
 
     shape:   at most `limit`, after the cursor `after`
     errors:  StoreUnavailable  no answer in time

@@ -6,7 +6,7 @@
 -- out:   timer_key bigint, target text, tenant_id text, died_at timestamptz
 -- locks: nothing
 -- index: dead_letters_pkey, dead_letters_by_target, or dead_letters_in_order, up to :limit matching rows. Postgres
---        plans each call anew (`EACH_TIME`): a plan for any filter would read and sort all matching rows
+--        plans each call anew (`EACH_TIME`), because a generic plan would read and sort all matching rows
 select d.timer_key, d.target, d.tenant_id, d.died_at
 from shardclock.dead_letters d
 -- include: selected_letters.sql

@@ -1,5 +1,5 @@
--- Finds handlers with due deliveries, and jobs with fired starts, that no living worker has in its app, so that they
--- wait.
+-- Finds handlers with due deliveries, and jobs with fired starts, if no running worker has the handler or the job in
+-- its app.
 --
 -- in:    :target text or null: only this handler or job; :most bigint: the count of a target stops here
 -- out:   target text (a handler's, or job: and the job's name), waiting bigint (at least 1, at most :most), by target;
@@ -37,7 +37,7 @@ from (
             from shardclock.deliveries d
             where d.target = 'job:' || j.name
                 and d.tenant_id = 'default'
-                -- Not only due starts: a worker without the job's code delays a start again and again.
+                -- Also reads starts that are not due: a worker without the job's code delays a start again and again.
                 and (d.claimed_until is null or d.claimed_until <= now())
             limit :most
         ) counted

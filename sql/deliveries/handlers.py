@@ -18,7 +18,7 @@ class DeclaredHandler:
 async def declare_handlers(
     session: Session, handlers: Sequence[DeclaredHandler], *, withdraw: bool = True
 ) -> dict[str, str]:
-    """Declare these handlers, and withdraw all others if the caller requests it; return the changes.
+    """Declare these handlers; with `withdraw`, mark all other handlers as withdrawn. Return the changes.
 
     shape:   by target; each change is `added`, `changed`, `withdrawn` or `back`
     errors:  StoreUnavailable  the outcome is unknown: call again

@@ -1,18 +1,19 @@
--- Lists the present and former targets of timers (the log, handlers, jobs and endpoints), each with its numbers of open
--- deliveries and dead letters.
+-- Lists the current and former targets of timers (the log, handlers, jobs and endpoints), and the numbers of open
+-- deliveries and dead letters of each target.
 --
 -- in:    :tenant_id text or null: only targets that this tenant's timers may name, and only this tenant's
 --        deliveries; :limit bigint
 -- out:   target text, kind text (log, handler, job or webhook), tenant_id text or null (the tenant that may name it;
 --        null: all), closed_at timestamptz or null (the moment since which no new timer may name it), closed_why text
 --        or null, waiting bigint and dead_letters bigint (open deliveries, and given-up deliveries, each counted up to
---        1,000); first the log, then handlers, jobs and endpoints, each kind in the order of names
+--        1,000); first the log, then handlers, jobs and endpoints, each sorted by name
 -- locks: nothing
 -- index: handlers_pkey, jobs_pkey and endpoints_pkey; deliveries_by_lane and dead_letters_by_target, up to 1,000 rows
 --        for each target
 select
     t.target, t.kind, t.tenant_id, t.closed_at, t.closed_why,
-    -- Each tenant's webhook is a separate lane of the index, even if many tenants use the same name.
+    -- In the index, the deliveries of each tenant's endpoint are a separate range, even if many tenants use the same
+    -- name.
     case
         when t.counted_tenant_id is null
             then (

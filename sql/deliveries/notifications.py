@@ -1,4 +1,7 @@
-"""Notifications of new deliveries, and of new signals to instances. If one is lost, the next poll finds the rows."""
+"""Notifications of new deliveries, and of new signals to instances.
+
+If a notification is lost, the next poll finds the rows.
+"""
 
 from shardclock_server.sql.session import Session
 
@@ -8,7 +11,7 @@ SIGNALS = "shardclock_signals"  # the channel to which engines listen
 
 
 async def notify_of_deliveries(session: Session) -> bool:
-    """Notify workers of deliveries, and engines of signals; False if there is no possible listener.
+    """Notify workers of deliveries, and engines of signals; return False if there is nothing to notify.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/deliveries/notify_of_deliveries.sql
@@ -17,7 +20,7 @@ async def notify_of_deliveries(session: Session) -> bool:
 
 
 async def notify_of_signals(session: Session) -> bool:
-    """Tell engines that a client has sent signals.
+    """Notify engines that a client has sent signals.
 
     Don't call this in the client's transaction: NOTIFY would block the commits of other transactions.
 

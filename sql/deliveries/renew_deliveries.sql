@@ -1,4 +1,4 @@
--- Renews the leases of a worker's deliveries, without locked rows.
+-- Renews the leases of a worker's deliveries, except locked rows.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :claims integer[] (as they were claimed), :lease interval,
 --        :now timestamptz or null
@@ -27,7 +27,8 @@ renewed as (
 select r.timer_key, r.claims, false as is_locked
 from renewed r
 union all
--- The result may include a delivery that another worker is claiming; the next call does not return this delivery.
+-- The result may include a delivery that another worker is just claiming; the result of the next call will not include
+-- it.
 select d.timer_key, d.claims, true
 from shardclock.deliveries d
 where d.timer_key = any (

@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeVar
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, claims_of
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 
-# The statement joins only rows that it has already read. A nested loop's time would grow by the square of the batch.
+# The statement joins rows that it has already read. Nested loops over them would take time proportional to the square
+# of the batch.
 SETTLE_PLANS = QUEUE_PLANS | {"enable_nestloop": "off"}
 
 
@@ -24,12 +25,12 @@ class DeliveryEnding(StrEnum):
 
 
 class Settlement(NamedTuple):
-    """The outcome of one attempt. If the delivery does not end with it, the next attempt is due in `delay_s`.
+    """The outcome of one attempt. If the delivery continues, the next attempt is due in `delay_s`.
 
-    `fails` says whether the attempt counts as failed; None: its outcome is unknown. An attempt that its worker gave
-    back does not count. Without `delay_s` the due date stays. `result` is JSON.
+    `fails`: whether the attempt counts as failed; None: its outcome is unknown. False: the worker released the delivery
+    without an attempt. Without `delay_s` the due date does not change. `result` is JSON.
 
-    shape:   a tuple, because each delivery needs one: a frozen dataclass takes five times as long to make
+    shape:   a named tuple, because the creation of a frozen dataclass for each delivery takes five times as long
     """
 
     delivery: ClaimedDelivery
@@ -42,9 +43,10 @@ class Settlement(NamedTuple):
 
 
 class Unsettled(NamedTuple):
-    """The claims that a call did not settle.
+    """The claims that a call could not settle.
 
-    A delivery in `lost` was claimed again since, or is gone. A delivery in `locked` is unchanged: settle it later.
+    A delivery in `lost` was claimed by another worker in the meantime, or has ended. A delivery in `locked` is
+    unchanged; the caller settles it later.
     """
 
     lost: frozenset[Claim] = frozenset()
@@ -59,9 +61,9 @@ async def settle_deliveries(
     leaves_locked: bool = False,
     now: datetime | None = None,
 ) -> Unsettled:
-    """Settle attempts in one statement; return the claims that it did not settle.
+    """Settle attempts in one statement; return the claims that could not be settled.
 
-    The same settlements can be sent again without harm: a settled delivery has no row, or has another claim.
+    It is safe to send the same settlements again: a settled delivery has no row, or another number of claims.
 
     shape:   each claim at most once; with `leaves_locked`, locked deliveries are not settled, and are returned
     errors:  StoreLocked       a transaction has locked a delivery: send the same settlements with `leaves_locked`
@@ -92,5 +94,5 @@ def _delay_of(settlement: Settlement) -> timedelta | None:
 
 
 def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:
-    """Return the values, or [] if all equal the usual value, because encoding an array costs more than this check."""
+    """Return the values, or [] if all values equal `usual`: this check is cheaper than the encoding of the array."""
     return [] if values.count(usual) == len(values) else values

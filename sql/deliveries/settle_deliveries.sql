@@ -1,5 +1,5 @@
--- Settles attempts: deletes and records ended deliveries, and sets the next attempt of failed ones. The end of a
--- service task's delivery becomes a signal to the instance.
+-- Settles attempts: deletes and records deliveries that have ended, and sets the next attempt of the other deliveries.
+-- The end of a service task's delivery becomes a signal to the instance.
 --
 -- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each field of these
 --        deliveries:
@@ -21,13 +21,12 @@
 --        (55P03) and changes nothing
 -- index: deliveries_pkey, one probe for each row; with :leaves_locked a second probe, and a third one for each row that
 --        it did not settle
---        row that it did not settle
 with patience as materialized (
-    -- Limits the lock waits of this statement: Postgres evaluates this expression before it locks any row.
+    -- Sets the lock timeout of this statement: Postgres evaluates this expression before the statement locks a row.
     select set_config('lock_timeout', '100ms', true)
 ),
 free as materialized (
-    -- Lock only if the caller asks for it: a lock costs time and write-ahead log
+    -- Lock the rows only for a caller with :leaves_locked, because a lock costs time and write-ahead log
     -- (docs/decisions/0021-no-lock-before-a-delete.md).
     select d.timer_key
     from shardclock.deliveries d
@@ -58,7 +57,7 @@ gone as (
 ended as materialized (
     select
         g.*, a.intent, a.reason, a.result, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
-        -- A shorter expression for the most frequent record: a success without a result.
+        -- A fast path for the most frequent record: a success without a result.
         case
             when a.reason is null and a.result is null
                 then jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms)
@@ -67,7 +66,7 @@ ended as materialized (
             ) || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end
         end as detail
     from gone g
-    -- Also compare the claim, because one call may settle an older claim of the same delivery.
+    -- Compare the number of claims too, because the call may also settle an older claim of the same delivery.
     join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
 ),
 recorded as (
@@ -126,8 +125,8 @@ again as (
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null and a.is_free))
         and a.timer_key = d.timer_key
         and a.claims = d.claims
-        -- If this call also has an older claim of the delivery, the older claim failed, and the newer claim ended the
-        -- delivery.
+        -- If the call has an older and a newer claim of the same delivery, the older claim failed, and the newer claim
+        -- ended the delivery.
         and a.intent is null
         and d.claimed_by = :holder
     returning d.timer_key, d.claims

@@ -1,4 +1,4 @@
-"""The targets that timers may have: the log, handlers, jobs and endpoints."""
+"""The targets of timers: the log, handlers, jobs and endpoints."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,10 +8,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target, the tenant that may name it, and its open deliveries.
+    """One target, the tenant that may use it, and the numbers of its open deliveries and dead letters.
 
-    `tenant_id` is None if all tenants may name the target. Since `closed_at` no new timer may name it. `waiting` and
-    `dead_letters` are counted up to 1,000; if the call names a tenant, only for this tenant.
+    `tenant_id` is None if all tenants may use the target. After `closed_at`, no new timer may use the target. `waiting`
+    and `dead_letters` are counted up to 1,000; if the call names a tenant, only for this tenant.
     """
 
     target: str
@@ -24,7 +24,7 @@ class Target:
 
 
 async def declared_targets(session: Session, tenant_id: str) -> list[str]:
-    """List the possible targets of a tenant's service tasks: declared handlers, and its endpoints.
+    """List the targets that a tenant's service tasks may name: declared handlers and the tenant's endpoints.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/declared_targets.sql
@@ -33,7 +33,7 @@ async def declared_targets(session: Session, tenant_id: str) -> list[str]:
 
 
 async def list_targets(session: Session, *, tenant_id: str | None, limit: int) -> list[Target]:
-    """List all targets, or the targets that a tenant's timers may name.
+    """List all targets, or the targets that a tenant's timers may use.
 
     shape:   at most `limit`: the log, handlers, jobs, then endpoints, each by name
     errors:  StoreUnavailable  no answer in time

@@ -1,4 +1,4 @@
-"""Targets with waiting deliveries that no living worker has in its app."""
+"""Find targets whose deliveries wait, because no running worker has the target in its app."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ COUNTED_MAX = 1_000  # the limit for counting one target's waiting deliveries
 
 @dataclass(frozen=True, slots=True)
 class UnservedTarget:
-    """A handler or a job that no living worker has in its app, and its waiting deliveries, up to COUNTED_MAX."""
+    """A handler or a job that no running worker has in its app; its waiting deliveries, counted up to COUNTED_MAX."""
 
     target: str
     waiting: int
 
 
 async def find_unserved_targets(session: Session, target: str | None = None) -> list[UnservedTarget]:
-    """Find the handlers with due deliveries, and the jobs with fired starts, that no living worker has in its app.
+    """Find handlers with due deliveries, and jobs with fired starts, if no running worker has them in its app.
 
     shape:   at most 100, by target; often empty
     errors:  StoreUnavailable  no answer in time

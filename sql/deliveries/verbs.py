@@ -1,7 +1,7 @@
 """Change open deliveries: end one, or make next attempts due now.
 
-All verbs are safe to repeat. A repeated call gets a correct answer, too: for an ended delivery, the answer says how the
-delivery ended.
+All these operations are safe to repeat. A repeated call also returns a correct result: for an ended delivery, the
+result is how the delivery ended.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ async def cancel_delivery(session: Session, timer_key: int, *, reason: str | Non
 async def retry_delivery(session: Session, timer_key: int) -> str:
     """Make the next attempt of a delivery due now, and return DUE, IN_HAND, or how the delivery ended.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
+    errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/deliveries/retry_delivery.sql
     """
     return str(await session.call_one("retry_delivery", timer_key=timer_key))

@@ -1,5 +1,5 @@
 """Endpoints: the receivers of a tenant's webhooks. Operators and tenants change them, and workers read them.
 
 endpoints  the stored endpoints of tenants
-attempts   the last attempts of endpoints, with the beginning of each answer
+attempts   the last attempts of endpoints, with the beginning of each response
 """

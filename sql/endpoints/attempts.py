@@ -1,4 +1,4 @@
-"""The last attempts of endpoints, with the beginning of each answer."""
+"""The last attempts of endpoints, with the beginning of each response."""
 
 import time
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ KEPT_MAX = 20  # the number of attempts that are kept for each endpoint
 
 
 class EndedAttempt(NamedTuple):
-    """One attempt that has ended.
+    """One ended attempt to call an endpoint.
 
-    shape:   `status` is None without an answer; `failure` is None if the endpoint accepted the delivery
+    shape:   `status` is None without a response; `failure` is None if the endpoint accepted the delivery
     units:   `ended_s` by the worker's monotonic clock
     """
 
@@ -31,7 +31,7 @@ class EndedAttempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndpointAttempt:
-    """One attempt, as it is stored; `body` is the beginning of the answer's body."""
+    """One stored attempt; `body` is the beginning of the response's body."""
 
     timer_key: int
     attempt: int
@@ -43,9 +43,9 @@ class EndpointAttempt:
 
 
 async def keep_attempts(session: Session, ended: Sequence[EndedAttempt]) -> None:
-    """Keep attempts, and delete the surplus of earlier calls: an endpoint keeps 20, and the attempts of one later call.
+    """Store attempts, and delete old attempts of these endpoints beyond the last `KEPT_MAX`.
 
-    errors:  StoreUnavailable  the outcome is unknown: the attempts are lost, or kept
+    errors:  StoreUnavailable  the outcome is unknown: the attempts are lost or stored
     source:  sql/endpoints/keep_attempts.sql
     """
     now_s = time.monotonic()
@@ -67,7 +67,7 @@ async def keep_attempts(session: Session, ended: Sequence[EndedAttempt]) -> None
 async def find_attempts(session: Session, key: EndpointName, *, limit: int = KEPT_MAX) -> list[EndpointAttempt]:
     """Find the last attempts of an endpoint.
 
-    shape:   the newest first; empty without an attempt, and without such an endpoint
+    shape:   the newest first; empty if there is no attempt, or no endpoint with this name
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/find_attempts.sql
     """

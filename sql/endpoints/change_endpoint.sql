@@ -1,5 +1,5 @@
--- Changes an endpoint: its URL, its headers, or given keys of its policy. Its open deliveries, its secrets and its
--- state stay.
+-- Changes an endpoint: its URL, its headers, or given keys of its policy. Does not change the endpoint's open
+-- deliveries, secrets and state.
 --
 -- in:    :tenant_id text, :name text, :url text or null: the URL stays, :headers jsonb or null: the headers stay; else
 --        all new headers, :policy jsonb: the keys to change

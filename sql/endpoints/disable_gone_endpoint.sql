@@ -1,4 +1,4 @@
--- Disables an enabled endpoint after the receiver at its present URL answered 410 Gone; never waits for a lock.
+-- Disables an enabled endpoint after the receiver at its current URL answered 410 Gone; never waits for a lock.
 --
 -- in:    :tenant_id text, :name text, :url text (of the request that was answered), :why text
 -- out:   done boolean: one row; false: another transaction has locked the endpoint's row; call again

@@ -18,7 +18,9 @@ COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
 
 
 def url_in_list(url: str, *, whole: bool) -> str:
-    """Return a URL for a list: scheme, host and port, with "/…" for a path and a query, which may be secrets.
+    """Return a URL for a list: scheme, host and port.
+
+    "/…" replaces the path and the query, because they may contain secrets.
 
     `whole` returns the URL unchanged, for callers that may change endpoints.
     """
@@ -30,7 +32,7 @@ def url_in_list(url: str, *, whole: bool) -> str:
 
 
 class EndpointsFull(Exception):
-    """A tenant has reached its limit of endpoints."""
+    """A tenant has the maximum number of endpoints."""
 
 
 class EndpointName(NamedTuple):
@@ -41,7 +43,7 @@ class EndpointName(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Return the target of its timers."""
+        """Return the target that timers use for this endpoint."""
         return f"{WEBHOOK}{self.name}"
 
     @classmethod
@@ -52,7 +54,7 @@ class EndpointName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredEndpoint:
-    """One endpoint, with all data that a delivery needs; read from the table without another check."""
+    """One endpoint with all data that a delivery needs; the values are not validated again after the read."""
 
     tenant_id: str
     name: str
@@ -65,7 +67,7 @@ class StoredEndpoint:
 
     @property
     def key(self) -> EndpointName:
-        """Return the name that identifies it."""
+        """Return the tenant and the name, which identify the endpoint."""
         return EndpointName(self.tenant_id, self.name)
 
     @property
@@ -78,8 +80,9 @@ class StoredEndpoint:
 class ListedEndpoint:
     """One endpoint in a list; `url` is the text of `url_in_list`.
 
-    `waiting` counts its deliveries on the way, up to 1,000; `failing` counts deliveries with a failed attempt, up to
-    100. `failing_since` is the firing or the redrive of the oldest failing delivery; None: no delivery fails.
+    `waiting` is the number of open deliveries, counted up to 1,000; `failing` is the number of open deliveries with a
+    failed attempt, counted up to 100. `failing_since` is the time of the firing or the redrive of the oldest failing
+    delivery; None: no delivery fails.
     """
 
     tenant_id: str
@@ -96,7 +99,7 @@ class ListedEndpoint:
 
 
 async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> dict[EndpointName, StoredEndpoint]:
-    """Find endpoints; the result has no entry for an unknown endpoint.
+    """Find endpoints by name; an unknown endpoint has no entry in the result.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/find_endpoints.sql
@@ -168,7 +171,8 @@ async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int 
     """
     async with session.transaction() as connection:
         if most is not None:
-            # A separate statement takes the lock, so that the next statement sees commits during the wait.
+            # A separate statement takes the lock, so that the next statement sees transactions that committed during
+            # the wait.
             await connection.execute(*statement("lock_endpoints_of").with_values({"tenant_id": endpoint.tenant_id}))
             if await count_endpoints(session, endpoint.tenant_id) >= most:
                 raise EndpointsFull
@@ -198,7 +202,7 @@ async def count_endpoints(session: Session, tenant_id: str) -> int:
 async def set_secrets(
     session: Session, endpoint: EndpointName, *, before: Sequence[str], secrets: Sequence[str]
 ) -> bool:
-    """Replace the secrets of an endpoint; False if they differ from `before`.
+    """Replace the secrets of an endpoint; return False, without a change, if its secrets differ from `before`.
 
     errors:  StoreUnavailable  the outcome is unknown: read the endpoint again
     source:  sql/endpoints/set_secrets.sql
@@ -214,7 +218,7 @@ async def change_endpoint(
     headers: Mapping[str, str] | None,
     policy: Mapping[str, Any],
 ) -> bool:
-    """Change an endpoint; False if there is nothing to change, or no such endpoint.
+    """Change an endpoint; return False if the endpoint has these values already, or does not exist.
 
     None leaves a value unchanged; `headers` are the complete new headers; `policy` changes only the given keys.
 
@@ -244,7 +248,8 @@ async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str
 async def disable_gone_endpoint(session: Session, endpoint: EndpointName, *, url: str, why: str) -> bool:
     """Disable an endpoint after its receiver answered 410 Gone at a URL, unless the endpoint has another URL now.
 
-    The call never waits for a lock: False if another transaction has locked the endpoint; call again later.
+    The call never waits for a lock. It returns False if another transaction has locked the endpoint; then call again
+    later.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/disable_gone_endpoint.sql
@@ -272,7 +277,7 @@ async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
 
 
 async def count_timers_of_endpoint(session: Session, endpoint: EndpointName, *, most: int = COUNTED_MAX) -> int:
-    """Count the pending timers that name an endpoint; the result `most` means `most` or more.
+    """Count the pending and paused timers that name an endpoint; the count stops at `most`.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/count_timers_of_endpoint.sql

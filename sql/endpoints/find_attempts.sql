@@ -9,7 +9,7 @@ select a.timer_key, a.attempt, a.ended_at, a.status, a.duration_ms, a.failure, a
 from shardclock.endpoint_attempts a
 where a.tenant_id = :tenant_id
     and a.name = :name
-    -- A worker may have written an attempt of a removed endpoint that had the same name.
+    -- A worker may have stored an attempt of a removed endpoint with the same name.
     and a.ended_at >= (select e.added_at from shardclock.endpoints e where e.tenant_id = :tenant_id and e.name = :name)
 order by a.ended_at desc, a.timer_key desc
 limit :limit

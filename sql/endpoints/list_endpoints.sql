@@ -1,4 +1,4 @@
--- Lists endpoints, without secrets and headers, and counts the open and the failing deliveries of each.
+-- Lists endpoints without secrets and headers, and counts the open and the failing deliveries of each endpoint.
 --
 -- in:    :tenant_id text or null: only this tenant's endpoints, :name text or null: only endpoints of this name,
 --        :after_name text or null: only names after this one, :disabled_or_failing boolean: only endpoints that are

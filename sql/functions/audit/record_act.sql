@@ -1,5 +1,5 @@
--- Appends an audit record of an operator's act, with the login role of the session. Each call also deletes up to 100
--- records that are older than 400 days.
+-- Appends an audit record of an operator's act; the record also has the session's login role. Each call also deletes up
+-- to 100 records that are older than 400 days.
 --
 -- in:    interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,
 --        outcome text, address text
@@ -12,7 +12,8 @@ create or replace function shardclock.record_act(
 )
 returns bigint
 language plpgsql
--- The function runs as its owner, so that an operator's role can add records but can't change or delete records.
+-- The function runs as its owner. So an operator's role can add records through this function, but can't change or
+-- delete records.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -1,6 +1,6 @@
--- The first cluster on a database without an owner becomes the owner. A database without a name gets the name
--- `identity` only if all live holders have this identity, so that a cluster that connects by mistake can't take the
--- database from a working cluster.
+-- If a database has no owner, the first cluster that runs on it becomes its owner. A database without a name gets the
+-- name `identity` only if all running holders have this identity. So a cluster that connects by mistake can't take the
+-- database from a running cluster.
 --
 -- in:    identity text
 -- out:   nothing
@@ -37,4 +37,4 @@ begin
 end
 $$;
 
-comment on function shardclock.adopt is 'Internal: Takes this database for an installation, if it has no other owner.';
+comment on function shardclock.adopt is 'Internal: Makes an installation the owner of this database, if the database has no other owner.';

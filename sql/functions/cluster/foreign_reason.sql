@@ -1,5 +1,5 @@
--- For coordinators, in place of hold_reason: a coordinator may lead during an operator's hold, but never on a database
--- of another installation. A caller that has read the identity row passes the row as `owner`.
+-- Coordinators use this function instead of hold_reason, because a coordinator may lead during an operator's hold, but
+-- never on a database of another installation. A caller that has read the identity row passes the row as `owner`.
 --
 -- in:    identity text, owner shardclock.identity
 -- out:   text
@@ -24,7 +24,7 @@ begin
     if owner.origin <> here then
         return format('the database is a copy, or was moved: it ran as %s and is %s now', owner.origin, here);
     end if;
-    -- A database without a name is foreign to no cluster: otherwise a cluster that gets a name would stop firing.
+    -- A database without a name belongs to any cluster. Otherwise a cluster that gets a name would stop firing.
     if owner.name <> foreign_reason.identity then
         return format(
             'the database belongs to %s, and the cluster %s', owner.name,
@@ -39,4 +39,4 @@ end
 $$;
 
 comment on function shardclock.foreign_reason is
-    'Internal: Returns the reason if this database belongs to another installation than this identity, else null.';
+    'Internal: Returns the reason if this database belongs to another installation than `identity`; otherwise null.';

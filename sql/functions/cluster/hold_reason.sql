@@ -12,11 +12,11 @@ declare
     owner shardclock.identity;
 begin
     select i.* into owner from shardclock.identity i where i.singleton;
-    -- The frequent case: a database without a hold. Each claim calls this function.
+    -- A fast path for the frequent case, a database without a hold. Each claim calls this function.
     if owner.held_why is null then
         return shardclock.foreign_reason(hold_reason.identity, owner);
     end if;
-    -- If the copied database was itself on hold, the function returns the reason of the copy.
+    -- If the database was on hold when it was copied, the function returns the reason for a copy.
     return concat_ws(
         '; ', shardclock.foreign_reason(hold_reason.identity, owner), 'an operator said: ' || owner.held_why
     );

@@ -1,5 +1,5 @@
--- Records the begin and the end of each hold, as a trigger, so that holds from all interfaces are recorded. A new
--- reason during a hold ends the recorded hold and begins another.
+-- A trigger that records the begin and the end of each hold, independent of the interface. If the reason changes during
+-- a hold, the recorded hold ends and another record begins.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,5 +1,5 @@
 -- A restored dump, a clone of the database and a replica by logical replication have different origins. A base backup
--- or a snapshot of a volume has the same origin as its source; the installation's name must distinguish the two
+-- or a snapshot of a volume has the same origin as its source; only the installation's name distinguishes these two
 -- databases.
 --
 -- in:    nothing

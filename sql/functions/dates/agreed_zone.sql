@@ -1,4 +1,4 @@
--- Returns the zone of a rule: the given zone, or the zone that the rule names; refuses two zones that differ.
+-- Returns the time zone of a rule: the given zone or the zone in the rule's text; refuses two different zones.
 --
 -- in:    schedule text, beside text
 -- out:   text

@@ -1,7 +1,8 @@
 -- Returns a zone's local time at a moment.
 --
--- `at time zone` first tries a name as an abbreviation, so CET would be one hour from UTC in summer, too. No
--- abbreviation has a slash; for a name without a slash, named_clock reads the zone, a few microseconds slower.
+-- `at time zone` first reads a name as an abbreviation, so CET would be one hour from UTC even in summer. An
+-- abbreviation never contains a slash. So for a name without a slash the function calls named_clock, which takes a few
+-- microseconds longer.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

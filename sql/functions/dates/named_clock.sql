@@ -1,5 +1,5 @@
--- Reads the clock of a zone through the `timezone` setting, because Postgres never reads a name in this setting as an
--- abbreviation. The function restores the setting at its end.
+-- Returns a zone's local time by means of the `timezone` setting, because in this setting Postgres never reads a name
+-- as an abbreviation. The function restores the setting before it returns.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

@@ -1,4 +1,4 @@
--- Writes an ISO 8601 duration in capitals and without plus signs, as timers.duration does.
+-- Returns an ISO 8601 duration in capitals and without plus signs, like timers.duration.
 --
 -- in:    given text
 -- out:   text

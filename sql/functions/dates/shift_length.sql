@@ -1,4 +1,4 @@
--- Reads a shift, a duration that may begin with a minus sign.
+-- Parses a shift: a duration that may begin with a minus sign.
 --
 -- in:    shift text
 -- out:   interval

@@ -1,5 +1,5 @@
--- Returns the moment of a local time, like timers.zone.to_utc. A local time in a gap of the clock moves forward by the
--- length of the gap. For a local time that occurs twice, the function returns the earlier moment.
+-- Returns the moment of a local time, like timers.zone.to_utc. A local time that the zone's clock skips moves forward
+-- by the skipped length. For a local time that occurs twice, the function returns the earlier moment.
 --
 -- in:    local timestamp, zone text
 -- out:   timestamptz

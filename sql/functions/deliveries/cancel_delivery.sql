@@ -21,7 +21,7 @@ begin
     from shardclock.deliveries d
     where d.timer_key = cancel_delivery.timer_key and d.target like 'job:%';
     if found then
-        -- A job's start can't be cancelled here: the end of its run plans the job's next start.
+        -- A start of a job can't be cancelled here, because the end of the run plans the job's next start.
         raise exception 'the delivery of timer % is a start of job %: disable the job (shardclock jobs disable)',
             cancel_delivery.timer_key, quote_literal(job)
             using errcode = 'object_not_in_prerequisite_state', constraint = 'delivery_of_job';
@@ -31,7 +31,7 @@ begin
     where d.timer_key = cancel_delivery.timer_key
         and (d.target = 'process:instance' or d.timer_type = 'SERVICE_TASK');
     if found then
-        -- An instance's delivery can't be cancelled here, because a token waits for it.
+        -- A delivery of a process instance can't be cancelled here, because a token of the instance waits for it.
         raise exception 'the delivery of timer % belongs to instance %: cancel the instance (shardclock processes cancel), or move '
             'its token', cancel_delivery.timer_key, instance
             using errcode = 'object_not_in_prerequisite_state', constraint = 'delivery_of_instance';
@@ -59,11 +59,11 @@ begin
 end
 $$;
 
-comment on function shardclock.cancel_delivery is $$Ends a waiting delivery, so that no worker calls its target; the record of the end names the caller. A delivery that a worker or a program has claimed stays unchanged.
+comment on function shardclock.cancel_delivery is $$Ends a waiting delivery, so that no worker calls its target; the log record of the end names the caller. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_key: the timer that fired
 reason: the reason, for the record
-returns: DISCARDED (now or before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED: it has ended; UNKNOWN: the timer has no delivery
+returns: DISCARDED (by this call or earlier); IN_HAND: a worker is calling the target, or a program has claimed the service task; DEAD: the delivery was given up; DELIVERED: the delivery has ended; UNKNOWN: the timer has no delivery
 errors: 22023 for a reason of more than 1,000 characters; 55000 for a start of a job, and for a delivery for which an instance of a process waits; 42501 without a right on shardclock.deliveries
 example: select shardclock.cancel_delivery(42, reason => 'refunded by hand');
 $$;

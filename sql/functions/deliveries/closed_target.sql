@@ -1,5 +1,5 @@
--- A delivery to a handler that no app declares waits for an app. `webhook:notify/NAME` is the target of events for
--- operators, for the endpoint NAME; timers can't have this target.
+-- A delivery to a handler that no app declares waits for an app. `webhook:notify/NAME` is the target of operator events
+-- for the endpoint NAME; timers can't have this target.
 --
 -- in:    target text, tenant_id text
 -- out:   text
@@ -29,5 +29,4 @@ begin atomic
 end;
 
 comment on function shardclock.closed_target is
-    'Internal: Returns the reason if a redrive to a target would fail; null: the target can be called, or waits for an
-    app.';
+    'Internal: Returns the reason if a redriven delivery to a target would fail; null: workers can call the target, or the delivery waits for an app.';

@@ -1,5 +1,5 @@
--- A dead letter may be a start of an instance that no engine could process. After a discard the instance never begins,
--- so the function also deletes the business key.
+-- A dead letter may be the start of a process instance that no engine could begin. The discarded instance never begins,
+-- so the function also deletes its business key.
 --
 -- in:    timer_keys bigint[], reason text
 -- out:   setof bigint
@@ -57,11 +57,11 @@ begin
 end
 $$;
 
-comment on function shardclock.discard_dead_letters is $$Discards dead letters permanently; their records name the caller. A signal to a running instance stays a dead letter: redrive the signal, or cancel the instance.
+comment on function shardclock.discard_dead_letters is $$Discards dead letters permanently; the log records name the caller. A signal to a running instance stays a dead letter: redrive the signal, or cancel the instance.
 
 timer_keys: the timers of the dead letters
 reason: the reason, for the records
-returns: the keys of the discarded dead letters; a missing key was no dead letter, or an instance waits for it
+returns: the keys of the discarded dead letters; a key is missing if it is no dead letter, or if an instance waits for it
 errors: 22023 for a reason of more than 1,000 characters; 42501 without a right on shardclock.dead_letters
 example: select shardclock.discard_dead_letters(array[42], reason => 'refunded by hand');
 $$;

@@ -1,4 +1,4 @@
--- A cluster needs workers if a target exists, or a delivery other than a signal; engines process signals.
+-- A cluster needs workers if there is a target, or a delivery that is not a signal. (Engines process signals.)
 --
 -- in:    nothing
 -- out:   boolean
@@ -12,12 +12,11 @@ begin atomic
     select exists (select from shardclock.handlers h where h.withdrawn_at is null)
         or exists (select from shardclock.endpoints)
         or exists (select from shardclock.jobs j where j.withdrawn_at is null)
-        -- A delivery to a removed target needs a worker, which makes it a dead letter. The query reads the index ranges
-        -- before and after the signals, because there may be many signals.
+        -- A delivery to a removed target also needs a worker: the worker turns it into a dead letter. The query reads
+        -- the index ranges before and after the signals, because there may be many signals.
         or exists (select from shardclock.deliveries d where d.target < 'process:instance')
         or exists (select from shardclock.deliveries d where d.target > 'process:instance');
 end;
 
 comment on function shardclock.has_targets is
-    'Internal: Returns whether workers are wanted: a target other than the log exists, or a delivery to such a target is
-    open.';
+    'Internal: Returns whether the cluster needs workers: there is a target other than the log, or an open delivery to another target than the log.';

@@ -1,4 +1,4 @@
--- A client's timer can't have a process as its target; only the functions of processes write such timers.
+-- A client can't schedule a timer with a process as its target; only the functions of processes write these timers.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text
@@ -16,4 +16,4 @@ begin atomic
 end;
 
 comment on function shardclock.named_target is
-    'Internal: Returns the target that a change of a timer names, unless it is the log.';
+    'Internal: Returns the target of a new or changed timer, if the target must be checked.';

@@ -65,8 +65,8 @@ begin
     select
         n.timer_key, n.process_instance_key, n.element_instance_key, n.begins_at, n.due_date, n.created_at, n.fired_at,
         n.begins_at, n.occurrence,
-        -- The number of claims stays, so that an answer to an old claim has no effect. All old claims count as
-        -- released: otherwise they would count as deaths of workers during a call.
+        -- The number of claims does not start again, so that the outcome of an old claim has no effect. All old claims
+        -- count as released. Otherwise each of them would count as a worker that died during a call.
         n.claims, n.claims, n.slot, n.tenant_id, n.timer_type, n.target,
         n.target_element_id, n.name, n.schedule, n.payload, n.failures
     from numbered n
@@ -87,8 +87,8 @@ $$;
 comment on function shardclock.redrive_dead_letters is $$Delivers dead letters again, beginning with their first attempt. A dead letter of a disabled or removed endpoint stays a dead letter.
 
 timer_keys: the timers that fired
-per_s: the number of dead letters that become due in a second; null: all immediately
+per_s: the number of dead letters that become due each second; null: all become due immediately
 returns: the keys of the redriven dead letters
-errors: 22023 for a rate below 1; 55000 if all dead letters stay, with the reason; 42501 without a right on shardclock.deliveries
+errors: 22023 for a per_s below 1; 55000 if no dead letter could be redriven, with the reason; 42501 without a right on shardclock.deliveries
 example: select shardclock.redrive_dead_letters(array(select timer_key from shardclock.dead_letters where target = 'order.expired'), per_s => 50);
 $$;

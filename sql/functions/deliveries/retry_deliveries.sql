@@ -1,5 +1,4 @@
--- Leaves a service task unchanged while a program has leased it: otherwise a handler would get the task during the
--- lease.
+-- Does not change a service task that a program has leased. Otherwise a handler would get the task during the lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint
@@ -30,7 +29,7 @@ begin
 end
 $$;
 
-comment on function shardclock.retry_deliveries is $$Makes the next attempts of many deliveries due now. The numbers of failed attempts stay. A delivery that a worker or a program has claimed stays unchanged.
+comment on function shardclock.retry_deliveries is $$Makes the next attempts of many deliveries due now. The numbers of failed attempts don't change. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_keys: the timers that fired
 returns: the keys of the deliveries that this call made due

@@ -21,10 +21,10 @@ begin
 end
 $$;
 
-comment on function shardclock.retry_delivery is $$Makes the next attempt of a delivery due now. The number of failed attempts stays. A delivery that a worker or a program has claimed stays unchanged.
+comment on function shardclock.retry_delivery is $$Makes the next attempt of a delivery due now. The number of failed attempts does not change. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_key: the timer that fired
-returns: DUE (now or before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED or DISCARDED: it has ended; UNKNOWN: it has no delivery
+returns: DUE (by this call or earlier); IN_HAND: a worker is calling the target, or a program has claimed the service task; DEAD: the delivery was given up; DELIVERED or DISCARDED: the delivery has ended; UNKNOWN: the timer has no delivery
 errors: 42501 without a right on shardclock.deliveries
 example: select shardclock.retry_delivery(42);
 $$;

@@ -81,4 +81,4 @@ end
 $$;
 
 comment on function shardclock.unknown_target is
-    'Internal: Returns the refusal of a target of a tenant''s timer; null: it is accepted.';
+    'Internal: Returns the refusal if a tenant''s timer can''t have a target; null: the target is accepted.';

@@ -14,4 +14,4 @@ begin atomic
 end;
 
 comment on function shardclock.with_failure is
-    'Internal: Appends an attempt to the failures of a delivery, and keeps the first three and the last seven.';
+    'Internal: Appends a failed attempt to the failures of a delivery; keeps the first three and the last seven failures.';

@@ -78,15 +78,15 @@ comment on function shardclock.add_job is $$Adds a job that runs the function of
 rule and its own configuration, and takes effect immediately.
 
 name: the new job's name
-of_job: the declared job from which the new job takes its function, retries, time limits and resources
-every: the time from the end of a run to the next start, from 0.1 s to 365 days; no months and no years
-schedule: an ISO 8601 repeat such as R/PT1H, or cron of five or six fields; with neither, it runs on request
+of_job: a declared job; the new job has the same function, retries, time limits and resources
+every: the interval from the end of a run to the next start, from 0.1 s to 365 days, without months and years
+schedule: an ISO 8601 repeat such as R/PT1H, or a cron rule of five or six fields; without every and schedule, the job only runs on request
 zone: the IANA time zone of the schedule
 missed: the rule for missed starts of the schedule: fire_once, fire_all or skip
 overlap: skip, queue or replace; null: the value of of_job
 priority: 1 to 4, 1 comes first; null: the value of of_job
 config: the run.config of its function; null: the value of of_job
 returns: SCHEDULED
-errors: 22023 for a wrong argument, in a sentence that names the argument; 23505 for a name that is in use
+errors: 22023 for a wrong argument, with a message that names the argument; 23505 for a name that is in use
 example: select shardclock.add_job('refresh-eu', of_job => 'refresh', every => 'PT1H', config => '{"region": "eu"}');
 $$;

@@ -16,7 +16,7 @@ declare
     is_disabled boolean;
 begin
     perform shardclock.lock_job_names(shared => true);
-    -- Check after the lock of the row, so that the check sees the newest version.
+    -- Check after the row is locked, so that the check reads the newest version of the row.
     select j.* into before from shardclock.jobs j where j.name = spec ->> 'name' for update;
     refusal := shardclock.refused_job(spec);
     if refusal is not null then
@@ -66,12 +66,11 @@ begin
 end
 $$;
 
-comment on function shardclock.apply_job is $$Creates or changes a job, so that it is as described; each line of a file
-of jobs is one call. The change takes effect immediately. A missing field gets its default; config and disabled keep
-their values. A job without a function in any app is stored, and starts when an app has the function.
+comment on function shardclock.apply_job is $$Creates or changes a job, so that it matches a description. For a file of jobs, call this once for each line. The change takes effect immediately. A missing field gets its default; config and disabled keep
+their values. A job whose function no app has is stored; it starts when an app has the function.
 
 spec: an object: name, function (package.module:function), other columns of shardclock.jobs up to policy, and disabled
 returns: {added}, or the names of the changed columns; an empty array: no change
-errors: 22023 for a wrong value, or a name that an app declares, in a sentence that names it
+errors: 22023 for a wrong value, or a name that an app declares, with a message that names the value
 example: select shardclock.apply_job('{"name": "refresh-eu", "function": "app:refresh", "every_s": 3600}');
 $$;

@@ -1,4 +1,4 @@
--- Also cancel a run that is ending because of its time limit or its worker's shutdown: otherwise the start would have
+-- Also cancel a run that is ending because of its time limit or its worker's shutdown. Otherwise the start would get
 -- another attempt.
 --
 -- in:    name text, reason text
@@ -36,12 +36,11 @@ begin
 end
 $$;
 
-comment on function shardclock.cancel_job is $$Ends the present run of a job. The run's start has no further attempt; the
-time of the next start stays.
+comment on function shardclock.cancel_job is $$Ends the current run of a job. The start of this run gets no further attempt; the time of the next start does not change.
 
 name: the job's name
-reason: kept in the record and with the run
-returns: TERMINATING (a run is ending), or SCHEDULED or DISABLED (no run)
+reason: stored in the log record and with the run
+returns: TERMINATING: a run is ending; SCHEDULED or DISABLED: the job has no run
 errors: 22023 for a reason of more than 1,000 characters; P0002 for an unknown job
 example: select shardclock.cancel_job('refresh', reason => 'wrong region');
 $$;

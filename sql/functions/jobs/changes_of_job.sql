@@ -30,4 +30,4 @@ end
 $$;
 
 comment on function shardclock.changes_of_job is
-    'Internal: Returns the columns of a job that a description would change.';
+    'Internal: Returns the columns of a job that differ from a description.';

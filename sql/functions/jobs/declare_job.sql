@@ -1,4 +1,4 @@
--- If the declaration of a column is unchanged, the column stays, because an operator may have set another value.
+-- A column changes only if its declaration has changed, because an operator may have set another value.
 --
 -- in:    spec jsonb
 -- out:   text[]: added, back, or the names of the changed columns
@@ -52,4 +52,4 @@ begin
 end
 $$;
 
-comment on function shardclock.declare_job is 'Internal: Writes a job as its app declares it, and returns the changes.';
+comment on function shardclock.declare_job is 'Internal: Stores a job''s declaration by its app, and returns the changes.';

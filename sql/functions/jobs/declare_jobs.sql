@@ -1,5 +1,5 @@
--- Declarations of apps wait for each other. A declaration waits briefly for a client's open transaction, and the caller
--- retries later, because a long wait would block other clients behind the declaration.
+-- Only one app declares its jobs at a time. A declaration waits only briefly for a client's open transaction, because
+-- other clients would wait behind the declaration; the caller retries later.
 --
 -- in:    specs jsonb[], names text[]
 -- out:   job text, changes text[]; {added}; {back} and the changed columns; the changed columns; or {withdrawn}. An
@@ -26,4 +26,4 @@ end
 $$;
 
 comment on function shardclock.declare_jobs is
-    'Internal: Makes these the jobs of the app, withdraws all others that an app declared, and returns the changes.';
+    'Internal: Declares these jobs of the app, withdraws all other declared jobs, and returns the changes.';

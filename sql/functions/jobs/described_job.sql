@@ -1,5 +1,5 @@
--- `spec` is an object; its keys are columns, and `disabled`. A missing or null key gives the column's default; a
--- missing configuration stays unchanged.
+-- `spec` is an object with names of columns as keys, and `disabled`. If a key is missing or null, the column gets its
+-- default; without `config`, the configuration does not change.
 --
 -- in:    spec jsonb
 -- out:   shardclock.jobs
@@ -32,4 +32,4 @@ begin
 end
 $$;
 
-comment on function shardclock.described_job is 'Internal: Returns the row of a job for its description.';
+comment on function shardclock.described_job is 'Internal: Returns the row of a job that matches a description.';

@@ -26,9 +26,9 @@ begin
 end
 $$;
 
-comment on function shardclock.disable_job is $$Prevents new starts of a job until enable_job, and ends the job's present run.
+comment on function shardclock.disable_job is $$Prevents new starts of a job until a call of enable_job, and ends the job's current run.
 
 as: cancel_job
-returns: DISABLED, or TERMINATING (a run is ending)
+returns: DISABLED; TERMINATING: a run is ending
 example: select shardclock.disable_job('refresh', reason => 'the source is moved');
 $$;

@@ -30,11 +30,10 @@ begin
 end
 $$;
 
-comment on function shardclock.enable_job is $$Allows a disabled job to start again. A job with an interval starts one
-interval after its last end, or immediately if that moment has passed.
+comment on function shardclock.enable_job is $$Allows a disabled job to start again. A job with an interval starts one interval after the end of its last run, or immediately if this moment has passed.
 
 name: the job's name
-returns: SCHEDULED, or the job's state if it was not disabled or its last run is still ending
+returns: SCHEDULED; or the job's state, if the job was not disabled, or if its last run is still ending
 errors: P0002 for an unknown job; 55000 for a job without code
 example: select shardclock.enable_job('refresh');
 $$;

@@ -1,4 +1,5 @@
--- The pattern has no backslash: a session may read a backslash as an escape (standard_conforming_strings).
+-- The pattern contains no backslash, because the session may read a backslash as an escape
+--                               (standard_conforming_strings).
 --
 -- in:    schedule text
 -- out:   text
@@ -26,4 +27,4 @@ as $$
 $$;
 
 comment on function shardclock.end_of_rule is
-    'Internal: Returns the refusal of a job''s rule that ends; null: it does not end.';
+    'Internal: Returns the refusal if a job''s rule ends; null: the rule has no end.';

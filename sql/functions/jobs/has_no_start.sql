@@ -8,7 +8,7 @@ language sql
 volatile -- It needs a new snapshot: the caller may have waited for the job's row.
 set enable_seqscan = off
 begin atomic
-    -- One select reads both tables, because a firing moves a start from timers to deliveries.
+    -- A single select reads both tables, because a firing moves a start from timers to deliveries.
     select not exists (
             select from shardclock.timers t
             where t.tenant_id = 'default' and t.name = 'job:' || has_no_start.job and t.target = t.name

@@ -1,4 +1,4 @@
--- If a client has changed the timer since it was planned, the time of the change counts.
+-- If a client has changed the timer, the function uses the time of this change instead of the time of the planning.
 --
 -- in:    job text, slack interval
 -- out:   boolean
@@ -18,4 +18,4 @@ begin atomic
 end;
 
 comment on function shardclock.has_old_timer is
-    'Internal: Returns whether the start of a job''s rule was planned while the clock was ahead.';
+    'Internal: Returns whether the next start of a job''s rule was planned while the clock was ahead.';

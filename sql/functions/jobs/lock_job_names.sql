@@ -1,6 +1,6 @@
 -- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function. Without the
--- lock, a job could stay withdrawn although an app has declared its code. Or a client could make a job of a function
--- that an app withdraws at the same time.
+-- lock, a job could stay withdrawn although an app has declared its function. Or a client could add a job with a
+-- function that an app withdraws at the same time.
 --
 -- in:    shared boolean
 -- out:   nothing
@@ -18,4 +18,4 @@ as $$
 $$;
 
 comment on function shardclock.lock_job_names is
-    'Internal: Keeps declarations of apps and additions by clients apart, until the transaction ends.';
+    'Internal: Prevents that apps declare jobs while clients add jobs, until the transaction ends.';

@@ -1,4 +1,4 @@
--- If a job has no timer and no run, its record has the key 0.
+-- If the job has no timer and no run, the record has the key 0.
 --
 -- in:    name text, intent text, timer_key bigint, detail jsonb
 -- out:   nothing

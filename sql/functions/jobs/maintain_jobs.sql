@@ -1,5 +1,5 @@
--- The worker with the first range of slots calls this function. The function locks each job and reads it again, because
--- another transaction may have repaired the job during the wait.
+-- Only the worker with the first range of slots calls this function. The function locks each job and reads it again,
+-- because another transaction may have repaired the job during the wait.
 --
 -- in:    holder bigint
 -- out:   job text, repair text
@@ -69,4 +69,4 @@ end
 $$;
 
 comment on function shardclock.maintain_jobs is
-    'Internal: Repairs jobs with a mark and no delivery, or without a next start, after a failover or a change by hand.';
+    'Internal: Repairs jobs that are marked as running without a delivery, or that have no next start, after a failover or a manual change.';

@@ -11,5 +11,4 @@ begin atomic
 end;
 
 comment on function shardclock.next_start is
-    'Internal: Returns the next start of a job with an interval: one interval after its last end, or now if that time
-    has passed.';
+    'Internal: Returns the next start of a job with an interval: one interval after the end of its last run, or now if this time has passed.';

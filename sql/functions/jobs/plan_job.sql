@@ -21,7 +21,8 @@ begin
             due_date, anchor, anchor_occurrence, repetitions, target, zone, missed, name, schedule
         )
         select
-            -- A new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
+            -- A new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes
+            -- its first due date.
             case when planned.schedule is null then plan_job.at else now() end,
             case when planned.schedule is not null then now() end,
             case when planned.schedule is null then 0 end,
@@ -36,11 +37,11 @@ begin
         exit when key is not null or exists (
             select from shardclock.timers t where t.tenant_id = 'default' and t.name = 'job:' || planned.name
         );
-        -- The name is free, so the key was taken: an operator or a restore set the sequence of keys back.
+        -- The name is free, so the key is in use: an operator or a restore has set the sequence of keys back.
         perform shardclock.advance_keys();
     end loop;
     return key;
 end
 $$;
 
-comment on function shardclock.plan_job is 'Internal: Writes the timer of a job''s next start, unless the job has one.';
+comment on function shardclock.plan_job is 'Internal: Writes the timer of a job''s next start, unless the job has this timer already.';

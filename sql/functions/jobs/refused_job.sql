@@ -83,4 +83,4 @@ exception
 end
 $$;
 
-comment on function shardclock.refused_job is 'Internal: Returns the refusal of a described job; null: it is accepted.';
+comment on function shardclock.refused_job is 'Internal: Returns the refusal of a job''s description; null: the description is accepted.';

@@ -1,5 +1,5 @@
--- Also deletes the waiting starts, which the next job of this name would otherwise run. Clients' timers with the job as
--- their target stay.
+-- Also deletes the waiting starts. Otherwise the next job with this name would run them. Does not delete clients'
+-- timers with the job as their target.
 --
 -- in:    name text
 -- out:   boolean: false: there is no such job
@@ -45,11 +45,10 @@ begin
 end
 $$;
 
-comment on function shardclock.remove_job is $$Removes a job that add_job has added, or that has lost its code, together
-with its next start and its waiting starts. The job's records stay in the log.
+comment on function shardclock.remove_job is $$Removes a job together with its next start and its waiting starts. The job must come from add_job, or no app may have its function. The job's records stay in the log.
 
 name: the job's name
-returns: true; false: the job does not exist
+returns: true: the job was removed; false: the job does not exist
 errors: 55000 for a job that an app declares, or that has a run
 example: select shardclock.remove_job('refresh-eu');
 $$;

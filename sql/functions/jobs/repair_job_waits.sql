@@ -33,8 +33,8 @@ begin
         for update of j skip locked
     loop
         begin
-            -- If the job's last run ended while the clock was ahead, its end and the pause after it are in the future.
-            -- If only a start was written at that time, the pause is correct and stays.
+            -- If the job's last run ended while the clock was ahead, the end of the run and the end of the pause after
+            -- it are in the future. If only a start was written at that time, the pause is correct and does not change.
             ended_ahead := (
                 found_one.last_finish > clock_timestamp() + slack
                 or found_one.not_before > clock_timestamp() + interval '1 day'
@@ -80,4 +80,4 @@ end
 $$;
 
 comment on function shardclock.repair_job_waits is
-    'Internal: Ends waits of jobs that were computed while the clock was ahead, after the clock was set back.';
+    'Internal: After the clock was set back, ends the waits of jobs that were computed while the clock was ahead.';

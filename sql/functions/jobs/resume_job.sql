@@ -1,4 +1,4 @@
--- No start for a running job with an interval: the end of its run plans the next start.
+-- Plans no start for a running job with an interval, because the end of the run plans the next start.
 --
 -- in:    resumed shardclock.jobs
 -- out:   nothing

@@ -1,4 +1,4 @@
--- Use the time of the call instead of the transaction's begin: otherwise a start from a long transaction would run
+-- Uses the time of the call instead of the transaction's begin. Otherwise a start from a long transaction would run
 -- before earlier requests.
 --
 -- in:    name text, config jsonb
@@ -34,12 +34,11 @@ begin
 end
 $$;
 
-comment on function shardclock.run_job is $$Starts a job now, in the caller's transaction: the job has one more start,
-and the time of its next start stays. If a run is going, the job's overlap decides.
+comment on function shardclock.run_job is $$Starts a job now, in the caller's transaction: the job gets one additional start, and the time of its next start does not change. If the job is running, its `overlap` decides.
 
 name: the job's name
 config: the configuration of this run; null: the job's own configuration
-returns: the timer_key of the start; shardclock.job_runs has its runs
+returns: the timer_key of the start; shardclock.job_runs has the runs with this key
 errors: P0002 for an unknown job; 55000 for a disabled or withdrawn job; 22023 for a config of more than 64 KiB
 example: select shardclock.run_job('refresh', config => '{"region": "eu"}');
 $$;

@@ -51,4 +51,4 @@ end
 $$;
 
 comment on function shardclock.unknown_job is
-    'Internal: Returns the refusal of a job as the target of a tenant''s timer; null: it is accepted.';
+    'Internal: Returns the refusal if a tenant''s timer can''t have a job as its target; null: the target is accepted.';

@@ -1,4 +1,4 @@
--- Returns whether a job's next or due start was written while the clock was ahead. Each check is a probe of an index.
+-- Returns whether a job's next or due start was written while the clock was ahead. Each check reads an index once.
 --
 -- in:    job text, slack interval
 -- out:   boolean
@@ -16,8 +16,7 @@ begin atomic
             select from shardclock.deliveries d
             where d.target = 'job:' || waits_for_old_clock.job and d.tenant_id = 'default'
                 and d.next_attempt_at > clock_timestamp() + waits_for_old_clock.slack
-                -- A late date may also be the retry of a failed attempt, but not while a worker has claimed the
-                -- delivery.
+                -- A late date may also be the retry of a failed attempt, unless a worker has claimed the delivery.
                 and (d.claimed_by is not null or d.failed_attempts + d.given_back = 0)
         );
 end;

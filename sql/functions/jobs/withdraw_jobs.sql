@@ -1,4 +1,5 @@
--- A job from add_job with the function of a declared job is withdrawn and restored together with the declared job.
+-- A job that add_job has added with the function of a declared job is withdrawn and restored together with the declared
+-- job.
 --
 -- in:    kept text[]
 -- out:   setof text: the names

@@ -1,5 +1,5 @@
--- Drops the log's oldest day, if retention allows. A call drops one day, to lock the log only for a moment. Days are
--- dropped in order, after all groups have read them, so that no reader misses records.
+-- Drops the log's oldest day, if its retention time is over. A call drops only one day, so that it locks the log only
+-- for a moment. Days are dropped in order, and only after all groups have read them, so that no reader misses records.
 --
 -- in:    keep_days integer
 -- out:   day date, dropped boolean, kept_for text; no row: all days are still kept
@@ -29,7 +29,7 @@ begin
     if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
         return;
     end if;
-    -- A day counts as past if the next day was also recorded; so the day before a jump of the clock does not count.
+    -- A day counts as past only if the next day was recorded too, so a jump of the clock makes no day past.
     if keep_days > (
         select count(*)
         from shardclock.log_days d
@@ -45,7 +45,7 @@ begin
     dropped := kept_for is null;
     if dropped then
         perform shardclock.require_partition_unlocked(partition_name);
-        -- Wait only briefly for the lock, because all writers of the log queue behind this call.
+        -- Wait only briefly for the lock, because all writers of the log wait behind this call.
         set local lock_timeout = '100ms';
         lock table only shardclock.command_log in access exclusive mode;
         execute format('lock table shardclock.%I in access exclusive mode', partition_name);

@@ -10,7 +10,7 @@ returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
--- The same setting as in read_log.
+-- The setting is explained in read_log.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -8,7 +8,8 @@
 create or replace function shardclock.ensure_log_partitions(days_ahead integer default 7)
 returns integer
 language plpgsql
--- The function runs as its owner, so that the role of shards can make partitions of the log, but no other tables.
+-- The function runs as its owner. So the role of shards can create partitions of the log through this function, but
+-- can't create other tables.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -17,15 +18,15 @@ declare
     day date;
     partition_name text;
 begin
-    -- Two coordinators may call concurrently; the second call finds all partitions made.
+    -- Two coordinators may call this concurrently; the second call waits, and then finds all partitions.
     perform pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'));
     for ahead in 0 .. days_ahead loop
         day := (now() at time zone 'UTC')::date + ahead;
         partition_name := 'command_log_' || to_char(day, 'YYYYMMDD');
         continue when to_regclass('shardclock.' || partition_name) is not null;
         begin
-            -- Never wait for a lock: a later call tries again. The attachment of a day needs an exclusive lock on the
-            -- default partition, which a dump may lock for hours, and writers would queue behind this call.
+            -- Never wait for a table lock: a later call tries again. To attach a day, Postgres locks the default
+            -- partition exclusively. A dump may have locked it for hours, and writers would wait behind this call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;
             -- Create the table and attach it in two steps, because `create table … partition of` would block each
@@ -42,7 +43,7 @@ begin
             );
             made := made + 1;
         exception when check_violation then
-            -- Leave the day in the default partition, which already has rows of that day.
+            -- The default partition already has rows of that day, so it keeps the day.
             raise warning 'command_log keeps % in its default partition', day;
         end;
     end loop;

@@ -34,13 +34,13 @@ begin
                     )
                     and l.granted
             )
-            -- A key has the last 31 bits of a mark; the mark is the number nearest to `drawn` with these bits.
+            -- A lock's key has the last 31 bits of a mark. The mark is the number nearest to `drawn` with these bits.
             select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
             from ours m
             where m.locktype = 'advisory'
-                -- Any session may take these advisory locks; a writer of the log has also locked the table, before its
-                -- mark. A prepared transaction has no pid, but during the preparation one of its two locks may have a
-                -- pid.
+                -- Any session may take these advisory locks, so check that the session has also locked the table, as
+                -- each writer of the log does before its mark. A prepared transaction has no pid; during the
+                -- preparation, one of its two locks may still have a pid.
                 and (
                     m.pid is null
                     or exists (select from ours t where t.locktype = 'relation' and (t.pid = m.pid or t.pid is null))
@@ -50,9 +50,9 @@ begin
 end
 $$;
 
-comment on function shardclock.log_horizon is $$Returns the horizon, the position up to which the log is complete. A
+comment on function shardclock.log_horizon is $$Returns the horizon: the position up to which the log is complete. A
 statement that begins after this call sees all records up to the horizon, and no new record can appear there. read_log
-calls this function first. A later call may return a lower position, if a writer began before the first call and took its mark afterwards; both results are right.
+calls this function first. A later call may return a lower position, if a writer began before the first call and took its mark afterwards; both results are correct.
 
 returns: a position; 0 before the first record
 errors: 55000 on a replica; 42501 without a right on the sequence shardclock.position_seq

@@ -1,8 +1,8 @@
 -- Marks a writer of the log before it draws its first position: docs/decisions/0024-the-log-reads-by-position.md.
 --
 -- A transaction that inserts records takes a mark: a shared advisory lock, held until the transaction ends. The lock's
--- key is the value of the sequence at that time. So all positions that the transaction draws are above its mark, and no
--- new record can appear below the lowest mark.
+-- key is the current value of the position sequence. So all positions that the transaction draws later are above its
+-- mark, and no new record can appear below the lowest mark.
 --
 -- in:    nothing
 -- out:   trigger
@@ -14,7 +14,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- `select last_value` reads without the page's lock, and may return a value that is 32 too high.
+    -- `select last_value` does not lock the sequence's page, and may return a value that is 32 too high.
     drawn bigint := coalesce(pg_sequence_last_value('shardclock.position_seq'), 0);
     setting text := current_setting('shardclock.log_marked', true);
     mark bigint := drawn;
@@ -26,8 +26,8 @@ begin
             mark := setting::bigint;
         end if;
     end if;
-    -- Don't wait for a locked key, because any role can lock any key: take a lower mark instead. A lower mark is also
-    -- correct, but readers wait a little longer.
+    -- If the key is locked, don't wait, because any role can lock any key. Take a lower mark instead. With a lower mark
+    -- readers wait a little longer; the result is still correct.
     for step in 1 .. 65536 loop
         if pg_try_advisory_xact_lock_shared(1936221036, (mark & 2147483647)::integer) then -- "shcl"
             perform set_config('shardclock.log_marked', mark::text, true);

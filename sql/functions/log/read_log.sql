@@ -12,7 +12,7 @@ create or replace function shardclock.read_log(
 returns setof shardclock.command_log
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- Always read by index, even if the planner estimates a new partition as empty.
+-- Always use the index, even if the planner believes that a new partition is empty.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -52,16 +52,15 @@ begin
 end
 $$;
 
-comment on function shardclock.read_log is $$Reads the records after a position, in order: each record once, without
-gaps, including records that were committed late. Readers wait before the first record of an open transaction that has
+comment on function shardclock.read_log is $$Reads the records after a position, in order. A reader gets each record once, including records that were committed late. Readers wait before the first record of an open transaction that has
 written to the log; the view shardclock.log_writers shows these transactions.
 
-after: the position of the caller's last record; 0 reads from the beginning
+after: the position of the last record that the caller has read; 0: read from the beginning
 page_size: the limit of records
-partition: with partitions: reads only timers for which timer_key % 840 % partitions is this number
-partitions: the number of parts in which the log is read, 1 to 840
-horizon: the result of log_horizon in an earlier statement, as the end of the read; null calls log_horizon now
-returns: rows of command_log, in the order of position; no row: the end is reached, call again later
+partition: with partitions: read only timers for which timer_key % 840 % partitions is this number
+partitions: the number of partitions into which readers divide the log, 1 to 840
+horizon: the last position to read, a result of log_horizon in an earlier statement; null: read_log calls log_horizon
+returns: rows of command_log, in the order of position; no row: there are no more records, call again later
 errors: 22023 for a negative page_size, and for a partition that does not exist; 55000 in a transaction that is not read committed, and on a replica; 42501 without a right on the sequence shardclock.position_seq
 example: select position, intent, timer_key from shardclock.read_log(after => 0, page_size => 100);
 $$;

@@ -1,4 +1,4 @@
--- Builds the records one by one, so that no payload beyond the limit is read.
+-- Builds the records one by one, so that it reads no payloads beyond the limit.
 --
 -- in:    after bigint, page_size integer, partition integer, partitions integer, horizon bigint, bytes bigint
 -- out:   json
@@ -43,5 +43,5 @@ end
 $$;
 
 comment on function shardclock.read_log_page is
-    'Internal: Reads records as read_log does, until they have this many bytes as JSON; at least one record. It '
+    'Internal: Reads records like read_log, at least one, until the JSON has `bytes` bytes. It '
     'returns an object: records (an array of arrays), and is_full (whether a limit has ended the read).';

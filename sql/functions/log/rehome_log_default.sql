@@ -1,5 +1,6 @@
--- The default partition has the records of days without a partition. When these days are over, the table becomes the
--- regular partition of these days, without a move of records, and a new default partition is created.
+-- The default partition has the records of days that have no partition of their own. When these days are over, the
+-- function makes the table the regular partition of these days, without moving records, and creates a new default
+-- partition.
 --
 -- in:    nothing
 -- out:   integer: the number of partitions that it made, 0 or 1

@@ -1,5 +1,5 @@
--- Refuses with 55P03, without waiting, if another transaction (a dump, a long report) has locked a partition. Otherwise
--- the caller's request for a lock on the whole log would wait, and all writers would wait behind the request.
+-- Raises 55P03 immediately if another transaction (a dump, a long report) has locked a partition. Otherwise the
+-- caller's request for a lock on the whole log would wait, and all writers would wait behind the request.
 --
 -- in:    partition_name text
 -- out:   nothing
@@ -12,7 +12,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     execute format('lock table shardclock.%I in access exclusive mode nowait', partition_name);
-    -- The call has the lock now. The exception releases it, because the caller must lock the log itself first.
+    -- Here the call has the lock. The exception releases the lock again, because the caller must lock the log before
+    -- the partition.
     raise exception using errcode = 'SC001';
 exception when sqlstate 'SC001' then
     return;

@@ -1,5 +1,5 @@
--- Chat tools show `text`. The sentence may contain a third party's text, such as a receiver's answer. So the function
--- replaces characters that begin a link, or that mention a person or a channel, by similar characters.
+-- Chat tools show `text`. The event's sentence may contain text of a third party, such as a receiver's response. Some
+-- characters begin a link, or mention a person or a channel. So the function replaces them by similar characters.
 --
 -- in:    event jsonb, others integer, text_only boolean
 -- out:   jsonb
@@ -35,4 +35,4 @@ begin atomic
 end;
 
 comment on function shardclock.body_of_event is
-    'Internal: Returns the body of the webhook for an event; others: the number of further events since the last one.';
+    'Internal: Returns the webhook body for an event; `others` is the number of other events since the last delivery.';

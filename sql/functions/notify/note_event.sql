@@ -1,5 +1,5 @@
--- Writes an event for operators, in the transaction of the change, if an endpoint of the tenant subscribes to this kind
--- of event.
+-- Writes an operator event in the transaction of the change, if an endpoint of the tenant subscribes to this kind of
+-- event.
 --
 -- in:    nothing
 -- out:   trigger
@@ -93,4 +93,4 @@ begin
 end
 $$;
 
-comment on function shardclock.note_event is 'Internal: Writes an event for operators, if an endpoint subscribes to it.';
+comment on function shardclock.note_event is 'Internal: Writes an operator event, if an endpoint subscribes to this kind of event.';

@@ -1,5 +1,6 @@
--- Converts events to deliveries, at most one in each interval for each endpoint, kind and subject. A delivery also has
--- the number of events since the last delivery. Events within the interval wait for the end of the interval.
+-- Converts operator events to deliveries. For each endpoint, kind and subject there is at most one delivery in each
+-- interval. A delivery also contains the number of events since the last delivery. Events within the interval wait for
+-- the end of the interval.
 --
 -- in:    every interval, most integer, now timestamptz
 -- out:   integer: the number of deliveries
@@ -22,8 +23,9 @@ begin
     then
         return 0;
     end if;
-    -- Lock the subscriptions against removal: the insert of a throttle would wait for a transaction that removes the
-    -- subscription, and that transaction for the throttles of this one.
+    -- Lock the subscriptions, so that no other transaction removes them. Otherwise a deadlock is possible: this
+    -- transaction waits for the removed subscription, and the other transaction waits for this transaction's throttle
+    -- rows.
     perform from shardclock.event_subscriptions for key share skip locked;
     get diagnostics free = row_count;
     if free < (select count(*) from shardclock.event_subscriptions) then
@@ -56,7 +58,7 @@ begin
             coalesce(n.tenant_id, h.tenant_id) as tenant_id, coalesce(n.endpoint, h.endpoint) as endpoint,
             coalesce(n.kind, h.kind) as kind, coalesce(n.subject, h.subject) as subject,
             h.sent_at, n.newest is not null as is_new,
-            -- A time far in the future is from before the clock was set back.
+            -- A time far in the future was written before the clock was set back.
             (h.sent_at > moment - every and h.sent_at <= moment + every) is not true as is_due,
             coalesce(n.events, 0) + coalesce(h.waiting, 0) as events,
             case when t.event_id is null then h.event else to_jsonb(t) end as event
@@ -106,4 +108,4 @@ begin
 end
 $$;
 
-comment on function shardclock.send_events is 'Internal: Makes deliveries to the subscribed endpoints from the events.';
+comment on function shardclock.send_events is 'Internal: Converts the operator events to deliveries for the subscribed endpoints.';

@@ -1,4 +1,4 @@
--- A call returns tasks until their variables reach 8 MiB; the next call returns the other tasks.
+-- A call returns tasks until their variables reach 8 MiB; a further call returns more tasks.
 -- docs/decisions/0068-costs-of-one-tenant.md
 --
 -- in:    task_type text, most integer, lease interval, tenant_id text, worker text
@@ -53,8 +53,8 @@ begin
             array(
                 select m.timer_key
                 from (
-                    -- Limit the bytes: each task has a copy of its visible variables, so an answer with large variables
-                    -- could have gigabytes.
+                    -- Limit the bytes. Each task has a copy of its visible variables, so a response with large
+                    -- variables could have gigabytes.
                     select
                         due.timer_key,
                         sum(octet_length(due.payload::text)) over (
@@ -86,7 +86,7 @@ begin
         (select b.business_key from shardclock.business_keys b where b.instance_key = t.process_instance_key),
         coalesce(t.headers, '{}'), shardclock.attempts_left(t.attempts_max, t.failed_attempts), t.claimed_until
     from taken t
-    -- The limit makes Postgres probe two keys for each task, whatever its estimates are.
+    -- With this limit, Postgres makes two index probes for each task, independent of its estimates.
     left join lateral (
         select i.process_id, f.version
         from shardclock.instances i
@@ -101,12 +101,12 @@ $$;
 comment on function shardclock.activate_service_tasks is $$Claims service tasks of a type for a program that completes them
 itself. Until the lease ends, no other program can claim these tasks.
 
-task_type: the type in the model; no handler of an app may have the same name
+task_type: the task type in the model; no handler of an app may have the same name
 most: the limit of tasks, 1 to 1000; a call returns fewer tasks if their variables are large
 lease: the duration of the claim, a second to a day
 tenant_id: the tenant of the tasks
 worker: the program's name for operators, 1 to 100 characters; null: none
-returns: task_key and claim, which an answer names; instance_key, token and node_id; failed_attempts; variables, with the task's headers among them (a variable wins over a header of its name); type; process_id and version; business_key or null; headers, alone; attempts_left, including this one; claimed_until, the end of the lease
+returns: task_key and claim, which the caller needs to complete the task; instance_key, token and node_id; failed_attempts; variables, merged with the task's headers (if a variable and a header have the same name, the variable); type; process_id and version; business_key or null; headers; attempts_left, including this attempt; claimed_until, the end of the lease
 errors: 22023 for an invalid number, lease or worker
 example: select task_key, claim, variables from shardclock.activate_service_tasks('order.pack', most => 5, lease => 'PT30S', worker => 'packer-3');
 $$;

@@ -13,4 +13,4 @@ begin atomic
 end;
 
 comment on function shardclock.attempts_left is
-    'Internal: Returns the number of attempts that a program has left for a service task, with the present one.';
+    'Internal: Returns the number of attempts that are left for a service task, including the current attempt.';

@@ -1,6 +1,5 @@
--- If two callers cancel an instance with a given-up start, the second caller may find neither the instance nor the dead
--- letter, because the first caller has just replaced the dead letter by the instance. The second caller then searches
--- again.
+-- Two callers may cancel an instance with a given-up start concurrently. The first caller replaces the dead letter by
+-- the instance, so the second may find neither of them. The second caller then searches again.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text
@@ -54,7 +53,7 @@ is cancelled immediately: the dead letter of its start is discarded.
 
 instance_key: the instance
 tenant_id: refuse an instance of another tenant; null: any tenant
-returns: SENT; CANCELED: the instance was cancelled before; COMPLETED or ERROR: too late, the instance has ended with this outcome; NOT_FOUND: the instance is unknown, or was deleted
+returns: SENT: an engine will cancel the instance; CANCELED: the instance was cancelled before; COMPLETED or ERROR: too late, the instance has ended with this outcome; NOT_FOUND: the instance is unknown, or was deleted
 errors: none
 example: select shardclock.cancel_instance(42);
 $$;

@@ -16,7 +16,7 @@ begin
             coalesce(jsonb_typeof(variables), 'null')
             using errcode = 'invalid_parameter_value', constraint = 'invalid_variables';
     end if;
-    -- A short text can't break the other rules, which need 101 levels of two brackets, or 310 digits.
+    -- A short text can't break the other rules: that takes 101 levels of brackets, or 310 digits.
     if bytes <= 200 then
         return;
     end if;
@@ -28,8 +28,8 @@ begin
         raise exception '%', shardclock.too_deep('variables', variables)
             using errcode = 'invalid_parameter_value', constraint = 'invalid_variables';
     end if;
-    -- The pattern has 310 digits in two parts, because Postgres's repeat counts end at 255. Most variables have fewer
-    -- digits in total, and need no further check.
+    -- The pattern for 310 digits has two parts, because a repeat count in Postgres is at most 255. Most variables have
+    -- fewer digits in total, and need no further check.
     if variables::text ~ '[0-9]{155}[0-9]{155}'
         and regexp_replace(variables::text, E'"(\\\\.|[^"\\\\])*"', '""', 'g') ~ '(^|[^0-9.])[0-9]{155}[0-9]{155}'
     then

@@ -10,7 +10,7 @@ as $$
 declare
     keys bigint[];
 begin
-    -- A schedule that fires during this call gets another key: search again until no start timer is left.
+    -- A schedule that fires during this call has another key afterwards, so search again until no start timer is left.
     loop
         keys := array(
             select t.timer_key
@@ -27,4 +27,4 @@ begin
 end
 $$;
 
-comment on function shardclock.close_starts is 'Internal: Ends the waits of a definition''s start events.';
+comment on function shardclock.close_starts is 'Internal: Removes the start timers and the subscriptions of a definition''s start events.';

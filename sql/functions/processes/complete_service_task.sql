@@ -28,7 +28,7 @@ task_key: the task
 claim: the claim's number
 variables: a JSON object, the results of the task
 tenant_id: refuse a task of another tenant; null: any tenant
-returns: COMPLETED; TAKEN: another program has claimed the task since; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or RETRIED_BEFORE: the claim has this earlier answer, and this call has no effect; CANCELED: the instance no longer waits for the task; NOT_FOUND: the caller never had the task, or the log no longer has its end
+returns: COMPLETED; TAKEN: another program has claimed the task in the meantime; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or RETRIED_BEFORE: an earlier call has ended this claim with this result, and this call has no effect; CANCELED: the instance no longer waits for the task; NOT_FOUND: the caller never had the task, or its record was deleted from the log
 errors: 22023 for variables that are not an object or have more than 1 MiB
 example: select shardclock.complete_service_task(42, 1, '{"packed": true}');
 $$;

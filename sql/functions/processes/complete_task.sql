@@ -35,10 +35,10 @@ begin
         elsif present_assignee <> complete_task.assignee then
             return 'TAKEN';
         end if;
-        -- The former assignee has given the task back since the update's snapshot.
+        -- The former assignee has released the task after the update's snapshot.
     end loop;
-    -- The update leaves the assignee unchanged: if the token had stopped, the completion has no effect, and the task
-    -- becomes open again.
+    -- The update does not change the assignee. If the token has stopped, the completion has no effect, and the task is
+    -- open again with the same assignee.
     present_assignee := coalesce(task.assignee, complete_task.assignee);
     perform shardclock.send_signal(
         task.instance_key, task.tenant_id,
@@ -62,7 +62,7 @@ continues after the commit.
 task_key: the task
 variables: a JSON object, the results of the task
 tenant_id: refuse a task of another tenant; null: any tenant
-assignee: the person that the record names; a task of another person is refused; null: the record names the present assignee, or, without one, the role
+assignee: the person that the record names; the call refuses a task of another person; null: the record names the current assignee, or the role if there is no assignee
 returns: COMPLETED; TAKEN: another person has the task; COMPLETED_BEFORE: the task was completed before, and these variables have no effect; CANCELED: the instance no longer waits for the task; NOT_FOUND: the task is unknown, or its instance was deleted
 errors: 22023 for an assignee that does not have 1 to 200 characters, and for variables that are not an object or have more than 1 MiB
 example: select shardclock.complete_task(42, '{"approved": true}', assignee => 'ann');

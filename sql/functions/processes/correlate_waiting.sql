@@ -1,4 +1,4 @@
--- Reads the kept messages of a waiting token once, instead of once for each message.
+-- Reads the kept messages of a waiting token in one query, instead of one query for each message.
 --
 -- in:    instance_keys bigint[]
 -- out:   integer: the number of messages, at most 1000; 0: no message is left
@@ -35,14 +35,14 @@ begin
         continue when not pg_try_advisory_xact_lock(
             hashtextextended(waiting.tenant_id || ' ' || waiting.name || ' ' || waiting.correlation, 19)
         );
-        -- A separate statement, whose snapshot includes all commits before the lock.
+        -- A separate statement, so that its snapshot includes all commits before the lock.
         for found_message in
             select m.*
             from shardclock.messages m
             where m.tenant_id = waiting.tenant_id and m.name = waiting.name and m.correlation = waiting.correlation
                 and m.expires_at > now() and waiting.process_id <> all (m.correlated)
-                -- An old message, from before the limit of variables, may not fit into a signal; without this check the
-                -- call would fail for all instances.
+                -- A message that was kept before variables had a size limit may not fit into a signal. Without this
+                -- check the call would fail for all instances.
                 and octet_length(m.variables::text) <= 1048576
             order by m.message_key + 0
             limit case when waiting.is_once then 1 else given_max - given end
@@ -70,4 +70,4 @@ end
 $$;
 
 comment on function shardclock.correlate_waiting is
-    'Internal: Gives waiting tokens the messages that were published before.';
+    'Internal: Correlates waiting tokens with kept messages.';

@@ -15,8 +15,8 @@ begin
         raise exception 'lease % is refused: give a second to a day', lease
             using errcode = 'invalid_parameter_value', constraint = 'invalid_lease';
     end if;
-    -- Also extends a lease that has ended, unless another program has claimed the task and so raised the number of
-    -- claims. The task is due when the lease ends, as after activate_service_tasks.
+    -- Also extends a lease that has ended, unless another program has claimed the task. That claim would have raised
+    -- the number of claims. The task is due when the lease ends, as after activate_service_tasks.
     update shardclock.deliveries d
     set claimed_until = clock_timestamp() + lease,
         next_attempt_at = clock_timestamp() + lease
@@ -34,9 +34,9 @@ A program may call this function repeatedly.
 
 task_key: the task
 claim: the claim's number
-lease: the duration from now, a second to a day; it may be shorter than the rest of the lease
+lease: the new duration of the lease from now, a second to a day; it may be shorter than the remaining lease
 tenant_id: refuse a task of another tenant; null: any tenant
-returns: EXTENDED, also for a lease that has ended if no other program has claimed the task; otherwise an answer of complete_service_task
+returns: EXTENDED, even if the lease has ended, unless another program has claimed the task; otherwise a result of complete_service_task
 errors: 22023 for an invalid lease
 example: select shardclock.extend_service_task(42, 1, 'PT30S');
 $$;

@@ -21,14 +21,14 @@ begin
         raise exception 'retry_after % is not between 0 and a year: name a shorter one, or 0 retries', retry_after
             using errcode = 'invalid_parameter_value', constraint = 'invalid_retry_after';
     end if;
-    -- This update retries a task with an attempt left. Otherwise the call below ends the task, and checks the claim and
-    -- the tenant.
+    -- This update retries the task if an attempt is left. Otherwise the call below ends the task, and checks the claim
+    -- and the tenant.
     update shardclock.deliveries d
     set claimed_by = null,
         claimed_until = null,
         worker = null,
         failed_attempts = d.failed_attempts + 1,
-        -- The caller's `retries` stay valid until another call sets them, even if a handler gets the task.
+        -- The caller's `retries` apply until another call sets them, even if a handler gets the task.
         attempts_max = case
             when retries is null then d.attempts_max
             else least(d.failed_attempts + 1 + retries::bigint, 2147483647)::integer
@@ -56,10 +56,10 @@ comment on function shardclock.fail_service_task is $$Reports the failure of a s
 task_key: the task
 claim: the claim's number
 reason: the reason, in a sentence
-retries: the number of further attempts, in force until another call gives a number; 0: no further attempt, so the instance has an incident; null: the rest of the model's retries, or of three attempts if the model has none
+retries: the number of further attempts, valid until another call gives a number; 0: no further attempt, so the instance gets an incident; null: the remaining retries of the model, or of three attempts if the model sets no retries
 retry_after: the time until the next attempt, within a year
 tenant_id: refuse a task of another tenant; null: any tenant
-returns: RETRIED; DEAD if there is no further attempt; otherwise an answer of complete_service_task
+returns: RETRIED; DEAD if there is no further attempt; otherwise a result of complete_service_task
 errors: 22023 if retry_after is negative, or more than a year, and for a reason of more than 1,000 characters
 example: select shardclock.fail_service_task(42, 1, 'no box is left', retries => 2, retry_after => 'PT5M');
 $$;

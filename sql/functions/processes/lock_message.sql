@@ -1,5 +1,5 @@
--- Takes the lock of a message's name and key: one transaction at a time publishes such a message or searches it for a
--- token.
+-- Locks a message's name and correlation key. So only one transaction at a time publishes or correlates messages with
+-- this name and key.
 --
 -- in:    tenant_id text, name text, correlation text
 -- out:   nothing
@@ -14,4 +14,4 @@ as $$
 $$;
 
 comment on function shardclock.lock_message is
-    'Internal: Waits for other transactions that correlate messages of this name and key.';
+    'Internal: Locks a message''s name and correlation key.';

@@ -1,5 +1,5 @@
--- No condition on the target: each row with claimed_by 0 is a service task, and with the condition a plan from an empty
--- table could read all service tasks.
+-- The query has no condition on the target, because each row with claimed_by 0 is a service task. With the condition, a
+-- plan that was made for an empty table could read all service tasks.
 --
 -- in:    task_key bigint, claim integer, tenant_id text
 -- out:   text
@@ -27,7 +27,8 @@ begin
     if state is not null then
         return state;
     end if;
-    -- An ended task has one record of its end. If a step of the instance ended the task, the record has no attempt.
+    -- An ended task has exactly one record of its end. If the instance itself ended the task, the record has no
+    -- attempt.
     select case
             when l.intent = 'DELIVERED' then 'COMPLETED_BEFORE'
             when l.intent = 'DEAD' then 'DEAD_BEFORE'
@@ -46,4 +47,4 @@ end
 $$;
 
 comment on function shardclock.lost_service_task is
-    'Internal: Returns the state of a service task for a caller without its present claim.';
+    'Internal: Returns the state of a service task, for a caller that has lost the claim.';

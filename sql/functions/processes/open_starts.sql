@@ -18,7 +18,8 @@ begin
         name, schedule, payload
     )
     select
-        -- A new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
+        -- A new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes its
+        -- first due date.
         coalesce((s.start ->> 'due_date')::timestamptz, now()),
         case when s.start ->> 'schedule' is not null then now() end,
         case when s.start ->> 'schedule' is null then 0 end,
@@ -30,8 +31,7 @@ begin
         jsonb_build_object('kind', 'begin', 'definition', d.definition_key)
     from jsonb_array_elements(d.starts) with ordinality as s (start, number)
     where s.start ->> 'kind' = 'timer'
-        -- Skip a start timer with a past date: it began its instance when this definition was the newest version
-        -- before.
+        -- Skip start timers with past dates: they fired when this definition was the newest version before.
         and (not again or s.start ->> 'schedule' is not null or (s.start ->> 'due_date')::timestamptz > now());
     insert into shardclock.subscriptions (definition_key, is_once, kind, tenant_id, name, process_id, node_id)
     select d.definition_key, false, s.start ->> 'kind', d.tenant_id, s.start ->> 'name', d.process_id, s.start ->> 'node_id'
@@ -40,4 +40,4 @@ begin
 end
 $$;
 
-comment on function shardclock.open_starts is 'Internal: Begins the waits of a definition''s start events.';
+comment on function shardclock.open_starts is 'Internal: Schedules the start timers and subscribes the other start events of a definition.';

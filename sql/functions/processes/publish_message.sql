@@ -32,7 +32,7 @@ begin
             using errcode = 'invalid_parameter_value', constraint = 'invalid_time_to_live';
     end if;
     perform shardclock.lock_message(tenant_id, name, correlation);
-    -- Draw the key under the lock, so that keys have the order of the messages.
+    -- Draw the key under the lock, so that the keys have the same order as the messages.
     message := nextval('shardclock.timer_key_seq');
     if time_to_live > interval '0' then
         signal := signal || jsonb_build_object('message', message);
@@ -44,15 +44,14 @@ begin
     order by m.message_key + 0 desc
     limit 1;
     loop
-        -- Find the first waiting token of each process. During the wait for a subscription's row, the row may be
-        -- deleted and another written; the next round finds the new row.
+        -- Find the first waiting token of each process. While this statement waits for a subscription's row, the row
+        -- may be deleted and a new row written; the next pass of the loop finds the new row.
         select array_agg(f.subscription_key), array_agg(f.instance_key) filter (where f.is_behind)
         into waiting, behind
         from (
             select distinct on (w.process_id)
                 w.subscription_key, w.instance_key,
-                -- A process gets messages in their order, so a process that has the newest message gets no earlier
-                -- message.
+                -- A process gets messages in order: after a process has got a message, it gets no earlier message.
                 w.process_id <> all (had_newest) or exists (
                     select
                     from shardclock.messages m
@@ -67,8 +66,8 @@ begin
             order by w.process_id, w.opened_at
         ) f;
         exit when waiting is null;
-        -- First give the kept messages that no engine has correlated yet. A token that gets a kept message may no
-        -- longer wait for the new message.
+        -- First correlate kept messages that no engine has correlated yet. A token that gets a kept message no longer
+        -- waits for the new message.
         continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
             update shardclock.subscriptions s
@@ -113,16 +112,15 @@ begin
 end
 $$;
 
-comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. In each process, the
-token that has waited longest for the name and the correlation key gets the message. If no token waits, a message start
+comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. In each process, the message goes to the token that has waited longest for this name and correlation key. If no token waits, a message start
 event begins an instance. With a time to live, the message is stored for tokens that wait later.
 
 name: the message's name, as in the model
-correlation: the key that the waiting token's expression must equal
-variables: a JSON object, which the token gets
+correlation: the correlation key; it must equal the value of the waiting token's expression
+variables: a JSON object for the token
 tenant_id: the tenant of the processes
-time_to_live: the time for which the message is kept, at most 366 days; 0: only for tokens that wait now
-returns: the keys of the instances that get the message now; no row: no instance waits
+time_to_live: how long the message is stored, at most 366 days; 0: only for tokens that wait now
+returns: the keys of the instances that get the message now; no row: no instance was waiting
 errors: 22023 for a text of more than 200 characters, for variables that are not an object or have more than 1 MiB, or for a time_to_live of more than 366 days
 example: select shardclock.publish_message('paid', correlation => '42', time_to_live => 'PT1H');
 $$;

@@ -1,4 +1,4 @@
--- A signal that waits for a quota has an incident, which a caller may resolve.
+-- A signal that waits for a quota causes an incident; a caller may resolve it.
 --
 -- in:    instance_key bigint, token bigint, tenant_id text
 -- out:   text
@@ -46,6 +46,6 @@ instance_key: the instance
 token: the token that stopped
 tenant_id: refuse an instance of another tenant; null: any tenant
 returns: SENT, or NOT_FOUND if the incident does not exist
-errors: 55000 for the incident of a dead letter: redrive the dead letter
+errors: 55000 for the incident of a dead letter: redrive the dead letter instead
 example: select shardclock.resolve_incident(42, 3);
 $$;

@@ -1,5 +1,6 @@
--- A gateway sends all signals with its own role, so its session names the API key. The rows of the signal, of the
--- instance's history and of each act on a task contain the key's prefix, so a signal needs no audit record.
+-- A gateway sends all signals with its own role, so it passes the caller's API key as a session setting. The key's
+-- prefix is stored with the signal, in the instance's history, and with each act on a task, so a signal needs no audit
+-- record.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint, node_id text
 -- out:   bigint: timer_key of the signal

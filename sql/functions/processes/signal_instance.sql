@@ -23,4 +23,4 @@ begin
 end
 $$;
 
-comment on function shardclock.signal_instance is 'Internal: Sends a signal to an instance if it runs.';
+comment on function shardclock.signal_instance is 'Internal: Sends a signal to a running instance.';

@@ -48,7 +48,7 @@ begin
                 format('the process %L', left(before.process_id, 60))
                 using errcode = 'invalid_parameter_value', constraint = 'start_key_used';
         end if;
-        -- A repeated start may leave out the business key, because some callers don't know the key.
+        -- A repeated call may omit the business key, because some callers don't know it.
         if before.instance_key is not null and business_key <> coalesce(before.business_key, '') then
             raise exception 'idempotency_key % has started %: use another key', quote_literal(left(idempotency_key, 60)),
                 'an instance ' || coalesce(
@@ -131,12 +131,12 @@ comment on function shardclock.start_process is $$Starts an instance of a proces
 engine begins it after the commit.
 
 process_id: the id of a deployed process
-variables: a JSON object, its first variables
+variables: a JSON object, the first variables of the instance
 tenant_id: the tenant of the process
 version: the version; null: the newest
-idempotency_key: another call with this key within a day starts nothing and returns the same instance, even if that call gives no business_key; null: each call starts an instance
-business_key: the caller's own name for the instance, 1 to 255 characters, for searches; several instances may have the same name; null: none
+idempotency_key: a repeated call with this key within a day starts nothing and returns the same instance, even without a business_key; null: each call starts an instance
+business_key: the caller's own name for the instance, 1 to 255 characters, for searches; several instances may have the same business_key; null: none
 returns: the instance_key
-errors: P0002 for a process or a version that is not deployed; 22023 for variables that are not an object or have more than 1 MiB, for a business_key that is too long, for an idempotency_key that has started another process or an instance with another business_key or none, and for a process that only its message, signal or timer begins; SC429 if the tenant's quota of instances is used up
+errors: P0002 for a process or a version that is not deployed; 22023 for variables that are not an object or have more than 1 MiB, for a business_key that is too long, for an idempotency_key that was used for another process or another business_key, and for a process that only a message, a signal or a timer can start; SC429 if the tenant's quota of instances is used up
 example: select shardclock.start_process('order', variables => '{"order": 42}', idempotency_key => 'order-42', business_key => 'order-42');
 $$;

@@ -31,9 +31,9 @@ task_key: the task
 claim: the claim's number
 code: the error's code, as in the model
 reason: the reason, in a sentence
-variables: a JSON object, which the event gets
+variables: a JSON object for the event that catches the error
 tenant_id: refuse a task of another tenant; null: any tenant
-returns: DISCARDED; otherwise an answer of complete_service_task
+returns: DISCARDED; otherwise a result of complete_service_task
 errors: 22023 for an invalid code or a reason of more than 1,000 characters, and as for complete_service_task
 example: select shardclock.throw_service_task_error(42, 1, 'OUT_OF_STOCK');
 $$;

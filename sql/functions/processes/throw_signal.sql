@@ -28,7 +28,7 @@ begin
         order by s.subscription_key + 0 desc
         limit receivers_max + 1
     ) f;
-    -- If engines are sending an earlier signal of this name, they send the new signal afterwards.
+    -- If engines are still sending an earlier signal of this name, they send this signal afterwards.
     if receivers > receivers_max or receivers > 0 and (
         select true
         from shardclock.deliveries d
@@ -81,7 +81,7 @@ more than 500 instances wait; the instances would get more than 4 MiB of variabl
 name is still being sent.
 
 name: the signal's name, as in the model
-variables: a JSON object, which each instance gets
+variables: a JSON object for each instance
 tenant_id: the tenant of the processes
 returns: the keys of the instances that get the signal; no row: no instance waits. If the signal is sent in parts, the keys of
 the new instances are missing

@@ -1,11 +1,11 @@
--- Finds the answers to requests.
+-- Finds the stored responses of idempotent requests.
 --
--- Must not lock the slot that is neither today's nor yesterday's: the lock would block `forget_requests` until the end
--- of the caller's transaction. Only a custom plan excludes a partition before the locks; a cached plan locks all three.
+-- Reads only the slots of today and yesterday. A lock on the third slot would block `forget_requests` until the
+-- caller's transaction ends. The statement is planned for each call, because a cached plan would lock all three slots.
 --
 -- in:    tenants text[], keys text[], moment timestamptz
 -- out:   number bigint, fingerprint bytea, status smallint, body jsonb; number is the index in the arrays, from 1; a
---        request without an answer has no row
+--        request without a stored response has no row
 -- locks: nothing; it opens only the slots of today and yesterday
 -- index: idempotent_requests_pkey of these two slots, one probe of each slot for each request
 create or replace function shardclock.find_requests(tenants text[], keys text[], moment timestamptz)
@@ -29,7 +29,7 @@ begin
         offset 0 -- without this hint, before the first ANALYZE, the plan reads both whole days by age
     ) r
     where r.created_at > moment - interval '24 hours'
-    -- A request may have two rows after the clock was set back; the newer row comes last.
+    -- After the clock was set back, a request may have two rows; the newer row comes last.
     order by r.created_at;
 end
 $$;

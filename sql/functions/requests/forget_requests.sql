@@ -1,6 +1,6 @@
--- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. Answers are valid for 24
--- hours; the other 12 hours are for a wrong clock and for transactions that read the slot at midnight. The caller must
--- call this function in the second half of each day.
+-- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. A stored response is valid
+-- for 24 hours. The other 12 hours allow for a wrong clock, and for transactions that read the slot at midnight. The
+-- caller must call this function in the second half of each day.
 --
 -- in:    nothing
 -- out:   integer: the number of emptied slots: 1 or 0
@@ -10,7 +10,7 @@
 create or replace function shardclock.forget_requests()
 returns integer
 language plpgsql
--- The function runs as its owner, so that the role of gateways needs no right to truncate tables.
+-- The function runs as its owner, so the role of gateways needs no right to truncate tables.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$

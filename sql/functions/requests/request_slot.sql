@@ -1,5 +1,5 @@
--- Returns the slot of a request, one of three tables: for today, for yesterday, and for an older day that will be
--- emptied. docs/decisions/0044-idempotent-requests.md has the reason for three tables.
+-- Returns the slot of a request. A slot is one of three tables: for today, for yesterday, and for the day before, which
+-- is emptied (docs/decisions/0044-idempotent-requests.md).
 --
 -- in:    moment timestamptz
 -- out:   smallint

@@ -18,4 +18,4 @@ begin atomic
 end;
 
 comment on function shardclock.at_sign_refusal is
-    'Internal: Refuses a time with its zone after an @, as in FEEL; null: the text has no such zone.';
+    'Internal: Refuses a time with a zone after an @, as in FEEL; null: the text has no zone after an @.';

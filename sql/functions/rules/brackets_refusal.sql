@@ -1,4 +1,5 @@
--- Returns a refusal of the time zones that a text names in brackets; null: no zone, or the same zone as `beside`.
+-- Returns a refusal of the time zones in brackets in a text; null: the text has no zone in brackets, or only the zone
+-- `beside`.
 --
 -- in:    given text, beside text
 -- out:   text

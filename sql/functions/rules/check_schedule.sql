@@ -18,4 +18,4 @@ begin
 end
 $$;
 
-comment on function shardclock.check_schedule is 'Internal: Refuses a rule that no shard can plan.';
+comment on function shardclock.check_schedule is 'Internal: Refuses a rule for which no shard can compute due dates.';

@@ -1,4 +1,4 @@
--- Of a month with a given length and a given first weekday (0 is Monday).
+-- The month has the given length, and begins on the given weekday (0 is Monday).
 --
 -- in:    item text, bits bigint, is_weekday boolean, begins_on integer, length integer
 -- out:   bigint

@@ -58,7 +58,7 @@ begin
     for found in
         select j.refusal, f.number, j.bits
         from (
-            -- Read the fields in Python's order, so that both report the same fault first.
+            -- Read the fields in the same order as the Python code, so that both report the same fault first.
             values (1, 'second', 0, 59, 0, '{}'::text[], ''), (2, 'minute', 0, 59, 0, '{}', ''),
                 (3, 'hour', 0, 23, 0, '{}', '')
         ) as f (number, field, lowest, highest, star, names, more)

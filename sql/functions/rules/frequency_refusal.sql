@@ -1,5 +1,5 @@
--- The same rule as in timers/repeat.py: ten thousand timers that repeat each millisecond would use the whole capacity
--- of a cluster.
+-- The same rule as in timers/repeat.py. The reason: ten thousand timers that repeat every millisecond would use the
+-- whole capacity of a cluster.
 --
 -- in:    given text, count text, period_s numeric
 -- out:   text
@@ -17,4 +17,4 @@ begin atomic
 end;
 
 comment on function shardclock.frequency_refusal is
-    'Internal: Refuses a period of less than a second in a repeat without end or with a high count; null: it is accepted.';
+    'Internal: Refuses a period of less than a second in a repeat that has no end or a high count; null: the period is accepted.';

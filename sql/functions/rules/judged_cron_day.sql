@@ -47,4 +47,4 @@ end
 $$;
 
 comment on function shardclock.judged_cron_day is
-    'Internal: Returns the refusal of an item of a day field of cron; else its numbers, as bits.';
+    'Internal: Returns the refusal of an item of a cron day field; otherwise the numbers of the item, as bits.';

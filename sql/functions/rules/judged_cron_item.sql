@@ -74,4 +74,4 @@ end
 $$;
 
 comment on function shardclock.judged_cron_item is
-    'Internal: Returns the refusal of an item of a cron field; else its numbers, as bits.';
+    'Internal: Returns the refusal of an item of a cron field; otherwise the numbers of the item, as bits.';

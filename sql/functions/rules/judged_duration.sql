@@ -37,4 +37,4 @@ end
 $$;
 
 comment on function shardclock.judged_duration is
-    'Internal: Returns the refusal of a duration; else its average length.';
+    'Internal: Returns the refusal of a duration; otherwise its average length in days.';

@@ -15,4 +15,4 @@ begin atomic
 end;
 
 comment on function shardclock.rule_refusal is
-    'Internal: Returns the refusal of a rule that no shard can plan; null: it is valid.';
+    'Internal: Returns the refusal of a rule for which no shard can compute due dates; null: the rule is valid.';

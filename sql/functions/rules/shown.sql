@@ -1,7 +1,7 @@
--- Shows a refused text as timers/refusal.py does.
+-- Formats a refused text for a message, like timers/refusal.py.
 --
 -- Each function in this folder has a counterpart in timers/ with the same refusals in the same words;
--- tests/sql/test_parsing.py compares the two.
+-- tests/sql/test_parsing.py compares them.
 --
 -- in:    given text
 -- out:   text
@@ -38,4 +38,4 @@ begin
 end
 $$;
 
-comment on function shardclock.shown is 'Internal: Shows a refused text on one line, cut.';
+comment on function shardclock.shown is 'Internal: Formats a refused text for a message: on one line, truncated.';

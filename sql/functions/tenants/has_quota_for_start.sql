@@ -1,9 +1,9 @@
--- Reads one row with the last count instead of the quota and two counts, which takes a quarter of the time. The count
--- is valid for one second, or for 10 ms for each 1,000 waiting starts, if this is longer. Afterwards the function
--- returns false, and `remaining_quota` counts again.
+-- Reads only the row with the last count, in a quarter of the time of a new count. The count is valid for one second,
+-- or for 10 ms for each 1,000 waiting starts, if this is longer. Afterwards the function returns false, and
+-- `remaining_quota` counts again.
 --
 -- in:    tenant_id text
--- out:   boolean: true if the last count is young, and the tenant had quota for another instance then
+-- out: boolean: true if the last count is still valid, and the tenant had quota for another instance at that time
 -- locks: nothing
 -- index: tenant_usage_pkey
 create or replace function shardclock.has_quota_for_start(tenant_id text)
@@ -26,4 +26,4 @@ end
 $$;
 
 comment on function shardclock.has_quota_for_start is
-    'Internal: Returns whether a tenant had quota for another instance at the last count, a short time ago.';
+    'Internal: Returns whether a tenant had quota for another instance at a recent count.';

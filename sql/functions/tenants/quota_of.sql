@@ -1,5 +1,4 @@
--- Postgres inlines the body into the plans of the callers. For a tenant without a row in shardclock.tenants, `t` is
--- null.
+-- Postgres inlines the body into the plans of the callers. `t` is null if the tenant has no row in shardclock.tenants.
 --
 -- in:    t shardclock.tenants, resource text
 -- out:   bigint

@@ -1,7 +1,7 @@
--- Compares a small quota with a count of the rows, and a large quota with the last stored count. Engines count
--- instances, tasks and timers; clients count the other resources, which they add also while no engine runs. All
--- resources of one call share the quota of the first. Each query reads one table, because a join takes longer than a
--- second query.
+-- For a small quota the function counts the rows; for a large quota it uses the last stored count. Engines store the
+-- counts of instances, tasks and timers. Clients store the counts of the other resources, because clients add them even
+-- while no engine runs. All resources of a call share the quota of the first resource. Each query reads one table,
+-- because a join takes longer than a second query.
 --
 -- in:    tenant_id text, resources text[]
 -- out:   quota bigint, remaining bigint, counted_at timestamptz
@@ -18,8 +18,8 @@ as $$
 declare
     exact_max constant bigint := 1000;
     of_clients constant text[] := array['starts', 'messages', 'definitions'];
-    -- Only at read committed: at other isolation levels, a row that another transaction has changed would fail the
-    -- caller's transaction.
+    -- Lock the row only at isolation level read committed. At other levels, the caller's transaction would fail if
+    -- another transaction has changed the row.
     may_write constant boolean := current_setting('transaction_isolation') = 'read committed';
     resource text;
     used bigint;
@@ -50,8 +50,8 @@ begin
         if not found then
             used_at := '1970-01-01 00:00:00+00';
             -- A client's transaction may be open for hours and would block the engines' counts in a row that it
-            -- inserted. So engines, which ask for one resource at a time, insert the rows of their resources. Without
-            -- the lock, the insert would wait for another transaction with the same row.
+            -- inserted. So only engines insert the rows of their resources; an engine passes one resource in a call.
+            -- Without the lock, the insert could wait for another transaction that inserts the same row.
             if may_write and (resource = any (of_clients) or cardinality(resources) = 1)
                 and pg_try_advisory_xact_lock(hashtextextended(tenant_id || ' ' || resource, 51))
             then
@@ -74,8 +74,8 @@ begin
                     where u.tenant_id = remaining_quota.tenant_id and u.resource = resource
                     returning u.used, u.counted_at into used, used_at;
                 elsif age > interval '5 seconds' then
-                    -- Don't wait for a locked row, because an open transaction may lock the row for hours: count, and
-                    -- don't store the count.
+                    -- If the row is locked, count without storing the count, because an open transaction may lock the
+                    -- row for hours.
                     used := shardclock.usage_of(tenant_id, resource, quota);
                     used_at := clock_timestamp();
                 end if;
@@ -87,4 +87,4 @@ begin
 end
 $$;
 
-comment on function shardclock.remaining_quota is 'Internal: Returns the rest of a tenant''s quota (null: no limit), and the time of the count (null: now).';
+comment on function shardclock.remaining_quota is 'Internal: Returns the remaining quota of a tenant (null: no limit), and the time of the count (null: now).';

@@ -91,4 +91,4 @@ begin
 end
 $$;
 
-comment on function shardclock.usage_of is 'Internal: Counts a tenant''s usage of a resource, up to a number.';
+comment on function shardclock.usage_of is 'Internal: Counts a tenant''s usage of a resource, up to a limit.';

@@ -1,6 +1,5 @@
--- Moves the sequence of keys forward after a restore, a change of the primary or an operator set it back, so that it
--- draws no key of another timer. The function runs as its owner, so that a scheduling role needs no right to set the
--- sequence.
+-- Moves the sequence of keys forward, if a restore, a failover or an operator has set it back, so that new timers get
+-- unused keys. The function runs as its owner, so a role that schedules timers needs no right to set the sequence.
 --
 -- in:    nothing
 -- out:   boolean: whether this call moved the sequence
@@ -14,16 +13,16 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    -- Ignore keys above this limit, which is far above every drawn key: otherwise one row with the last bigint as its
-    -- key would use up the sequence.
+    -- Ignore keys above this limit; it is far above all drawn keys. Otherwise a row with the largest bigint as its key
+    -- would exhaust the sequence.
     far constant bigint := 4611686018427387904;
-    -- A margin larger than the number of keys that other sessions can draw after this read, so that setval never moves
+    -- This margin is larger than the number of keys that other sessions can draw after this read, so setval never moves
     -- the sequence back.
     gap constant bigint := 1000000;
     highest bigint;
 begin
-    -- One call at a time moves the sequence. Don't wait for the lock, because the other call has moved the sequence
-    -- already.
+    -- One call at a time moves the sequence. Don't wait for the lock, because the call with the lock moves the
+    -- sequence.
     if not pg_try_advisory_xact_lock(hashtextextended('shardclock.advance_keys', 0)) then
         return false;
     end if;

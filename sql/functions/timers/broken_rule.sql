@@ -1,4 +1,4 @@
--- Returns the refusal (code and sentence) of the first rule that a row breaks; null: none.
+-- Returns the refusal (code and sentence) for the first rule that a row breaks; null: the row breaks no rule.
 --
 -- Postgres parses the body when the function is created, so a client's `search_path` can't change its operators. The
 -- alternative, a `set search_path` on the trigger, costs a microsecond for each row.
@@ -13,7 +13,7 @@ returns text[]
 language sql
 stable
 begin atomic
-    -- Python's datetime ends with the year 9999 (and asyncpg writes its last moment as infinity); a date that asyncpg
+    -- Python's datetime ends with the year 9999, and asyncpg writes its last moment as infinity. A date that asyncpg
     -- can't decode would fail a whole batch.
     select case
         when t.timer_key < 1
@@ -119,7 +119,8 @@ begin atomic
                     t.occurrence, t.repetitions
                 )
             ]
-        -- Don't parse the schedule here: only timers.schedule can, and a shard pauses a row with an invalid schedule.
+        -- The schedule is not parsed here, because only Python code (timers.schedule) can parse it; a shard pauses a
+        -- row with an invalid schedule.
         when length(t.schedule) not between 1 and 200 or t.schedule ~ '[[:cntrl:]]'
             then array[
                 'invalid_schedule',

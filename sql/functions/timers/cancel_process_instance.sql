@@ -21,7 +21,8 @@ begin
                 and shardclock.is_of_system(t.target) is not true
         );
         exit when keys = '{}';
-        -- Read again: a timer may have fired during the wait for its row, and its next occurrence may have a row.
+        -- Read again, because a timer may have fired while this call waited for its row; then its next occurrence is a
+        --             new row.
         cancelled := cancelled + (select count(*) from shardclock.cancel_timers(keys, reason));
     end loop;
     return cancelled;
@@ -31,8 +32,8 @@ $$;
 comment on function shardclock.cancel_process_instance is $$Cancels all pending and paused timers of a process instance of
 another engine. For an instance of Shardclock's own BPMN engine, use cancel_instance.
 
-process_instance_key: the process instance that the timers were scheduled for
-reason: kept in the records
+process_instance_key: the process instance for which the timers were scheduled
+reason: stored in the log records
 returns: the number of cancelled timers
 errors: 22023 for a reason of more than 1,000 characters
 example: select shardclock.cancel_process_instance(42, reason => 'the process ended');

@@ -23,4 +23,4 @@ begin atomic
     );
 end;
 
-comment on function shardclock.cancel_rows is 'Internal: Cancels timers: those of clients, or those of jobs and processes.';
+comment on function shardclock.cancel_rows is 'Internal: Cancels timers of clients, or timers of jobs and processes.';

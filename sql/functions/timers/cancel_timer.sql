@@ -1,5 +1,5 @@
--- Cancels one timer of a client. `change_timer` finds the timer, and `cancel_rows` deletes the row. If a firing deleted
--- the row before, the cancel is too late.
+-- Cancels one timer of a client. `change_timer` finds the timer, and `cancel_rows` deletes the row. If the timer has
+-- fired before that, the cancellation is too late.
 --
 -- in:    timer_key bigint, name text, tenant_id text, reason text
 -- out:   text
@@ -21,10 +21,10 @@ end;
 comment on function shardclock.cancel_timer is $$Cancels a pending or paused timer.
 
 timer_key: the timer's key; give either its key or its name
-name: the timer's name; for a schedule this is the pending occurrence
+name: the timer's name; for a schedule, the pending occurrence has the name
 tenant_id: the tenant of the name
-reason: kept in the record
-returns: CANCELED (now or before), or the timer's end: TRIGGERED (too late: it has fired), SKIPPED (missed, with policy skip), UNKNOWN (the timer does not exist)
-errors: 22023 for neither key nor name, or both, and for a reason of more than 1,000 characters; 55000 for a timer of a job or a process
+reason: stored in the log record
+returns: CANCELED (by this call or earlier), or how the timer ended: TRIGGERED (too late: it has fired), SKIPPED (missed, with policy skip), UNKNOWN (the timer does not exist)
+errors: 22023 unless exactly one of key and name is given, and for a reason of more than 1,000 characters; 55000 for a timer of a job or a process
 example: select shardclock.cancel_timer(name => 'cart-7', reason => 'paid');
 $$;

@@ -15,7 +15,7 @@ comment on function shardclock.cancel_timers is $$Cancels the given timers that 
 Timers of jobs and processes stay unchanged.
 
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
-reason: kept in the records
+reason: stored in the log records
 returns: the keys of the cancelled timers
 errors: 22023 for a reason of more than 1,000 characters
 example: select shardclock.cancel_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'order-')), 'closed');

@@ -1,6 +1,7 @@
--- Changes the rules of schedules. The pending occurrence gets its due date from the new rule; its number stays. An
--- unfired run on request stays, and the later occurrences follow the new rule. The new rule counts from the lock of the
--- row instead of the transaction's begin: otherwise occurrences that fired between the two would fire again.
+-- Changes the rules of schedules. The pending occurrence keeps its number, and gets its due date from the new rule. If
+-- the pending occurrence is a run on request, it does not change, and the later occurrences follow the new rule. The
+-- new rule begins at the moment when the row is locked. If it began with the transaction, occurrences that fired in
+-- between would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint
@@ -29,7 +30,7 @@ begin atomic
             zone = coalesce(change_rules.zone, t.zone, 'UTC'),
             missed = coalesce(change_rules.missed, t.missed, 'fire_once'),
             name = coalesce(t.name, 'schedule-' || t.timer_key),
-            -- After the clock was set back, don't plan the fired occurrences again.
+            -- After the clock was set back, don't plan occurrences again that have fired.
             anchor = greatest((select c.at from clock c), case when t.occurrence > 1 then t.created_at end),
             missed_once = null,
             anchor_occurrence = null,

@@ -87,8 +87,7 @@ begin
 end
 $$;
 
-comment on function shardclock.change_system_timer is $$Changes a timer of a job or a process, for an operator. The verbs of
-clients refuse these timers.
+comment on function shardclock.change_system_timer is $$Changes a timer of a job or a process; this function is for operators. The functions for clients refuse these timers.
 
 verb: pause, resume or reschedule
 timer_key: the timer's key; give either its key or its name
@@ -96,11 +95,11 @@ name: the timer's name, such as job:nightly
 tenant_id: the tenant of the name
 due_date: for reschedule: the new due date. Give exactly one of due_date, delay and shift
 delay: for reschedule: an ISO 8601 duration from now
-shift: for reschedule: an ISO 8601 duration from the present due date, with a minus sign to move backwards
-reason: for pause: kept in the record
+shift: for reschedule: an ISO 8601 duration from the current due date, with a minus sign to move backwards
+reason: for pause: stored in the log record
 missed: for resume, and for pause with until: the rule for missed occurrences, as for resume_timer
 until: for pause: the end of the pause, as for pause_timer
-returns: PAUSED, PENDING or RESCHEDULED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
-errors: 22023 for a wrong argument, in a sentence that names the argument; 55000 for a timer of a client, and for a schedule that has no date yet
+returns: PAUSED, PENDING or RESCHEDULED (by this call or earlier), or how the timer ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+errors: 22023 for a wrong argument, with a message that names the argument; 55000 for a timer of a client, and for a schedule that has no date yet
 example: select shardclock.change_system_timer('pause', name => 'job:nightly', reason => 'month-end close');
 $$;

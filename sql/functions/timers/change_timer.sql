@@ -1,5 +1,5 @@
--- Changes one timer, which the caller names by key or name. If the timer ended before the lock of its row, searches
--- again. For the verb run, the reason is the name of the operation.
+-- Changes one timer, which is identified by key or name. If the timer ended before the function could lock its row, the
+-- function searches again. For the verb run, `reason` is the name of the operation.
 --
 -- in:    verb text, timer_key bigint, name text, tenant_id text, reason text, until timestamptz, missed text
 -- out:   text
@@ -49,7 +49,7 @@ begin
             perform shardclock.check_client_timer(key);
             return state; -- there was nothing to change
         end if;
-        -- The timer ended during the wait for its row; after a firing, the next occurrence may have the name.
+        -- The timer ended while this call waited for its row. If it fired, the next occurrence may have its name.
     end loop;
     return shardclock.ended_as(timer_key, name, tenant_id);
 end

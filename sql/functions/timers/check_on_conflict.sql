@@ -1,4 +1,4 @@
--- Refuses an unknown on_conflict, and an on_conflict that needs a name if the timer has no name.
+-- Refuses an unknown value of on_conflict, and a value that needs a name if the timer has no name.
 --
 -- in:    on_conflict text, name text
 -- out:   nothing

@@ -1,4 +1,4 @@
--- Refuses a call of a verb unless it has exactly one of a key and a name.
+-- Refuses a call unless exactly one of key and name is given.
 --
 -- in:    timer_key bigint, name text
 -- out:   nothing

@@ -1,4 +1,4 @@
--- Refuses a row that breaks a rule, with the error of a check constraint that has the rule's name.
+-- Refuses a row that breaks a rule. The error looks like the error of a check constraint with the rule's name.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,4 +1,4 @@
--- Limits the length of a text that a verb writes into the log; the HTTP API has the same refusal.
+-- Limits the length of a text for the log; the HTTP API refuses the same texts.
 --
 -- in:    field text, given text, most integer
 -- out:   text: the given text; null for null

@@ -1,4 +1,4 @@
--- The order of the rows is free, so that a count with a limit reads little more than its limit.
+-- The rows are counted in any order, so that a count with a limit reads hardly more rows than the limit.
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, timers_max bigint, target text, name_contains text, only_schedules boolean,
@@ -44,8 +44,8 @@ comment on function shardclock.count_timers is $$Counts pending or paused timers
 
 as: find_keys
 state: PENDING or PAUSED
-timers_max: the limit of timers: two counts that together reach the limit mean `this many or more`; null: no limit
-returns: one row: of_clients, the timers that clients can change, and of_system, the timers of jobs and processes
+timers_max: the counting stops at this number of timers; if both counts together reach it, there may be more; null: no limit
+returns: one row: of_clients, the number of timers that clients can change, and of_system, the number of timers of jobs and processes
 errors: 22023 for another state
 example: select of_clients from shardclock.count_timers(tenant_id => 'acme', due_before => '2031-01-01T00:00:00Z', timers_max => 100000);
 $$;

@@ -1,5 +1,5 @@
--- Returns the end of a pause; null: the pause has no end. Refuses an end in the past, and a choice for missed
--- occurrences without an end.
+-- Returns the moment when a pause ends; null: the pause has no end. Refuses an end in the past, and a `missed` without
+-- an end.
 --
 -- in:    until timestamptz, delay text, missed text
 -- out:   timestamptz
@@ -37,4 +37,4 @@ end
 $$;
 
 comment on function shardclock.end_of_pause is
-    'Internal: Returns the end of a pause, by a moment or by a delay from now, and checks it.';
+    'Internal: Checks and returns the end of a pause, given as a moment or as a delay from now.';

@@ -1,9 +1,9 @@
 -- Resumes the timers with an ended pause.
 --
--- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences is for the occurrences
--- before `resume_at`; after a pause until 08:00, an occurrence at 08:00 fires. Skips locked rows, which the next call
--- finds. `without` are timers that an earlier call could not resume. With `key`, the call
--- resumes at most this timer. `next_s` is the time until the next pause ends;
+-- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences applies to occurrences
+-- before `resume_at`. So after a pause until 08:00, an occurrence at 08:00 fires. Skips locked rows, which the next
+-- call finds. `without` has the keys of timers that an earlier call could not resume. With `key`, the call resumes at
+-- most this timer. `next_s` is the time until the next pause ends;
 -- null: no pause has an end.
 --
 -- in:    most integer, without bigint[], key bigint
@@ -15,7 +15,7 @@ create or replace function shardclock.end_pauses(most integer, without bigint[] 
 returns table (ended integer, next_s double precision)
 language sql
 set enable_seqscan = off
--- Turn on nested loops, which the caller's session may have turned off: sql/deliveries/settle.py.
+-- Allow nested loops, because the caller's session may not allow them: sql/deliveries/settle.py.
 set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -48,4 +48,4 @@ begin atomic
         );
 end;
 
-comment on function shardclock.end_pauses is 'Internal: Resumes paused timers at the ends of their pauses.';
+comment on function shardclock.end_pauses is 'Internal: Resumes timers when their pauses end.';

@@ -1,4 +1,4 @@
--- Returns the end of the last timer with a key or a name: TRIGGERED, CANCELED or SKIPPED; UNKNOWN: the log has no
+-- Returns how the last timer with a key or a name ended: TRIGGERED, CANCELED or SKIPPED; UNKNOWN: the log has no
 -- record.
 --
 -- in:    timer_key bigint, name text, tenant_id text
@@ -18,9 +18,9 @@ begin atomic
             limit 1
         ),
         (
-            -- The last record is the one with the highest position, because the clock may have been set back. The index
-            -- by name has times but no positions, so the query reads the records of the last day, and assumes that no
-            -- clock is set back by more than a day.
+            -- The last record has the highest position. (The time is not used, because the clock may have been set
+            -- back.) The index by name has times but no positions, so the query reads the records of the last day, and
+            -- assumes that no clock is set back by more than a day.
             select l.intent from shardclock.command_log l
             where l.tenant_id = ended_as.tenant_id and l.name = ended_as.name
                 and l.recorded_at >= (
@@ -28,7 +28,7 @@ begin atomic
                     where n.tenant_id = ended_as.tenant_id and n.name = ended_as.name
                 )
                 and (l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip'))
-            -- An expression, so that the planner does not scan the index on position for the last record.
+            -- An expression instead of the column, so that the planner does not scan the index on position.
             order by l.position + 0 desc
             limit 1
         ),

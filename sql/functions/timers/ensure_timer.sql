@@ -36,10 +36,9 @@ begin
 end
 $$;
 
-comment on function shardclock.ensure_timer is $$Schedules a timer as schedule_timer does, and returns the outcome. By
-default, a pending timer of the same name stays.
+comment on function shardclock.ensure_timer is $$Schedules a timer as schedule_timer does, and returns the outcome. By default, a pending timer of the same name does not change.
 
 as: schedule_timer
-returns: one row: timer_key and due_date of the timer that has the name now, and the outcome: created, replaced (the new timer replaced another timer, which is cancelled) or unchanged (the timer existed before)
+returns: one row: timer_key and due_date of the timer that now has the name, and the outcome: created, replaced (the new timer has replaced another timer, which was cancelled) or unchanged (the timer existed before)
 example: select timer_key, due_date, outcome from shardclock.ensure_timer(schedule => 'R/P1D', name => 'nightly');
 $$;

@@ -1,4 +1,4 @@
--- The text of the query that find_keys and count_timers have in common: both plan the query with its values.
+-- find_keys and count_timers execute this query as text, so that Postgres plans it for the actual values.
 --
 -- in:    state text
 -- out:   text: a query of shardclock.timers t, from `from` to the last condition; $1 to $11 are the state, tenant_id,
@@ -37,4 +37,4 @@ begin
 end
 $$;
 
-comment on function shardclock.filtered_timers is 'Internal: Returns the common text of the queries of find_keys and count_timers.';
+comment on function shardclock.filtered_timers is 'Internal: Returns the query text that find_keys and count_timers have in common.';

@@ -1,4 +1,4 @@
--- Orders by key, because changes of timers don't change this order.
+-- Sorts by key, because changes of timers don't change this order.
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, after_key bigint, page_size integer, target text, name_contains text,
@@ -43,7 +43,7 @@ these timers. The keys are in ascending order, which stays the same when timers 
 
 as: find_timers
 state: PENDING or PAUSED
-target: only timers of this target
+target: only timers with this target
 name_contains: only timers with this text in their name, in upper or lower case
 changed_from: only timers that a client changed at this moment or later; for paused timers, the time of the pause counts
 changed_before: only timers that a client changed before this moment, as for changed_from

@@ -1,4 +1,4 @@
--- `execute` makes Postgres plan for the actual values, so that a null filter costs nothing.
+-- With `execute`, Postgres plans for the actual values, so a null filter costs nothing.
 --
 -- in:    state text, tenant_id text, name text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, page text, page_size integer, target text, only_schedules boolean, changed_from
@@ -27,7 +27,7 @@ create or replace function shardclock.find_timers(
 returns setof shardclock.found_timer
 language plpgsql
 stable
--- A page token contains a due date as text, from which the next call must read exactly the same moment.
+-- A page token contains a due date as text; the next call must parse exactly the same moment from it.
 set datestyle = 'ISO'
 set timezone = 'UTC'
 set search_path = pg_catalog, pg_temp
@@ -132,8 +132,8 @@ begin
         using state, tenant_id, name_prefix, due_from, due_before, process_instance_key,
             coalesce(page, 'infinity/0'), page_size, name, target, only_schedules, changed_from, changed_before;
     elsif only_schedules then
-        -- Sort all schedules of the tenant, whose number has a quota: a search by due date might read a million plain
-        -- timers for a page of schedules.
+        -- Sort all schedules of the tenant; a quota limits their number. A search by due date could read a million
+        -- plain timers for a page of schedules.
         return query execute $schedules$
             with schedules as materialized (
                 select t.timer_key, t.due_date
@@ -238,8 +238,7 @@ end
 $$;
 
 comment on function shardclock.find_timers is $$Finds timers, past and present, one page at a time: PENDING timers soonest
-first, PAUSED timers by key, ended timers newest first. With order_by change, pending and paused timers come by their last
-change, newest first.
+first, PAUSED timers by key, ended timers newest first. With order_by change, pending and paused timers are sorted by their last change, newest first.
 
 state: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED, or ENDED for all that have ended
 tenant_id: only timers of this tenant
@@ -248,11 +247,11 @@ name: only timers with this name; give the tenant_id, too
 due_from: only timers that are due at this moment or later
 due_before: only timers that are due before this moment
 process_instance_key: only timers of this process instance
-target: only timers of this target; for ended timers, the call reads the log from its newest record back until the page is full
-only_schedules: true: only timers with a rule
-changed_from: only timers that a client changed at this moment or later (a paused timer: its pause, an ended timer: its end); give the tenant_id, too
+target: only timers with this target; for ended timers, the call reads the log from its newest record backwards until the page is full
+only_schedules: true: only schedules
+changed_from: only timers that a client changed at this moment or later (for a paused timer the time of the pause counts, for an ended timer the time of its end); give the tenant_id, too
 changed_before: only timers that a client changed before this moment, as for changed_from
-order_by: due, or change: give the tenant_id, too; the order change leaves out timers that no client has changed. Ended timers have the order change
+order_by: due or change; for change, give the tenant_id, too. The order change leaves out timers that no client has changed; ended timers always have this order
 page: the `page` of the last row of the previous page; null: the first page
 page_size: the limit of timers
 returns: one row for each timer: the columns of timer_history, and page, an argument of the next call

@@ -11,7 +11,7 @@ returns boolean
 language sql
 stable
 begin atomic
-    -- A lease that ends more than two lease durations from now is from before the clock was set back.
+    -- A lease that ends more than two lease durations from now was written before the clock was set back.
     select (
         claimed_until > at and claimed_until <= at + 2 * lease and claimed_by <> all (ended_holders)
     ) is not true;

@@ -14,4 +14,4 @@ begin atomic
 end;
 
 comment on function shardclock.is_key_used is
-    'Internal: Returns whether a timer of any tenant, pending or ended, has or had a key.';
+    'Internal: Returns whether a pending or ended timer of any tenant has this key.';

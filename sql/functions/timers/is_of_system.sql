@@ -1,6 +1,6 @@
--- The target shows the owner of a timer: only jobs and processes can have the targets `job:NAME` and
--- `process:instance`. process_instance_key does not show the owner, because clients choose its value.
--- docs/decisions/0069-reserved-names.md
+-- The target shows the owner of a timer: only timers of jobs and processes have the targets `job:NAME` and
+-- `process:instance`. process_instance_key does not show the owner, because clients choose its value
+-- (docs/decisions/0069-reserved-names.md).
 --
 -- in:    target text
 -- out:   boolean

@@ -1,7 +1,7 @@
--- Returns whether two timers are equal, as after a client's repeated call.
+-- Returns whether two timers are equal, because the client has repeated its call.
 --
--- Compares rules as the texts that the clients wrote. Ignores the next due date of a schedule, which depends on the
--- rule, and the zone of a plain timer, whose due date is a moment.
+-- Compares rules as the texts that the clients wrote. Ignores the next due date of a schedule, because it depends on
+-- the rule, and the zone of a plain timer, because its due date is a moment.
 --
 -- in:    wanted shardclock.timers, other shardclock.timers
 -- out:   boolean

@@ -1,5 +1,5 @@
--- Each interface limits the depth of JSON, because one row that a client can't decode would make a whole answer
--- unreadable. Python has the same limit in timers/payload.py.
+-- Each interface limits the depth of JSON, because a client can't read a response if it can't decode one of the rows.
+-- Python has the same limit in timers/payload.py.
 --
 -- in:    document jsonb
 -- out:   boolean

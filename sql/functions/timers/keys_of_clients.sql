@@ -12,11 +12,12 @@ begin atomic
     select array(
         select k.timer_key
         from unnest(timer_keys) as k (timer_key)
-        -- One probe for each key, because a join with a plan from an empty table could read the whole table.
+        -- A subquery for each key instead of a join: a join with a plan that was made for an empty table could read the
+        -- whole table.
         where (
             select shardclock.is_of_system(t.target) from shardclock.timers t where t.timer_key = k.timer_key
         ) is not true
     );
 end;
 
-comment on function shardclock.keys_of_clients is 'Internal: Leaves out the keys of timers of jobs and processes.';
+comment on function shardclock.keys_of_clients is 'Internal: Returns the keys without the keys of timers of jobs and processes.';

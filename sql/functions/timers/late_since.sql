@@ -1,6 +1,6 @@
--- The lag of a timer counts from its due date. If a client scheduled, moved or resumed an overdue timer, the lag counts
--- from this action: docs/decisions/0034-late-since.md. The lag of a later occurrence always counts from its due date,
--- because a firing wrote the occurrence.
+-- The lag of a timer is measured from its due date. If a client scheduled, moved or resumed a timer that was overdue by
+-- then, the lag is measured from this request: docs/decisions/0034-late-since.md. The lag of a later occurrence is
+-- always measured from its due date, because a firing has written the occurrence.
 --
 -- in:    due_date timestamptz, created_at timestamptz, changed_at timestamptz, occurrence bigint
 -- out:   timestamptz
@@ -17,4 +17,4 @@ begin atomic
 end;
 
 comment on function shardclock.late_since is
-    'Internal: Returns the moment from which a timer is late: its due date, or a client''s later request.';
+    'Internal: Returns the moment from which a timer''s lag is measured: its due date, or the time of a client''s later request.';

@@ -1,4 +1,4 @@
--- Writes the log record of a verb.
+-- Writes the log record of a change of a timer.
 --
 -- in:    timers shardclock.timers, intent text, due_date timestamptz, detail jsonb
 -- out:   nothing

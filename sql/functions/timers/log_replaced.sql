@@ -1,7 +1,7 @@
--- Writes the record of a replaced timer, and copies its pause and its run on request to the new timer.
+-- Writes the log record of a replaced timer, and copies its pause and its run on request to the new timer.
 --
--- The deployment of a new rule must not undo an operator's request: the new timer is paused if the replaced timer was
--- paused, and has the unfired run on request, at the same date.
+-- A new rule must not undo an operator's request. So if the replaced timer was paused, the new timer is paused; if the
+-- replaced timer had an unfired run on request, the new timer has this run at the same date.
 --
 -- in:    replaced shardclock.timers, replaced_by bigint
 -- out:   nothing
@@ -23,7 +23,7 @@ begin
         and exists (select from shardclock.timers t where t.timer_key = replaced_by and t.schedule is not null)
     then
         perform shardclock.run_timers(array[replaced_by]);
-        -- Copy the date too: the run may have been moved.
+        -- Copy the date too, because a client may have moved the run.
         if found and run_date > clock_timestamp() then
             perform shardclock.move_timers(array[replaced_by], run_date, null, null);
         end if;

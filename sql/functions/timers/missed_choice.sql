@@ -18,4 +18,4 @@ end
 $$;
 
 comment on function shardclock.missed_choice is
-    'Internal: Checks a resume''s choice for missed occurrences; null: the schedule''s own rule.';
+    'Internal: Checks the choice for missed occurrences at a resume; null: the policy of the schedule.';

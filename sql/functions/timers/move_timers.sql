@@ -14,7 +14,7 @@ begin atomic
         select t.timer_key, coalesce(t.paused_due_date, t.due_date) as due_date
         from shardclock.timers t
         where t.timer_key = any (timer_keys)
-            -- A schedule without a plan has no date to shift; its run on request can move to a date.
+            -- A schedule without a computed due date has no date to shift; its run on request can move to a date.
             and (t.anchor_occurrence is not null or (t.kept_due_date is not null and new_due is not null))
             and (
                 operation is null
@@ -23,7 +23,7 @@ begin atomic
                     where l.timer_key = t.timer_key
                         and l.intent = 'RESCHEDULED'
                         and l.detail ->> 'operation' = operation
-                        -- A run with the same operation name (run_timers) is another operation.
+                        -- A run_timers call with the same operation name counts as another operation.
                         and l.detail -> 'run_now' is null
                 )
             )

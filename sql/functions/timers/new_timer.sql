@@ -1,4 +1,4 @@
--- Returns the checked row of a new timer, with its due date and a new key, without an insert.
+-- Returns the validated row of a new timer, with its due date and a new key; does not insert the row.
 --
 -- in:    due_date timestamptz, delay text, schedule text, name text, tenant_id text, payload jsonb, target text,
 --        timer_type text, target_element_id text, process_instance_key bigint, element_instance_key bigint, zone text,
@@ -134,7 +134,8 @@ begin
     if rule is null or (zone <> 'UTC' and rule[2] !~ '^PT') then
         perform shardclock.check_schedule(schedule, zone);
         wanted.zone := shardclock.agreed_zone(schedule, zone);
-        -- The new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
+        -- The new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes its
+        -- first due date.
         wanted.due_date := now();
         wanted.repetitions := -1;
         wanted.anchor_occurrence := null;

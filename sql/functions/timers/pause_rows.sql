@@ -1,5 +1,5 @@
--- Pauses timers, and changes the ends of existing pauses: a pause without an end removes the end of an earlier pause. A
--- timer with the same pause stays unchanged.
+-- Pauses timers. A paused timer gets the new end of the pause; without `until`, its pause has no end any more. A timer
+-- that already has the same pause does not change.
 --
 -- in:    timer_keys bigint[], reason text, of_system boolean, until timestamptz, missed_once text
 -- out:   setof bigint
@@ -36,4 +36,4 @@ begin atomic
     );
 end;
 
-comment on function shardclock.pause_rows is 'Internal: Pauses timers: those of clients, or those of jobs and processes.';
+comment on function shardclock.pause_rows is 'Internal: Pauses timers of clients, or timers of jobs and processes.';

@@ -20,12 +20,12 @@ begin atomic
     );
 end;
 
-comment on function shardclock.pause_timer is $$Pauses a timer until a resume, or until a moment. For a paused timer, the call changes the end of the pause.
+comment on function shardclock.pause_timer is $$Pauses a timer until it is resumed, or until a moment. For a paused timer, the call changes the end of the pause.
 
 as: cancel_timer
 until: the end of the pause, a moment in the future; null: the pause has no end
-missed: with until: the rule for the occurrences that a schedule misses until then, as for resume_timer
-returns: PAUSED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
-errors: 22023 for neither key nor name, or both, for an end that is not in the future, for an unknown choice, and for a reason of more than 1,000 characters; 55000 for a timer of a job or a process
+missed: with until: the rule for the occurrences that a schedule misses during the pause, as for resume_timer
+returns: PAUSED (by this call or earlier), or how the timer ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+errors: 22023 unless exactly one of key and name is given, for an end that is not in the future, for an unknown choice, and for a reason of more than 1,000 characters; 55000 for a timer of a job or a process
 example: select shardclock.pause_timer(name => 'nightly', reason => 'month-end close', until => now() + interval '2 hours');
 $$;

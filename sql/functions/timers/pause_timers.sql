@@ -19,11 +19,11 @@ begin atomic
     ) as p (timer_key);
 end;
 
-comment on function shardclock.pause_timers is $$Pauses the given timers until a resume, or until a moment. Paused timers get the new end. Timers of jobs and processes stay unchanged.
+comment on function shardclock.pause_timers is $$Pauses the given timers until they are resumed, or until a moment. Timers that are paused already get the new end of the pause. Timers of jobs and processes stay unchanged.
 
 as: pause_timer
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
-returns: the keys of the paused timers; timers that had this pause already are missing
+returns: the keys of the paused timers, without timers that had the same pause already
 errors: 22023 for an end that is not in the future, for an unknown choice, and for a reason of more than 1,000 characters
 example: select shardclock.pause_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme')), 'month-end close');
 $$;

@@ -1,4 +1,4 @@
--- Finds the pending timer with this name; after each firing of a schedule, another timer has the name.
+-- Finds the pending timer with this name, because each occurrence of a schedule is another timer with the same name.
 --
 -- in:    timer_key bigint, name text, tenant_id text
 -- out:   bigint

@@ -82,11 +82,11 @@ another rule. For a schedule, a due date, a delay or a shift moves only the next
 as: cancel_timer
 due_date: the new due date. Give exactly one of due_date, delay, shift and schedule
 delay: an ISO 8601 duration from now
-shift: an ISO 8601 duration from the present due date, with a minus sign to move backwards
-schedule: another rule; a plain timer becomes a schedule
-zone: with schedule: its IANA time zone; null: the zone stays
-missed: with schedule: its missed-run policy; null: the policy stays
-returns: RESCHEDULED, or the timer's end: TRIGGERED (too late: it has fired), CANCELED, SKIPPED or UNKNOWN
-errors: 22023 for a wrong argument; 55000 for a schedule that has no date yet: a running cluster plans it within a tenth of a second
+shift: an ISO 8601 duration from the current due date, with a minus sign to move backwards
+schedule: a new rule; a plain timer becomes a schedule
+zone: with schedule: the IANA time zone of the rule; null: the zone does not change
+missed: with schedule: the policy for missed occurrences; null: the policy does not change
+returns: RESCHEDULED, or how the timer ended: TRIGGERED (too late: it has fired), CANCELED, SKIPPED or UNKNOWN
+errors: 22023 for a wrong argument; 55000 for a schedule that has no date yet: a running cluster computes the date within a tenth of a second
 example: select shardclock.reschedule_timer(name => 'cart-7', delay => 'PT15M');
 $$;

@@ -37,4 +37,4 @@ begin atomic
     end;
 end;
 
-comment on function shardclock.reserved is 'Internal: Returns the refusal of a client''s name or target; null: it is accepted.';
+comment on function shardclock.reserved is 'Internal: Returns the refusal of a reserved name or target; null: the text is not reserved.';

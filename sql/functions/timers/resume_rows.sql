@@ -1,6 +1,6 @@
--- Resumes timers. Stores the choice for missed occurrences if it has an effect: for a schedule that is overdue or not
--- planned; null is the schedule's own rule. A row with a choice has no period, so that the fire loop and not a claim
--- fires it. `ended_at` is the end of the pauses; null: now, by a client.
+-- Resumes timers. Stores the choice for missed occurrences only if the schedule is overdue or has no computed due date;
+-- null: the policy of the schedule. A row with a choice has no period, so that only the fire loop fires it, not a
+-- claim. `ended_at` is the moment when the pauses ended; null: a client resumes the timers now.
 --
 -- in:    timer_keys bigint[], of_system boolean, missed_once text, ended_at timestamptz
 -- out:   setof bigint
@@ -41,4 +41,4 @@ begin atomic
 end;
 
 comment on function shardclock.resume_rows is
-    'Internal: Resumes timers: those of clients, or those of jobs and processes.';
+    'Internal: Resumes timers of clients, or timers of jobs and processes.';

@@ -17,12 +17,11 @@ begin atomic
     );
 end;
 
-comment on function shardclock.resume_timer is $$Resumes a paused timer. If the timer fell due during the pause, it is due
-now.
+comment on function shardclock.resume_timer is $$Resumes a paused timer. If the timer became due during the pause, it is due now.
 
 as: cancel_timer
 missed: the rule for the occurrences that a schedule missed during the pause: policy (the schedule's own rule), skip (none fires), fire_once (one firing for all) or fire_all (each one fires)
-returns: PENDING (now or before; a timer that is not paused stays unchanged), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
-errors: 22023 for neither key nor name, or both, and for an unknown choice; 55000 for a timer of a job or a process
+returns: PENDING (a timer that was not paused does not change), or how the timer ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+errors: 22023 unless exactly one of key and name is given, and for an unknown choice; 55000 for a timer of a job or a process
 example: select shardclock.resume_timer(name => 'nightly', missed => 'skip');
 $$;

@@ -10,8 +10,7 @@ begin atomic
     select r.timer_key from shardclock.resume_rows(timer_keys, false, shardclock.missed_choice(missed)) as r (timer_key);
 end;
 
-comment on function shardclock.resume_timers is $$Resumes the given timers that are paused. A timer that fell due during
-the pause is due now. Timers of jobs and processes stay unchanged.
+comment on function shardclock.resume_timers is $$Resumes the paused timers among the given timers. A timer that became due during the pause is due now. Timers of jobs and processes stay unchanged.
 
 as: cancel_timers
 missed: the rule for the occurrences that the schedules missed during the pause: policy (the rule of each schedule), skip, fire_once or fire_all

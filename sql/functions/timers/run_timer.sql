@@ -25,11 +25,10 @@ begin
 end
 $$;
 
-comment on function shardclock.run_timer is $$Makes a pending timer due now. A schedule runs once more, and keeps its
-due dates. A repeated call with the same operation does not run the timer again.
+comment on function shardclock.run_timer is $$Makes a pending timer due now. A schedule runs one additional time, and keeps its due dates. A repeated call with the same operation does not run the timer again.
 
 as: cancel_timer
-operation: a name for this run, so that the caller can repeat the call after a lost answer
-returns: RESCHEDULED (now, or before with this operation), PENDING (the timer was due already, so the call changes and records nothing: if the caller repeats the operation after the timer has fired, it runs the schedule's next occurrence), PAUSED (resume the timer first), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+operation: a name for this run, so that the caller can repeat the call if the response is lost
+returns: RESCHEDULED (by this call, or by an earlier call with this operation), PENDING (the timer was due already, so the call changes and records nothing; a repeated call after the firing runs the schedule's next occurrence), PAUSED (resume the timer first), or how the timer ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
 example: select shardclock.run_timer(name => 'nightly', operation => 'deploy-17');
 $$;

@@ -1,7 +1,7 @@
 -- Makes timers due now. A schedule gets an additional occurrence that is due now, with the number of the pending
--- occurrence. The pending occurrence gets the next number; its due date and its scheduled date stay. For an unplanned
--- schedule, plan_schedules writes both dates. If a run on request waits for a later date, this function makes it due
--- now instead of adding a second run.
+-- occurrence. The pending occurrence gets the next number; its due date and its scheduled date don't change. If the
+-- schedule has no computed due date yet, plan_schedules writes both dates. If the schedule already has a run on request
+-- for a later date, this function makes that run due now.
 --
 -- in:    timer_keys bigint[], operation text
 -- out:   setof bigint
@@ -21,7 +21,8 @@ begin atomic
                 -- clock_timestamp() instead of now(): another transaction may have made the timer due after this
                 -- transaction began.
                 t.due_date > clock_timestamp()
-                -- A schedule without a plan has a past due date, for the planning shard, and would not fire.
+                -- A schedule without a computed due date has a past due date, so that a shard plans it; it would not
+                -- fire.
                 or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
             )
             and t.paused_due_date is null
@@ -67,12 +68,11 @@ begin atomic
     );
 end;
 
-comment on function shardclock.run_timers is $$Makes the given timers that are pending due now. A schedule runs once more,
-and keeps its due dates. Timers of jobs and processes stay unchanged.
+comment on function shardclock.run_timers is $$Makes the pending timers among the given timers due now. A schedule runs one additional time, and keeps its due dates. Timers of jobs and processes stay unchanged.
 
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
-operation: a name for this run: a repeated call with the same name runs no timer again
-returns: the keys of the timers that this call made due; timers that were due already or are paused are missing
+operation: a name for this run; a repeated call with the same name runs no timer again
+returns: the keys of the timers that this call made due, without paused timers and timers that were due already
 errors: 22023 for an operation of more than 200 characters
 example: select shardclock.run_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'report-')));
 $$;

@@ -27,13 +27,12 @@ exception when datetime_field_overflow or check_violation then
 end
 $$;
 
-comment on function shardclock.shift_timers is $$Moves the given timers that are pending or paused by a length, each on
-the calendar of its own zone. A schedule's rule stays. Timers of jobs and processes stay unchanged.
+comment on function shardclock.shift_timers is $$Moves the pending and paused timers among the given timers by a duration, each on the calendar of its own zone. The rule of a schedule does not change. Timers of jobs and processes stay unchanged.
 
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
 shift: an ISO 8601 duration, with a minus sign to move backwards: PT1H, -P1D
-operation: a name for this shift: a repeated call with the same name moves no timer again
+operation: a name for this shift; a repeated call with the same name moves no timer again
 returns: the keys of the moved timers
-errors: 22023 if the text is no duration, if the duration would move a timer out of the years 1 to 9999, or if `operation` has more than 200 characters
+errors: 22023 if `shift` is not a duration, if it would move a timer out of the years 1 to 9999, or if `operation` has more than 200 characters
 example: select shardclock.shift_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme')), 'P1D', operation => 'acme-moves-on');
 $$;

@@ -1,5 +1,5 @@
--- Deletes the period of a row with a changed rule: a claim computes the next due date from the period, without the
--- rule.
+-- Refuses a row with a changed rule and the old period, because a claim computes the next due date from the period
+-- alone.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text[]: the code, and the sentence
@@ -24,4 +24,4 @@ begin atomic
 end;
 
 comment on function shardclock.stale_period is
-    'Internal: Refuses a timer that got another rule and kept the period of the former rule; null: it is accepted.';
+    'Internal: Refuses a timer that has a new rule and the period of the former rule; null: the timer is accepted.';

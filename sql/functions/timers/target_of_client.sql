@@ -1,5 +1,5 @@
--- Checks a target of a client's batch of timers; the trigger can't check it, because it doesn't know whether a client
--- or a job writes the row.
+-- Checks a target in a client's batch of timers. The trigger can't check it, because it can't distinguish rows of
+-- clients from rows of jobs.
 --
 -- in:    target text
 -- out:   text

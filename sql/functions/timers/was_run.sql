@@ -1,5 +1,5 @@
--- Returns whether an operation has run a timer. After the firing of a schedule, another timer has the name; a search by
--- name finds the run nevertheless.
+-- Returns whether an operation has run a timer. A search by name also finds the run of a schedule that has fired since,
+-- although another timer now has the name.
 --
 -- in:    operation text, timer_key bigint, name text, tenant_id text
 -- out:   boolean

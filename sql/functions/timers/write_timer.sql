@@ -1,5 +1,5 @@
--- Writes a new timer; if a pending timer has the name, follows on_conflict. A timer with the same key may belong to
--- another tenant, and be invisible to the caller.
+-- Writes a new timer; if a pending timer has the name, on_conflict decides. A timer with the same key may belong to
+-- another tenant, so that the caller can't read it.
 --
 -- in:    wanted shardclock.timers, on_conflict text, redraws boolean
 -- out:   shardclock.ensured_timer
@@ -36,11 +36,11 @@ begin
             coalesce(wanted.name, case when wanted.schedule is not null then 'schedule-' || wanted.timer_key end),
             wanted.schedule, wanted.payload
         )
-        -- No exception block, which would make a subtransaction for each timer of a bulk load.
+        -- There is no exception block, because it would make a subtransaction for each timer of a bulk load.
         on conflict do nothing;
         written := found;
-        -- Check the log for an ended timer with this key. A caller with its own key (not `redraws`) has already checked
-        -- the rows of its tenants.
+        -- Check the log for an ended timer with this key. A caller that chose the key (`redraws` is false) has already
+        -- checked the rows of its tenants.
         exit when written
             and not exists (select from shardclock.logged_keys l where l.timer_key = wanted.timer_key);
         bearer := shardclock.pending_key(null, wanted.name, wanted.tenant_id);
@@ -70,7 +70,7 @@ begin
                 using errcode = 'unique_violation', constraint = 'name_taken';
         end if;
         select t.* into other from shardclock.timers t where t.timer_key = bearer;
-        -- The other timer has ended: the name is free, or the schedule's next occurrence has it.
+        -- The other timer has ended. Now the name is free, or the next occurrence of the schedule has it.
         continue when not found;
         if on_conflict = 'ignore' or shardclock.is_same_timer(wanted, other) then
             return (other.timer_key, coalesce(other.paused_due_date, other.due_date), 'unchanged'::text);
