@@ -1,29 +1,29 @@
-"""Assign slots: one coordinator decides which keepers run, and which range of slots each keeper has.
+"""Assign slots: a coordinator decides which keepers run, and which range of slots each keeper gets.
 
-The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each turn takes or renews
-the lead, reads the holders (`holders_seen`), and then handles one role after the other (`crew`). For each role the crew
+The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each iteration takes or
+renews the lead, reads the holders (`holders_seen`), and then handles each role (`crew`). For each role the crew
 compares the desired with the actual state: a `fleet` lists the processes and the nodes, and the holders table lists the
-keepers. The crew ends the holders that are lost (`takeover`), lets a pure function decide (`plan`), and acts on the
-difference (`keeper_processes` starts, watches and ends the keepers). All state of the coordinator is in Postgres and
-the fleet, so a restarted coordinator continues after a kill.
+keepers. The crew ends lost holders (`takeover`), computes the necessary steps by a pure function (`plan`), and executes
+the steps (`keeper_processes` starts, watches and ends the keepers). The coordinator stores all its state in Postgres
+and in the fleet, so a new coordinator can continue after a kill.
 
-No timer depends on the coordinator. The coordinator makes takeover quick (about 0.2 s instead of the lease's 10 s) and
-scaling smooth, and moves keepers off a node that drains. It can't know whether a silent keeper is dead
-(`failure_detector`). So the coordinator suspends a keeper early, because a suspension does no harm to a living keeper,
-and kills a keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts fail.
-`placement` chooses the nodes for the keepers of a role.
+No timer depends on the coordinator. With a coordinator, a takeover takes about 0.2 s instead of the lease's 10 s. The
+coordinator also scales the roles, and moves keepers away from a draining node. It can't know whether a silent keeper is
+dead (`failure_detector`). So the coordinator suspends a keeper early, because a suspension does no harm to a living
+keeper, and kills a keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts
+fail. `placement` chooses the nodes for the keepers of a role.
 
-Of the coordinators of two clusters on one database, one leads: the leader's lease and term are a row in Postgres
-(`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, ready for the lead, so that
-a change of the leader makes no timer late. `up` runs local keepers beside its own Ray, as a second cluster that stands
-by (`stand_by`). This local cluster has keepers while it leads; `up` informs it when Ray is lost. `lead_lapses` measures
-whether Ray's cluster renews the lead. A cluster that stops serves until another cluster has its slots (`succession`).
+If two clusters share a database, only one coordinator leads: the leader's lease and term are a row in Postgres
+(`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, so that no timer is late
+when the leader changes. `shardclock up` with Ray also runs a local cluster that stands by (`stand_by`). This local
+cluster has keepers only while it leads; `up` informs it when Ray is lost. `lead_lapses` measures whether Ray's cluster
+renews the lead. A stopping cluster continues to fire until another cluster has taken over its slots (`succession`).
 
 An operator sets the number of keepers of each role, or bounds within which the number of shards follows the forecast
 (`scaling`, `demand`). The leader also creates and drops the daily partitions of the command log (`retention`), and
-sends the events for operators (`operator_events`).
+sends operator events (`operator_events`).
 
-`fleet` is the port to the keepers' processes: `ray_fleet` runs keepers as Ray's actors, `local_fleet` as processes of
-this machine. Only `ray_fleet` and `actor` import Ray. `actor` is the Ray actor around the loop. `stats` counts the
-coordinator's actions; `families` has the metrics. `settings` has the numbers.
+`fleet` is the interface to the keepers' processes: `ray_fleet` runs keepers as Ray actors, `local_fleet` as processes
+of this machine. Only `ray_fleet` and `actor` import Ray. `actor` is the Ray actor around the loop. `stats` counts the
+coordinator's actions; `families` has the metrics. `settings` has the settings.
 """

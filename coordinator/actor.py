@@ -14,8 +14,8 @@ from shardclock_server.sql.dsn import Dsn
 class Coordinator:
     """Coordinate one cluster; a restarted actor continues from the state in Postgres and Ray.
 
-    `home` is the node of the process that created the actor. Ray restarts the actor on this node, unless the node is
-    gone."""
+    `home` is the node of the process that created the actor. If the actor dies, Ray restarts it on this node, unless
+    the node is lost."""
 
     def __init__(
         self, settings: CoordinatorSettings, spawners: Sequence[Spawner], cluster_id: str, home: str, *, dsn: Dsn
@@ -29,13 +29,13 @@ class Coordinator:
             node_id=home,
             fleets=[RayFleet(spawner) for spawner in spawners],
         )
-        # An async actor's constructor runs inside its event loop, so a restarted actor begins to work by itself.
+        # The constructor of an async actor runs in the event loop, so a restarted actor begins to work by itself.
         self._work = asyncio.get_event_loop().create_task(self._reconciler.run(), name="coordinator")
 
     async def ping(self) -> bool:
-        """Return whether the coordinator's loop runs and its shards start.
+        """Return whether the coordinator's loop runs, and whether its shards can be started.
 
-        errors:  the error that ended the loop
+        errors:  the error that ended the loop, if it has ended
         """
         if self._work.done():
             self._work.result()
@@ -46,6 +46,9 @@ class Coordinator:
         return bool(ray.get_runtime_context().get_node_id() != self._home)
 
     async def stop(self, *, is_orphan: bool) -> None:
-        """Give up the lead and drain every keeper; an orphan's keepers first wait for the next `up`."""
+        """Give up the lead and drain all keepers.
+
+        If the cluster is an orphan (its `up` was killed), its keepers first wait for the next `up`.
+        """
         self._reconciler.stop(is_orphan=is_orphan)
         await self._work

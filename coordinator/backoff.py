@@ -1,4 +1,4 @@
-"""The pause before new actors are started, after the last actors failed to start."""
+"""The pause before new starts of actors, after starts have failed."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ PAUSES = Backoff(2.0, PAUSE_MAX_S)
 
 
 class SpawnBackoff:
-    """Count the starts that have failed in a row, and pause longer after each failure.
+    """Count the consecutive failed starts of actors, and pause longer after each failure.
 
     `SpawnBackoff` is for starts that fail on every node; `Quarantine` is for starts that fail on one node.
 
@@ -22,7 +22,7 @@ class SpawnBackoff:
         self._spawn_at_s = 0.0
 
     def learn_ages(self, ages_s: Iterable[float], *, now_s: float) -> None:
-        """Count each actor that died within `STARTING_S` as a failed start; reset the count at an older actor."""
+        """Count each actor that died within `STARTING_S` as a failed start; an older actor resets the count."""
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
             if self._failed_starts > 1:  # a single failure may be an accident
@@ -34,7 +34,7 @@ class SpawnBackoff:
 
 
 class StartWatch:
-    """Measure how long starts of actors have failed while no keeper lives.
+    """Measure for how long starts of actors have failed while no keeper runs.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -43,7 +43,7 @@ class StartWatch:
         self._since_s: float | None = None
 
     def learn(self, *, given_up: bool, has_keepers: bool, now_s: float) -> None:
-        """Record whether the coordinator gave up a start, and whether a keeper lives."""
+        """Record whether the coordinator has given up a start, and whether a keeper is running."""
         if has_keepers:
             self._since_s = None
         elif given_up and self._since_s is None:

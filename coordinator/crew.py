@@ -1,4 +1,4 @@
-"""Run one pass of the reconcile loop for one role: find the living keepers, decide, and act."""
+"""Run one iteration of the reconcile loop for one role: find the running keepers, decide, and act."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from shardclock_server.sql.session import Session, StatementRefused
 
 
 class Crew:
-    """Keep the desired number of keepers of one role running in one cluster, and distribute all slots among them.
+    """Keep the desired number of keepers of one role running in a cluster; distribute all slots among them.
 
     `changed` is called when a keeper has ended. With `stand_by`, keepers run only while the cluster leads.
     """
@@ -47,7 +47,7 @@ class Crew:
         self._cluster_id = cluster_id
         self._stand_by = stand_by
         # A retired shard releases its timers for other shards. A retired worker first finishes its calls. If another
-        # cluster has taken over, a retired shard first fires its leased timers, so that no timer is late.
+        # cluster has taken over the slots, a retired shard first fires its leased timers, so that no timer is late.
         self._finish_s = settings.finish_s if fleet.role == WORKER or stand_by is not None else 0.0
         self._log = log.bind(role=fleet.role)
         self._processes = KeeperProcesses(
@@ -61,9 +61,9 @@ class Crew:
         self._nodes: Sequence[str] = ()
 
     async def turn(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
-        """Run one pass: decide from the holders that were read, and act.
+        """Run one iteration: decide by the holders that were read, and act.
 
-        errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the turn ended half way: call again
+        errors:  StoreUnavailable, StatementRefused, FleetUnavailable the iteration ended early: call again
         """
         await self._processes.adopt()
         if await self._suspend(leadership, wanted, seen):
@@ -74,10 +74,10 @@ class Crew:
         await self._act(plan_to_go(observed) if goes else plan(wanted, observed), leadership)
 
     async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
-        """Give the slots of silent keepers to the other keepers; return whether any slot moved.
+        """Assign the slots of silent keepers to other keepers; return whether any slot was reassigned.
 
-        This comes before the question to the fleet, which a busy head of Ray answers late. So it uses the nodes of the
-        last turn.
+        This runs before the call of the fleet, because a busy Ray head answers late. So it uses the nodes of the last
+        iteration.
         """
         holders, _ = self._watched(seen)
         mine = {it.actor_name: it for it in holders if it.cluster_id == self._cluster_id}
@@ -90,10 +90,10 @@ class Crew:
     async def turn_without_fleet(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
         """If the fleet does not answer, end the silent holders, and assign their slots to other keepers.
 
-        If this coordinator supervises no keeper, the method changes nothing, because the owners of the holders are
-        unknown.
+        If this coordinator supervises no keepers, the method changes nothing, because it can't know which holders
+        belong to this cluster.
 
-        errors:  StoreUnavailable, StatementRefused  the turn ended half way: call again
+        errors:  StoreUnavailable, StatementRefused the iteration ended early: call again
         """
         if not self._processes.names():
             return
@@ -105,7 +105,7 @@ class Crew:
             await self._assign(todo, leadership)
 
     async def adopt(self) -> None:
-        """Supervise the actors that an earlier incarnation of the coordinator started.
+        """Supervise the actors that were started by an earlier coordinator of this cluster.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -125,7 +125,7 @@ class Crew:
         await self._processes.abandon()
 
     def forget_silence(self) -> None:
-        """Forget which keepers were silent, and since when, because no keeper could report."""
+        """Forget all silences of keepers, because no keeper could send a heartbeat."""
         self._detector.forget()
 
     @property
@@ -145,16 +145,16 @@ class Crew:
 
     @property
     def needs_processors(self) -> bool:
-        """Return whether the first local shards are about to register, which takes about 0.1 s: other starts wait."""
+        """Return whether the first local shards are about to register; other starts wait for these about 0.1 s."""
         return self.role == SHARD and self._fleet.kind == LOCAL and self._processes.starts_from_nothing
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the role has no keeper, and its starts have failed for longer than one start may take."""
+        """Return whether the role has no keepers, and starts have failed for longer than the time limit of a start."""
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
 
     def _observe(self, holders: Sequence[Holder]) -> Observed:
-        """Describe the actual state; actors that are gone are left out."""
+        """Describe the actual state, without actors that have ended."""
         now_s = time.monotonic()
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         late = self._processes.learn_starts(mine, stalled_s=self._settings.stalled_s)
@@ -162,7 +162,7 @@ class Crew:
         self._quarantine.fail(late, now_s=now_s)
         self._quarantine.learn_nodes(keepers, self._nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
-        self._tell_avoided(quarantined if len(self._nodes) > 1 else ())  # a single node is used despite its quarantine
+        self._tell_avoided(quarantined if len(self._nodes) > 1 else ())  # a single node is used even in quarantine
         return Observed(
             keepers=keepers,
             nodes=self._nodes,
@@ -181,7 +181,7 @@ class Crew:
             self._log.info("quarantine over")
 
     def _watched(self, seen: HoldersSeen) -> tuple[list[Holder], set[str]]:
-        """Return the role's holders and the names of silent actors; mark supervised actors among these as gone.
+        """Return the role's holders and the names of silent actors; mark the supervised silent actors as gone.
 
         shape:   the holders of all clusters
         """
@@ -195,7 +195,7 @@ class Crew:
     async def _take_over(self, leadership: Leadership, seen: HoldersSeen) -> list[Holder]:
         """End the lost holders, and drop the actors that have ended or are silent.
 
-        The kill follows after the assignment.
+        The processes are killed after the assignment of slots.
 
         shape:   returns the remaining holders of all clusters
         """
@@ -206,7 +206,7 @@ class Crew:
         gone |= dict.fromkeys(late, NEVER_STARTED)
         # These actors have no holder, so end_holders() doesn't report them.
         self.stats.takeovers.update(["never_started"] * len(late))
-        # `gone` now has all actors of this cluster that have ended, are silent, or have never started.
+        # Now `gone` has all actors of this cluster that have ended, are silent, or have not started in time.
         lost = lost_holders(
             holders,
             cluster_id=self._cluster_id,
@@ -226,7 +226,7 @@ class Crew:
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
         """End holders, and record the reason for each.
 
-        The statement checks this coordinator's term, so that a coordinator that was frozen beyond its term can't end
+        The statement checks this coordinator's term. So a coordinator that was frozen until after its term can't end
         the holders of its successor.
         """
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
@@ -242,7 +242,7 @@ class Crew:
             self._log.warning("could not cut off", error=str(error))
 
     def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
-        """Quarantine the nodes on which actors failed; if actors failed on every node, back off instead."""
+        """Quarantine the nodes on which actors failed; if actors failed on all nodes, pause all starts instead."""
         now_s = time.monotonic()
         ages_s = {name: self._processes.age_s(name) for name in gone}
         lost = [
@@ -255,20 +255,20 @@ class Crew:
         self._backoff.learn_ages((it for it in ages_s.values() if everywhere or it >= STARTING_S), now_s=now_s)
 
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:
-        """Name our keepers that may be dead: silent keepers, and suspended keepers without a new heartbeat."""
+        """Return this cluster's keepers that are silent, or that are suspended and have sent no new heartbeat."""
         suspended = (name for name, holder in mine.items() if holder.suspended_at)
         return self._detector.silent(longer_than_s=self._settings.suspect_s) | self._detector.unheard(suspended)
 
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):
-            return  # we no longer lead: the next turn finds out which coordinator does
+            return  # this cluster no longer leads: the next iteration reads which coordinator leads
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._processes.spawn(node_id)
             self.stats.started += 1
-        # A keeper without slots claims no more, and finishes its claimed timers and deliveries.
+        # A keeper without slots makes no new claims, and finishes its claimed timers and deliveries.
         self._processes.retire(self._processes.finished(todo.retire, finish_s=self._finish_s))
-        # The kill is last, because an actor that can't be killed must not delay the assignment of slots and the new
-        # keepers.
+        # Kill lost actors last, because an actor that can't be killed must not delay the assignment of slots and the
+        # new keepers.
         await self._processes.kill_dropped()
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
@@ -288,7 +288,7 @@ class Crew:
                 self._log.warning("suspended", holders=[f"{holder:016x}" for holder in todo.suspend])
                 await self._cut_off(todo.suspend)
             if self.role == SHARD:
-                await notify_of_due_timers(self._session)  # the timers of new slots must not wait for a poll
+                await notify_of_due_timers(self._session)  # the timers of new slots don't wait for a poll
             if todo.resume:
                 self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
             self._log.info("assigned", part_count=todo.part_count)

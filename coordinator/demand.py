@@ -13,26 +13,27 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 class ClusterLoad:
     """The load of a cluster: the upcoming and overdue timers in the table, and the recent rate of log records.
 
-    The table does not show timers that are scheduled for now, nor later occurrences of schedules; the recent rate
-    estimates both. The rate is too high if timers have targets or are cancelled, because it counts all records."""
+    The table does not contain later occurrences of schedules, and timers that clients will schedule for now; the recent
+    rate estimates their number. The rate counts all records, so the estimate is too high if timers have targets or are
+    cancelled."""
 
     forecast: Forecast
     overdue: int
     recent_per_s: float
 
     def per_s(self, *, within_s: float) -> float:
-        """Return the highest firing rate that the load needs within the next `within_s`."""
+        """Return the highest firing rate that the load requires within the next `within_s`."""
         return max(self.forecast.peak_within(within_s), self.recent_per_s) + self.overdue / CATCH_UP_S
 
 
 def shards_for(per_s: float, *, target_per_s: int) -> int:
-    """Return the smallest number of shards that fires `per_s` timers a second, if each shard fires `target_per_s`."""
+    """Return how many shards are needed to fire `per_s` timers a second, if each shard fires `target_per_s`."""
     return max(1, math.ceil(per_s / target_per_s))
 
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a number: rise without delay, and fall only after the number has been lower for `after_s`.
+    """Follow a number: increases apply immediately, a decrease only after the number has been lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -41,11 +42,11 @@ class GiveBack:
     _peaks: deque[tuple[float, int]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
-        """Return whether `follow` was called yet."""
+        """Return whether `follow` was called before."""
         return bool(self._peaks)
 
     def follow(self, number: int, *, now_s: float) -> int:
-        """Return the largest number that was passed within the last `after_s`, including `number`."""
+        """Return the largest number of all calls within the last `after_s`, including `number`."""
         while self._peaks and self._peaks[-1][1] <= number:
             self._peaks.pop()
         self._peaks.append((now_s, number))

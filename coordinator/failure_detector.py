@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-# A longer gap between two checks is a pause of the coordinator, and no silence of a keeper.
+# A longer gap between two checks is a pause of the coordinator, not a silence of the keepers.
 UNSEEN_S = 1.0
 
 
 @dataclass(slots=True)
 class _LastBeat:
-    """The last heartbeat of one keeper: when it was sent, and whether an earlier heartbeat was known."""
+    """The last heartbeat of one keeper: the time of the heartbeat, and whether an earlier heartbeat was known."""
 
     sign: datetime
     since_s: float
@@ -19,12 +19,13 @@ class _LastBeat:
 
 
 class FailureDetector:
-    """Measure by the coordinator's own clock how long each keeper's heartbeat has not changed.
+    """Measure by the coordinator's clock for how long each keeper has sent no new heartbeat.
 
-    A new heartbeat counts from the moment when Postgres wrote it, by its age at the check, but not from a moment before
-    the last check, which did not find it. So the interval between two checks does not prolong a silence, and a wrong
-    clock of Postgres moves a heartbeat by one interval at most. The clocks of two machines are never compared. After an
-    outage of Postgres, or a pause of the coordinator's machine, no keeper counts as silent.
+    The time of a new heartbeat is computed from its age in Postgres at the check. It is never before the previous
+    check, because that check did not find the heartbeat. So the interval between checks does not make a silence longer,
+    and a wrong clock of Postgres changes the time of a heartbeat by at most one interval. The clocks of two machines
+    are never compared. After an outage of Postgres, or a pause of the coordinator's machine, no keeper counts as
+    silent.
 
     units:   now_s in seconds of the monotonic clock; ages_s in seconds of Postgres's clock
     """
@@ -34,9 +35,9 @@ class FailureDetector:
         self._looked_s: float | None = None
 
     def check(self, signs: Mapping[str, datetime], ages_s: Mapping[str, float], *, now_s: float) -> None:
-        """Record the last sign of life of every keeper, and the age of each sign."""
+        """Record the last heartbeat of each keeper, and the heartbeat's age."""
         unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
-        # After a pause of the watcher nothing says when a heartbeat came.
+        # After a pause of the coordinator, the time of a heartbeat is unknown.
         earliest_s = now_s if self._looked_s is None or unseen_s else self._looked_s
         seen: dict[str, _LastBeat] = {}
         for name, sign in signs.items():
@@ -50,14 +51,14 @@ class FailureDetector:
         self._seen, self._looked_s = seen, now_s
 
     def silent(self, *, longer_than_s: float) -> set[str]:
-        """Name the keepers that had been silent for longer than the limit at the last check."""
+        """Return the names of the keepers that were silent for longer than the limit at the last check."""
         looked_s = self._looked_s or 0.0
         return {name for name, seen in self._seen.items() if looked_s - seen.since_s > longer_than_s}
 
     def silent_in_s(self, *, longer_than_s: float, now_s: float) -> float:
-        """Return the time until another keeper becomes silent, if this keeper sends no heartbeat.
+        """Return the time until the next keeper counts as silent, if it sends no heartbeat.
 
-        shape:   infinite without such a keeper, or without a check in the last `UNSEEN_S`
+        shape:   infinite if all keepers are silent already, or without a check in the last `UNSEEN_S`
         """
         looked_s = self._looked_s
         if looked_s is None or now_s - looked_s > UNSEEN_S:
@@ -66,10 +67,10 @@ class FailureDetector:
         return max(0.0, min((end_s for end_s in ends_s if end_s >= looked_s), default=math.inf) - now_s)
 
     def unheard(self, names: Iterable[str]) -> set[str]:
-        """Name the keepers among `names` that have sent no heartbeat since this coordinator began to watch them."""
+        """Return the keepers among `names` that have sent no heartbeat since this coordinator began to watch them."""
         return {name for name in names if name not in self._seen or not self._seen[name].heard}
 
     def forget(self) -> None:
-        """Forget all heartbeats, because no keeper could report."""
+        """Forget all heartbeats, because no keeper could send a heartbeat."""
         self._seen.clear()
         self._looked_s = None

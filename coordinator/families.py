@@ -15,7 +15,7 @@ FAMILIES = (
     Family(
         "takeover_seconds",
         "histogram",
-        "From a lost keeper's last sign of life until its timers and deliveries were free for other keepers.",
+        "Time from a lost keeper's last heartbeat until other keepers could take over its timers and deliveries.",
         (ROLE,),
         edges=TAKEOVER_EDGES_S,
     ),

@@ -1,7 +1,7 @@
-"""The port through which a coordinator starts, watches and ends the keepers of one role.
+"""The interface by which a coordinator starts, watches and ends the keepers of one role.
 
-A fleet's answers are hints: the fence in Postgres keeps the timers safe. `ray_fleet` runs keepers in Ray's actors,
-`local_fleet` in processes of this machine.
+A fleet's reports may be wrong: the fence in Postgres ensures that timers fire only once. `ray_fleet` runs keepers in
+Ray's actors, `local_fleet` in processes of this machine.
 """
 
 import secrets
@@ -17,18 +17,18 @@ class FleetUnavailable(Exception):
 
 
 class KeeperHandle(Protocol):
-    """One keeper's process, as its coordinator knows it."""
+    """The process of one keeper."""
 
     async def watch(self) -> str:
-        """Wait until the keeper has ended, or seems to have ended; return the reason.
+        """Wait until the keeper has ended or is unreachable; return the reason.
 
         shape:   a reason of `coordinator.takeover`, or the name of an error
         """
 
     async def drain(self) -> None:
-        """Request that the keeper releases its leases, and wait for the answer.
+        """Ask the keeper to release its leases, and wait until it has done so.
 
-        errors:  any  the keeper has ended, or can't be reached
+        errors:  any  error: the keeper has ended, or can't be reached
         """
 
     async def kill(self) -> None:
@@ -43,7 +43,7 @@ class Fleet(Protocol):
 
     @property
     def kind(self) -> str:
-        """Name the kind of fleet, for the metrics."""
+        """Return the kind of the fleet, for the metrics."""
 
     @property
     def role(self) -> str:
@@ -68,12 +68,12 @@ class Fleet(Protocol):
         """
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Request nodes for `shards` shards in total, if the fleet can get more nodes; 0 withdraws the request.
+        """Request nodes for a total of `shards` shards, if the fleet can get more nodes; 0 withdraws the request.
 
         errors:  FleetUnavailable  no answer in time
         """
 
 
 def new_name(role: str) -> str:
-    """Draw a keeper's name."""
+    """Return a new random name for a keeper."""
     return f"{role}-{secrets.token_hex(NAME_BYTES)}"

@@ -1,4 +1,4 @@
-"""Read all holders once in a pass of the reconcile loop, for all roles."""
+"""Read the holders of all roles once in each iteration of the reconcile loop."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class HoldersSeen:
-    """The holders of all clusters and roles that have not ended, and when they were read.
+    """The holders of all clusters and roles that have not ended, and the time of this read.
 
     units:   read_s in seconds of the monotonic clock
     """

@@ -1,4 +1,4 @@
-"""The keepers of one role that a coordinator supervises, from their start to their end."""
+"""Supervise the keepers of one role, from their start to their end."""
 
 import asyncio
 import time
@@ -20,8 +20,8 @@ SOON_S = 2.0  # a local keeper registers within 0.1 s of its start, an actor of 
 class KeeperProcess:
     """One keeper that the coordinator supervises.
 
-    `stalled` says that the keeper's start was late, even if the keeper runs now. `drain` is the task that ends the
-    keeper; None: no turn has retired the keeper.
+    `stalled`: the keeper was late to start, even if it runs now. `drain` is the task that drains and ends the keeper;
+    None: the keeper is not retired.
     """
 
     handle: KeeperHandle
@@ -40,7 +40,7 @@ class KeeperProcess:
 
 
 class KeeperProcesses:
-    """Start keepers, watch for their ends, and retire keepers.
+    """Start keepers, watch them, and retire them.
 
     `changed` is called when an actor has ended.
     """
@@ -62,11 +62,11 @@ class KeeperProcesses:
         return actor_name in self._processes
 
     def names(self) -> set[str]:
-        """Name the supervised actors."""
+        """Return the names of the supervised actors."""
         return set(self._processes)
 
     async def adopt(self) -> None:
-        """Supervise the actors that an earlier incarnation of the coordinator started, unless any actor is supervised.
+        """Supervise the actors that an earlier coordinator has started, unless actors are supervised already.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -84,7 +84,7 @@ class KeeperProcesses:
         self._watch_process(actor_name, handle, node_id)
 
     def gone(self) -> dict[str, str]:
-        """Return the actors that seem to have ended, each with the reason; draining actors are left out."""
+        """Return the actors that have ended or are unreachable, each with the reason, without draining actors."""
         return {name: it.why_gone for name, it in self._processes.items() if it.why_gone and not it.is_draining}
 
     def give_up(self, actor_names: Iterable[str], why: str) -> None:
@@ -95,7 +95,7 @@ class KeeperProcesses:
     def learn_starts(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
         """Record which actors have become holders, and which actors are late.
 
-        shape:   the nodes of the actors that are late since this call
+        shape:   returns the nodes of the actors that are late for the first time at this call
         """
         now_s = time.monotonic()
         for name, process in self._processes.items():
@@ -121,7 +121,7 @@ class KeeperProcesses:
         return self.is_starting and all(process.since > since for process in self._processes.values())
 
     def overdue_to_start(self, holders: Mapping[str, Holder]) -> list[str]:
-        """Name the actors that did not become holders within the time allowed for a start."""
+        """Return the names of the actors that did not become holders within the time limit of a start."""
         deadline = time.monotonic() - self._start_s
         return [
             name
@@ -138,7 +138,7 @@ class KeeperProcesses:
         return self._processes[actor_name].node_id
 
     def keepers(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[KeeperState]:
-        """Describe each actor that does not drain, with the state of its holder if it has one."""
+        """Describe each actor that is not draining, with the state of its holder (if it has registered)."""
         return [
             KeeperState(
                 actor_name=name,
@@ -157,18 +157,19 @@ class KeeperProcesses:
         ]
 
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
-        """Name the keepers that may end now: keepers without leases, and keepers that have used up the time `finish_s`.
+        """Return the retired keepers that can be drained now: without leases, or after the time `finish_s`.
 
-        Call this in each pass with all keepers to retire; a keeper that is missing in one call gets a new `finish_s`.
+        Call this in each iteration with all keepers to retire. If a keeper is missing in one call, its `finish_s`
+        starts again.
         """
         now_s = time.monotonic()
         self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in keepers}
         return [it.actor_name for it in keepers if not it.held or now_s - self._finishing[it.actor_name] >= finish_s]
 
     def retire(self, actor_names: Iterable[str]) -> None:
-        """Begin to drain actors; each actor is killed when it has drained, or does not answer.
+        """Start to drain actors; each actor is killed after its drain, or if it does not answer.
 
-        The caller does not wait for drains, because it has to renew the lead and take over from dead keepers.
+        The caller does not wait for drains, because meanwhile it must renew the lead and handle dead keepers.
         """
         for actor_name in actor_names:
             process = self._processes[actor_name]
@@ -177,24 +178,24 @@ class KeeperProcesses:
                 process.drain = asyncio.create_task(drain, name=f"drain {actor_name}")
 
     async def retire_all(self) -> None:
-        """Drain all actors at the same time, then kill all of them, including actors without an answer.
+        """Drain all actors concurrently, then kill them all, including actors that did not answer.
 
         errors:  FleetUnavailable  no answer in time
         """
         self.retire(self._processes)
         await asyncio.gather(*(process.drain for process in self._processes.values() if process.drain is not None))
         self.drop(list(self._processes))
-        await self.kill_dropped()  # killed again if the first kill got no answer
+        await self.kill_dropped()  # kill_dropped repeats a kill that got no answer
 
     async def abandon(self) -> None:
-        """Cancel the drains, because the coordinator ends; the keepers continue without it or under its successor."""
+        """Cancel the drains, because the coordinator ends; the keepers continue without a coordinator."""
         drains = [process.drain for process in self._processes.values() if process.drain is not None]
         for drain in drains:
             drain.cancel()
         await asyncio.gather(*drains, return_exceptions=True)
 
     def drop(self, actor_names: Iterable[str]) -> None:
-        """Forget actors that seem to have ended; `kill_dropped` kills them."""
+        """Stop supervising actors that have ended or are unreachable; `kill_dropped` kills them."""
         for actor_name in actor_names:
             process = self._processes.pop(actor_name)
             process.watch.cancel()
@@ -210,7 +211,7 @@ class KeeperProcesses:
             try:
                 await handle.kill()
             except BaseException:
-                self._dropped.append(handle)  # to the end of the list, so that the next call begins with other actors
+                self._dropped.append(handle)  # the next call begins with other actors
                 raise
 
     def _watch_process(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:
@@ -234,5 +235,5 @@ class KeeperProcesses:
         try:
             self.drop([actor_name])
             await self.kill_dropped()
-        except FleetUnavailable as error:  # the next pass or the stop tries again
+        except FleetUnavailable as error:  # the next iteration or the stop tries again
             self._log.warning("could not kill", actor=actor_name, error=str(error))

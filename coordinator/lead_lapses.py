@@ -1,28 +1,28 @@
-"""Measure whether Ray's cluster uses the lead: how long no shard has served, and how often the lead has lapsed.
+"""Measure whether Ray's cluster uses the lead: the time without a running shard, and the number of lapses.
 
 units:   now_s in seconds of the monotonic clock
 """
 
 from shardclock.backoff import Backoff
 
-# an idle coordinator makes a pass each second; during a longer gap, Postgres was down or this process was paused
+# an idle coordinator runs an iteration each second; during a longer gap, Postgres was down or this process was paused
 UNSEEN_S = 2.0
 PAUSES = Backoff(
     10.0, 120.0
 )  # the pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host
-STEADY_S = 60.0  # a lead that lasts this long resets the count of lapses
+STEADY_S = 60.0  # if the other cluster leads for this long, its count of losses is reset
 
 
 class ServiceWatch:
-    """Measure for how long the cluster that leads has had no living shard."""
+    """Measure for how long the leading cluster has had no running shard."""
 
     def __init__(self) -> None:
         self._served_s = self._looked_s = 0.0
 
     def learn(self, now_s: float, *, is_served: bool) -> float:
-        """Record whether a shard lives; return for how long no shard has lived.
+        """Record whether a shard is running; return for how long no shard has been running.
 
-        During an outage of Postgres no shard can send a heartbeat, so this time does not count.
+        An outage of Postgres does not count, because no shard can send a heartbeat during the outage.
         """
         if is_served or now_s - self._looked_s > UNSEEN_S:
             self._served_s = now_s
@@ -30,14 +30,14 @@ class ServiceWatch:
         return now_s - self._served_s
 
     def forget(self) -> None:
-        """Reset the time without a shard, because no keeper could report."""
+        """Reset the time without a running shard, because no keeper could send a heartbeat."""
         self._looked_s = 0.0
 
 
 class Lapses:
     """Count how often Ray's cluster got the lead and then lost it.
 
-    Each lapse after the first doubles the pause before the next offer.
+    From the second loss on, each loss doubles the pause before Ray's cluster is offered the lead again.
     """
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class Lapses:
             self._lapses = 0
 
     def count(self, now_s: float) -> None:
-        """Record that the lead has lapsed."""
+        """Record that the other cluster has lost the lead."""
         self._lapses += 1
         self._give_at_s = now_s + PAUSES.pause_s(self._lapses - 1)
         self._led_since_s = None
 
     def may_give(self, now_s: float) -> bool:
-        """Return whether the lead may be given now."""
+        """Return whether the other cluster may be given the lead now."""
         return now_s >= self._give_at_s

@@ -1,8 +1,8 @@
-"""Keepers in processes of this machine, which a fork server starts.
+"""Run keepers in processes of this machine.
 
-Each keeper is a child of the fork server, so it starts in milliseconds and shares the pages of the loaded modules. A
-pipe connects the coordinator to each keeper. The coordinator requests a drain by a message. If one process dies, the
-other process reads the end of the pipe.
+A fork server starts the processes. So a keeper starts in milliseconds, and shares the memory pages of the loaded
+modules. A pipe connects the coordinator to each keeper. The coordinator requests a drain by a message. If one process
+of a pipe dies, the other process reads the end of the pipe.
 """
 
 import asyncio
@@ -15,18 +15,19 @@ from shardclock_server.coordinator.takeover import DIED
 from shardclock_server.sql.cluster.holders import LOCAL_NODE
 
 ANSWER_S = 5.0  # a fork takes milliseconds, but the first fork waits for the fork server's imports
-END_S = 2.0  # a killed process ends without delay, unless the kernel waits for a disk
+END_S = 2.0  # a killed process exits immediately, unless the kernel waits for a disk
 DRAIN = "drain"
 
-# The program of a keeper's process. Its arguments are the keeper's name, and the keeper's end of the pipe.
+# The function that runs in a keeper's process. Its arguments are the keeper's name, and the keeper's connection to the
+# pipe.
 KeeperMain = Callable[[str, Connection], None]
 
 
 class LocalKeeper:
-    """A keeper's process, and the coordinator's end of the pipe to this process.
+    """A keeper's process, and the coordinator's connection to the pipe of this process.
 
-    The pipe is closed when the process ends. The sentinel of the process can't be used, because it would also report
-    the end of the fork server.
+    The pipe is closed when the process ends. The process's sentinel is not used, because it also signals when the fork
+    server ends.
     """
 
     def __init__(self, process: ForkServerProcess, pipe: Connection) -> None:
@@ -42,7 +43,7 @@ class LocalKeeper:
         return self._why
 
     async def drain(self) -> None:
-        """Request that the keeper releases its leases, and wait for the end of its process.
+        """Ask the keeper to release its leases, and wait for the exit of its process.
 
         errors:  OSError  the process has ended already
         """
@@ -73,7 +74,10 @@ class LocalKeeper:
 
 
 class LocalFleet:
-    """The keepers of one role on this machine. Only the coordinator that started their processes knows them."""
+    """The keepers of one role on this machine.
+
+    Only the coordinator that started the keepers' processes can find them.
+    """
 
     kind = LOCAL
 
@@ -87,7 +91,7 @@ class LocalFleet:
         return [LOCAL_NODE]
 
     async def found(self) -> dict[str, KeeperHandle]:
-        """Find nothing: the keepers of an earlier coordinator end by themselves."""
+        """Return nothing, because the keepers of an earlier coordinator exit by themselves."""
         return {}
 
     async def spawn(self, node_id: str) -> tuple[str, LocalKeeper]:  # noqa: ARG002 - there is one node

@@ -1,4 +1,4 @@
-"""Send events for operators, while this coordinator leads. A failure here stops no other work, and is retried."""
+"""Send operator events, while this coordinator leads. A failure is retried, and does not affect other work."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.notify.events import ObservedEvent, note_events, read_subscribed_kinds, send_events
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-EVERY_S = 1.0  # an event is sent at most a second after its commit
-OBSERVE_S = 15.0  # the time between two observations, the same as between Prometheus's scrapes
-RETRY_S, RETRY_S_MAX = 5.0, 300.0  # for example while the roles lack the rights of a new release
-LAG, LATE = "cluster.lag", "job.late"  # observed here, because no row records when these become true
+EVERY_S = 1.0  # an event is converted at most a second after its commit
+OBSERVE_S = 15.0  # the time between two observations, equal to Prometheus's scrape interval
+RETRY_S, RETRY_S_MAX = 5.0, 300.0  # failures occur for example while the roles lack rights of a new release
+LAG, LATE = "cluster.lag", "job.late"  # the coordinator observes these kinds, because no row change shows them
 
 
 class OperatorEvents:
-    """Make deliveries of the events once a second; observe the lag and late jobs on a separate connection."""
+    """Convert events to deliveries once a second; observe the lag and late jobs on a separate connection."""
 
     def __init__(self, session: Session, settings: CoordinatorSettings) -> None:
         self._session = session
@@ -36,7 +36,7 @@ class OperatorEvents:
         self._log = structlog.get_logger()
 
     async def turn(self) -> None:
-        """Make deliveries if the pause is over; log a failure, and wait longer for the retry after each failure."""
+        """Convert events to deliveries if the pause is over; log a failure, and wait longer after each failure."""
         now_s = time.monotonic()
         if now_s < self._next_at_s:
             return
@@ -76,7 +76,7 @@ class OperatorEvents:
 
 
 async def _lag(session: Session, settings: CoordinatorSettings) -> list[ObservedEvent]:
-    # During a hold all timers are late, and the hold itself is reported as an event.
+    # During a hold all timers are late, and an event reports the hold already.
     if await read_hold(session, settings.identity, silent_s=settings.silent_s) is not None:
         return []
     judged = judge_lag(await read_status(session))

@@ -1,4 +1,4 @@
-"""Choose the nodes on which the keepers of a role may run, and count the CPUs that these nodes need (pure)."""
+"""Choose the nodes for the keepers of a role, and compute how many CPUs the cluster needs (pure)."""
 
 import math
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from shardclock_server.sql.cluster.holders import WORKER
 
-# a busy shard uses about one core; its actor reserves no CPU, so that the actor can start on a full node
+# a busy shard uses about one core; the shard's actor reserves no CPU, so that it can start on a full node
 CPUS_PER_SHARD = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A node that can take keepers, with its CPUs and resources in Ray."""
+    """A node on which keepers can run, with its CPUs and resources in Ray."""
 
     node_id: str
     cpus: float
@@ -23,8 +23,8 @@ def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str |
     """Choose the nodes for the keepers of a role. Some nodes may be reserved for workers.
 
     Workers run only on nodes that offer `worker_resource`: on other nodes the app can't be imported, and receivers
-    can't be reached. The keepers of other roles run on these nodes only if there is no other node, because timers must
-    fire. Without `worker_resource` every node is for all roles.
+    can't be reached. Other roles use these nodes only if there is no other node, so that timers fire in any case.
+    Without `worker_resource` every node is for all roles.
 
     shape:   in order; empty if no node may take this role's keepers
     """
@@ -35,9 +35,9 @@ def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str |
 
 
 def cpus_for(shards: int, nodes: Sequence[ClusterNode], *, worker_resource: str | None) -> int:
-    """Count the CPUs that the whole cluster needs for `shards` shards, including the CPUs of the workers' nodes.
+    """Compute the CPUs that the whole cluster needs for `shards` shards, including the CPUs of the workers' nodes.
 
-    Ray's autoscaler compares a request with all nodes, including nodes that no shard should use.
+    The workers' nodes count too, because Ray's autoscaler compares a request with all nodes.
     """
     if not shards:
         return 0

@@ -1,7 +1,6 @@
-"""The steps from the actual to the desired keepers of a role: a pure function.
+"""Compute the steps from the actual to the desired keepers of a role (pure).
 
-The function decides which keepers are suspended, and which keepers get the slots of suspended keepers; `takeover`
-decides which keepers are dead.
+`plan` decides which keepers to suspend, and which keepers get their slots; `takeover` decides which keepers are dead.
 """
 
 from collections import Counter
@@ -12,10 +11,10 @@ from operator import itemgetter
 
 @dataclass(frozen=True, slots=True)
 class KeeperState:
-    """One keeper of this cluster. It is starting until it has a holder; after that it serves until it is retired.
+    """One keeper of this cluster. The keeper is starting until it has a holder; then it serves until it is retired.
 
-    A `suspect` keeper has been silent for a moment. A `suspended` keeper is marked in the holders table, and the other
-    keepers have its slots. A `stalled` keeper is late with its start. `started_s` is the moment when the keeper's
+    A `suspect` keeper has been silent for a short time. A `suspended` keeper is marked in the holders table, and the
+    other keepers have its slots. A `stalled` keeper is late with its start. `started_s` is the moment when the keeper's
     holder was first seen, in seconds of the monotonic clock. `held` is the number of leases that the keeper reported in
     its last heartbeat.
     """
@@ -44,10 +43,10 @@ class KeeperState:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The actual state: this cluster's actors, the usable nodes, and the nodes that should get no new actors.
+    """The actual state: the actors of this cluster, the usable nodes, and the nodes in quarantine.
 
-    `quarantined` is in the order of the ends of the quarantines. `foreign_holders` are holders of a cluster that led
-    before, and that still have slots.
+    `quarantined` is sorted by the ends of the quarantines. `foreign_holders` are holders with slots that belong to the
+    cluster that led before.
     """
 
     keepers: Sequence[KeeperState]
@@ -58,7 +57,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps, in this order: assign, then spawn, then retire.
+    """The steps of one iteration, in this order: assign, spawn, retire.
 
     `assign` maps each holder to its range of slots; None: no slots. `assign` also contains the holders to `suspend` or
     `resume`.
@@ -75,16 +74,17 @@ class Plan:
 def plan(wanted: int, observed: Observed) -> Plan:
     """Decide the steps that bring the fleet to `wanted` keepers, spread over its nodes.
 
-    The ready keepers have all slots: after a death they get the dead keeper's slots, and a new keeper gets slots when
-    it is ready. A keeper is moved if its node is leaving, or if its node has at least two more keepers than another
-    node. The replacement starts first; when it is ready, the old keeper is retired. If an actor is slow to start, a
-    second actor starts on a better node; the faster actor serves, and the other actor is retired.
+    All slots are divided among the ready keepers. After the death of a keeper, the ready keepers get its slots; a new
+    keeper gets slots when it is ready. A keeper is moved if its node will leave the cluster, or if its node has at
+    least two more keepers than another node. To move a keeper, the coordinator first starts a replacement; when the
+    replacement is ready, the old keeper is retired. If an actor is slow to start, a second actor is started on a better
+    node; the faster actor serves, and the slower actor is retired.
 
     A suspect keeper is suspended: the other keepers get its slots and may claim its leased rows. A suspect keeper is
     neither retired nor replaced, because its silence may be a short pause. If all keepers are suspect, the assignment
-    stays unchanged, and one more actor starts.
+    does not change, and one additional actor is started.
 
-    shape:   `spawn` names a node for each new actor; empty if none is needed or no node can take one
+    shape:   `spawn` has the node for each new actor; empty if no actor is needed, or if no node is usable
     """
     staying = [keeper for keeper in observed.keepers if keeper.node_id in observed.nodes]
     ready = sorted((keeper for keeper in staying if keeper.ready), key=_seniority)
@@ -92,7 +92,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
     suspects = [keeper for keeper in observed.keepers if keeper.registered and keeper.suspect]
 
     serving = _balanced(ready, wanted)
-    # Keepers on leaving nodes serve until their replacements are ready, because fewer keepers would be slower.
+    # Keepers on leaving nodes serve until their replacements are ready, because fewer keepers would fire more slowly.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
     kept = {keeper.actor_name for keeper in serving}
     retire = tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.actor_name not in kept)
@@ -105,7 +105,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
     assign, suspend = _assignment(serving, retire), tuple[int, ...]()
     if serving:
         suspend = tuple(keeper.holder for keeper in suspects if keeper.holder and not keeper.suspended)
-        # A keeper without slots claims nothing more, and fires its leased timers.
+        # A keeper without slots makes no new claims, and fires its leased timers.
         assign |= dict.fromkeys((*suspend, *observed.foreign_holders))
     return Plan(
         assign=assign,
@@ -118,7 +118,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
 
 
 def plan_to_go(observed: Observed) -> Plan:
-    """For a cluster whose keepers run only while it leads: decide which keepers to retire while another cluster leads.
+    """Decide which keepers to retire while another cluster leads, for a cluster with keepers only while it leads.
 
     A keeper is retired when the other cluster has taken its slots; until then the keeper serves these slots.
     """
@@ -128,7 +128,7 @@ def plan_to_go(observed: Observed) -> Plan:
 def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
     """Choose the keepers that stay: spread them evenly over the nodes, and prefer keepers with slots.
 
-    The first keeper of each node comes first, then the second keeper of each node, and so on.
+    So the first keeper of each node is chosen first, then the second keeper of each node, and so on.
     """
     load = Counter[str]()
     turns: list[tuple[int, KeeperState]] = []
@@ -141,8 +141,8 @@ def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
 def _targets(observed: Observed) -> Sequence[str]:
     """Choose the nodes for new actors, with as few failures as possible.
 
-    The choice is the nodes that are not in doubt; without any, the nodes outside quarantine; without any, the node with
-    the earliest end of its quarantine.
+    Choose the nodes that are not in doubt. If there are none, choose the nodes outside quarantine. If there are none,
+    choose the node with the earliest end of its quarantine.
     """
     doubted = _doubted(observed)
     return (
@@ -158,12 +158,15 @@ def _are_trusted(targets: Sequence[str], observed: Observed) -> bool:
 
 
 def _doubted(observed: Observed) -> set[str]:
-    """Name the nodes in doubt: nodes in quarantine, and nodes with a keeper that is silent or slow to start."""
+    """Return the nodes in doubt: nodes in quarantine, and nodes with a keeper that is silent or slow to start."""
     return {*observed.quarantined, *(keeper.node_id for keeper in observed.keepers if keeper.suspect or keeper.stalled)}
 
 
 def _spawns(wanted: int, expected: Sequence[KeeperState], nodes: Sequence[str]) -> list[str]:
-    """Choose a node for each missing actor. If none is missing, choose at most one, to relieve a crowded node."""
+    """Choose a node for each missing actor.
+
+    If no actor is missing, choose at most one node, to move a keeper from a node with too many keepers.
+    """
     if not nodes:
         return []
     load = _load(expected, nodes)
@@ -191,7 +194,7 @@ def _seniority(keeper: KeeperState) -> tuple[bool, int, str]:
 
 
 def _assignment(serving: Sequence[KeeperState], retire: Sequence[KeeperState]) -> dict[int, int | None]:
-    """Assign slot ranges to the serving keepers, with few changes; return the changes."""
+    """Assign slot ranges to the serving keepers, with as few changes as possible; return the changes."""
     count = len(serving)
     numbers: dict[int, int] = {}
     kept = {m.part: m for m in reversed(serving) if m.part is not None and m.part < count}

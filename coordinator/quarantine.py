@@ -14,7 +14,7 @@ PROVED_S = 30.0  # after a keeper on the node has sent heartbeats for this time,
 
 
 class Start(NamedTuple):
-    """One start of an actor on a node: the times of the request and of the start (None: not started)."""
+    """One start of an actor on a node: the time of the request, and the time of the start (None: not started yet)."""
 
     node_id: str
     asked_s: float
@@ -22,9 +22,9 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Name the actors that have not started within `limit_s` after the last start of an actor on the same node.
+    """Return the actors that have not started within `limit_s` after the last start of another actor on the same node.
 
-    A node where actors start one after another is slow, not broken.
+    If actors start one after the other, the node is slow, not broken.
 
     units:   all times in seconds of the monotonic clock
     """
@@ -75,7 +75,7 @@ class Quarantine:
             self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
     def learn_nodes(self, keepers: Iterable[KeeperState], nodes: Collection[str], *, now_s: float) -> None:
-        """Record which nodes work: nodes with a keeper that sends heartbeats. Forget nodes that are gone."""
+        """Record the nodes that work, because a keeper on them sends heartbeats. Forget nodes that no longer exist."""
         started_s: dict[str, float] = {}
         for keeper in keepers:
             if keeper.ready:
@@ -89,7 +89,7 @@ class Quarantine:
                 self._trust(node_id, case, started_s[node_id], now_s=now_s)
 
     def nodes(self, *, now_s: float) -> tuple[str, ...]:
-        """Name the nodes in quarantine, in the order of the ends of their quarantines."""
+        """Return the nodes in quarantine, sorted by the ends of their quarantines."""
         kept = {node_id: case for node_id, case in self._cases.items() if now_s < case.until_s}
         return tuple(sorted(kept, key=lambda node_id: (kept[node_id].until_s, node_id)))
 

@@ -1,4 +1,4 @@
-"""Keepers in Ray's actors, on the nodes that Ray knows."""
+"""Run keepers in Ray actors, on the nodes of a Ray cluster."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from shardclock_server.coordinator.fleet import RAY, FleetUnavailable, KeeperHan
 from shardclock_server.coordinator.placement import ClusterNode, cpus_for, nodes_for
 from shardclock_server.coordinator.takeover import DIED, LEFT, UNREACHABLE
 
-ANSWER_S = 5.0  # Ray answers in milliseconds; a longer silence means that its head is lost
+ANSWER_S = 5.0  # Ray answers in milliseconds; if an answer takes longer, Ray's head is lost
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Spawner:
-    """Create the actors of a role; `cluster` provides their class and the arguments of its constructor.
+    """Create the actors of a role; `cluster` provides the actors' class and the constructor's arguments.
 
     Nodes that offer `worker_resource` to Ray are reserved for workers (`coordinator.placement`).
     """
@@ -31,12 +31,12 @@ class Spawner:
     worker_resource: str | None = None
 
     def spawn(self, actor_name: str, node_id: str) -> Any:
-        """Request a new actor on a node from Ray; the actor's `watch` shows whether the actor starts."""
+        """Request a new actor on a node from Ray; a call of the actor's `watch` shows whether the actor starts."""
         return (
             ray.remote(self.actor_class)
             .options(
                 name=actor_name,
-                # The actor continues without the coordinator. Ray never restarts the actor, because the coordinator
+                # The actor continues without the coordinator. Ray must not restart the actor, because the coordinator
                 # decides about new actors.
                 lifetime="detached",
                 max_restarts=0,
@@ -54,7 +54,7 @@ class RayKeeper:
         self._actor = actor
 
     async def watch(self) -> str:
-        """Wait for the actor's end: the call is pending for as long as the actor lives, and fails when it dies."""
+        """Wait for the actor's end: this call is pending while the actor runs, and fails when the actor dies."""
         try:
             await self._actor.watch.remote()
         except ray.exceptions.ActorDiedError:
@@ -66,7 +66,7 @@ class RayKeeper:
         return LEFT
 
     async def drain(self) -> None:
-        """Request that the actor releases its leases, and wait for the answer.
+        """Ask the actor to release its leases, and wait until it has done so.
 
         errors:  RayError  the actor has died, or can't be reached
         """
@@ -90,7 +90,7 @@ class RayFleet:
         self._spawner = spawner
 
     async def nodes(self) -> list[str]:
-        """List the nodes that can take the role's keepers: alive, not about to leave, and not reserved for other roles.
+        """List the nodes for the role's keepers: alive, not draining, and not reserved for other roles.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -112,7 +112,7 @@ class RayFleet:
         return name, RayKeeper(await _ask(lambda: self._spawner.spawn(name, node_id)))
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Request nodes for `shards` shards in total from Ray's autoscaler, if Ray has one; 0 withdraws the request.
+        """Request nodes for a total of `shards` shards from Ray's autoscaler, if Ray has one; 0 withdraws the request.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -130,7 +130,7 @@ class RayFleet:
 
 
 async def _ask(question: Callable[[], T]) -> T:
-    """Call Ray in a thread, because Ray's calls block and a lost head would block the event loop."""
+    """Call Ray in a thread, because Ray's calls block, and with a lost head they would block the event loop."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asyncio.to_thread(question)
@@ -139,7 +139,7 @@ async def _ask(question: Callable[[], T]) -> T:
 
 
 def _staying_nodes() -> list[ClusterNode]:
-    # Only this internal table of Ray lists the draining nodes; Ray sends an actor no notice.
+    # Only this internal table of Ray lists the draining nodes; Ray does not notify actors.
     from ray._private.state import state
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
@@ -147,7 +147,7 @@ def _staying_nodes() -> list[ClusterNode]:
     return [
         ClusterNode(node["NodeID"], node["Resources"]["CPU"], frozenset(node["Resources"]))
         for node in nodes
-        # A head node that was started with num_cpus=0 (KubeRay's convention) takes no keepers.
+        # No keepers run on a head node that was started with num_cpus=0 (KubeRay's convention).
         if node["Alive"] and node["Resources"].get("CPU", 0) > 0 and node["NodeID"] not in leaving
     ]
 
@@ -155,5 +155,5 @@ def _staying_nodes() -> list[ClusterNode]:
 def _actor(name: str) -> Any | None:
     try:
         return ray.get_actor(name)
-    except ValueError:  # the actor died after the list was made
+    except ValueError:  # the actor died after Ray made the list
         return None

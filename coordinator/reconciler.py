@@ -1,4 +1,4 @@
-"""The coordinator's reconcile loop, and one pass (`turn`) of the loop."""
+"""The coordinator's reconcile loop, and one iteration (`turn`) of the loop."""
 
 import asyncio
 import secrets
@@ -25,10 +25,10 @@ from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-STARTING_TURN_S = 0.03  # the time between two turns while a keeper is about to register
-SUSPECT_SLACK_S = 0.002  # a keeper is suspect only after this moment
-STANDING_BY_S = 1.0  # the time between two turns without keepers; `up` informs this cluster when it must lead
-ASK_AGAIN_S = 5.0  # the pause after a call that the fleet did not answer
+STARTING_TURN_S = 0.03  # the time between two iterations while a keeper is about to register
+SUSPECT_SLACK_S = 0.002  # a keeper is suspect a little after the timeout
+STANDING_BY_S = 1.0  # the time between two iterations without keepers; `up` informs this cluster when it must lead
+ASK_AGAIN_S = 5.0  # the pause after the fleet did not answer a call
 INCARNATION_BITS = 63  # a random number of 63 bits fits into Postgres's bigint, and is not negative
 
 
@@ -37,16 +37,16 @@ class Superseded(Exception):
 
 
 def new_incarnation() -> int:
-    """Draw a random number for a coordinator's incarnation; each start has a new number."""
+    """Return a new random number for a coordinator's incarnation; each start has another number."""
     return secrets.randbits(INCARNATION_BITS)
 
 
 class Reconciler:
     """Bring the keepers of each role to the desired state; assign slots only while this cluster leads.
 
-    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` names a cluster that leads if it
-    can; the keepers of this cluster then run only while this cluster leads. `tell` is called with a message for the
-    user when another cluster leads. `settled` is set after the first turn in which all started keepers have registered.
+    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` is a preferred cluster, which
+    leads if it can; then this cluster has keepers only while it leads. `tell` is called with a message for the user
+    when another cluster leads. `settled` is set after the first iteration in which all started keepers have registered.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Reconciler:
         self._cluster_id = cluster_id
         self._incarnation = incarnation
         self._node_id = node_id
-        # `status` finds a cluster in standby without keepers by the name of this session.
+        # By the name of this database session, `shardclock status` finds a stand-by cluster that has no keepers.
         application = f"shardclock stand-by {cluster_id}" if beside else "shardclock coordinator"
         self._session = Session(dsn, application=application, timeout_s=settings.coordinator_timeout_s)
         self._stand_by = (
@@ -92,14 +92,14 @@ class Reconciler:
         self._ask_again_s = 0.0
         self._retention = Retention(self._session, keep_days=settings.retention_days)
         self._events = OperatorEvents(self._session, settings)
-        # The forecast counts timers, so it determines the number of shards; an operator scales the other roles.
+        # The forecast counts timers, so it determines only the number of shards; an operator scales the other roles.
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
         self._scaling = Scaling(SHARD, settings, self._session, shards.ask_for_nodes)
         self._reporter = Reporter(settings.metrics_socket)
         self._stopping = self._is_orphan = False
 
     async def run(self) -> None:
-        """Make turns until stopped or superseded; a superseded coordinator changes nothing more."""
+        """Run iterations until stopped or superseded; a superseded coordinator makes no further changes."""
         try:
             await self._until_stopped()
             await self._wind_down()
@@ -108,7 +108,7 @@ class Reconciler:
         await self._close()
 
     async def _until_stopped(self) -> None:
-        """Make turns; log a turn that fails, and continue with the next turn."""
+        """Run iterations; log a failed iteration, and continue with the next iteration."""
         failing = False
         while not self._stopping:
             self._changed.clear()
@@ -119,7 +119,7 @@ class Reconciler:
                     self.settled.set()
             except (StoreUnavailable, StatementRefused, FleetUnavailable) as error:
                 if not isinstance(error, FleetUnavailable):
-                    # Without an answer from Postgres no keeper counts as silent.
+                    # If Postgres does not answer, no keeper counts as silent.
                     self._forget_silence()
                 if not failing:
                     self._log.warning("turn failed", error=str(error))
@@ -129,7 +129,7 @@ class Reconciler:
             await pause(self._pause_s, self._changed)
 
     async def turn(self) -> None:
-        """Make one turn: read, decide, act."""
+        """Run one iteration: read, decide, act."""
         if self._stand_by is not None:
             await self._stand_by.take_lead()
         leadership = await self._lead()
@@ -147,7 +147,7 @@ class Reconciler:
             await self._events.turn()
 
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
-        """Take the lead from the cluster `beside`, or give the lead to it; tell the user which keepers serve.
+        """Take the lead from the cluster `beside`, or give the lead to it; show the user which keepers serve.
 
         errors:  StoreUnavailable  no answer in time
         """
@@ -168,7 +168,7 @@ class Reconciler:
 
     @property
     def _pause_s(self) -> float:
-        """Return the pause before the next turn.
+        """Return the pause before the next iteration.
 
         The pause is short while keepers start, because they need slots soon.
         """
@@ -179,7 +179,7 @@ class Reconciler:
         )
         if is_idle:
             return STANDING_BY_S
-        # A turn at the moment when a keeper becomes suspect suspends the keeper without further delay.
+        # Run an iteration at the moment when a keeper becomes suspect, so that it is suspended without delay.
         return min(self._settings.reconcile_s, SUSPECT_SLACK_S + min(crew.suspects_in_s for crew in self._crews))
 
     @property
@@ -188,18 +188,18 @@ class Reconciler:
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the fleet accepts requests for shards, but no shard lives and none starts."""
+        """Return whether the fleet accepts requests for shards, but no shard is running or starting."""
         return any(crew.is_stuck for crew in self._crews if crew.role == SHARD)
 
     @property
     def _is_fleet_away(self) -> bool:
-        """Return whether the pause after a call without an answer from the fleet still lasts."""
+        """Return whether the pause lasts that follows after the fleet has not answered a call."""
         return time.monotonic() < self._ask_again_s
 
     async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int], seen: HoldersSeen) -> None:
-        """Run a pass of each crew; run the passes that need no fleet if the fleet does not answer.
+        """Run an iteration of each crew; if the fleet does not answer, run only the steps that need no fleet.
 
-        While the first local shards start, the other crews start no process, because the shards need the processors.
+        While the first local shards start, the other crews start no processes, so that the shards get the CPUs.
 
         errors:  FleetUnavailable  the fleet did not answer
         """
@@ -219,29 +219,29 @@ class Reconciler:
             raise unanswered
 
     def stop(self, *, is_orphan: bool = False) -> None:
-        """Request the end of the loop; `run` then gives up the lead and drains every keeper.
+        """Request the end of the loop; `run` then gives up the lead and drains all keepers.
 
-        An orphan is a cluster whose `up` was killed: its keepers fire until the keepers of the next `up` have the
-        slots.
+        An orphan is a cluster after its `up` was killed: its keepers fire until the keepers of the next `up` have taken
+        over the slots.
         """
         self._is_orphan = is_orphan and (self._is_orphan or not self._stopping)
         self._stopping = True
         self.wake()
 
     def lead_instead(self) -> None:
-        """Take the lead in a turn without delay, because the host of the other cluster has ended."""
+        """Start an iteration immediately to take the lead, because the host process of the other cluster has ended."""
         assert self._stand_by is not None, "this cluster stands by beside another one"
         self._stand_by.lose()
         self.wake()
 
     def lead_until_ready(self, node_id: str) -> None:
-        """Lead until the keepers of the other cluster are ready; the host of that cluster is ready on `node_id`."""
+        """Lead until the keepers of the other cluster are ready; the other cluster's host is ready on `node_id`."""
         assert self._stand_by is not None, "this cluster stands by beside another one"
         self._stand_by.regain(node_id)
         self.wake()
 
     def wake(self) -> None:
-        """Make the next turn now."""
+        """Start the next iteration now."""
         self._changed.set()
 
     async def _lead(self) -> Leadership:
@@ -264,7 +264,7 @@ class Reconciler:
         return leadership
 
     def _learn_lead(self, leadership: Leadership) -> None:
-        """Record whether this cluster leads; while another cluster leads, our keepers run without slots."""
+        """Record whether this cluster leads; if it does not lead, its keepers run without slots."""
         is_given = leadership.leader is not None or leadership.node_id not in (None, self._node_id)
         if is_given and not leadership.leads and leadership.cluster_id == self._cluster_id:
             raise Superseded
@@ -276,7 +276,7 @@ class Reconciler:
         try:
             for crew in self._crews:
                 await crew.adopt()
-            # Read the holders before the check of the lead: in this order the list can't contain a successor's holders.
+            # Read the holders before the check of the lead, so that the list can't contain holders of a successor.
             there = {holder.holder for holder in await self._own_holders()}
             await self._lead()
             await resign(self._session, self._incarnation)

@@ -1,4 +1,7 @@
-"""Make the command log's coming days and drop its old days. A failure here stops no other work, and is retried."""
+"""Create the command log's partitions for the next days, and drop old partitions.
+
+A failure is retried, and does not affect other work.
+"""
 
 import time
 
@@ -14,13 +17,13 @@ from shardclock_server.sql.log.partitions import (
 )
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-EVERY_S = 3600.0  # days are made a week ahead, so once an hour is often enough
+EVERY_S = 3600.0  # partitions are created a week ahead, so once an hour is often enough
 RETRY_S = 60.0  # doubled after each failure; a dump can lock the log for hours
-DROPS_MAX = 5  # one turn drops at most this many days, because each drop locks the log for a moment
+DROPS_MAX = 5  # one iteration drops at most this many partitions, because each drop locks the log for a moment
 
 
 class Retention:
-    """Make and drop the log's days once an hour, while this coordinator leads."""
+    """Create and drop the log's partitions once an hour, while this coordinator leads."""
 
     def __init__(self, session: Session, *, keep_days: int) -> None:
         self._session = session
@@ -31,7 +34,7 @@ class Retention:
         self._log = structlog.get_logger()
 
     async def turn(self) -> None:
-        """Make and drop days if the pause is over; log a failure, and wait longer for the retry after each failure."""
+        """Create and drop partitions if the pause is over; log a failure, and wait longer after each failure."""
         if time.monotonic() < self._next_at_s:
             return
         try:
@@ -44,7 +47,7 @@ class Retention:
         self._next_at_s = time.monotonic() + pause_s
 
     async def _keep(self) -> bool:
-        """Make and drop days; return whether there may be more days to drop."""
+        """Create and drop partitions; return whether there may be more partitions to drop."""
         await mark_day(self._session)
         await ensure_log_partitions(self._session)
         await forget_holders(self._session, keep_days=self._keep_days)

@@ -1,4 +1,4 @@
-"""Choose the number of shards by a policy from the forecast of due timers."""
+"""Compute the number of shards from the forecast of due timers, if a scaling policy is set."""
 
 import asyncio
 import time
@@ -22,14 +22,14 @@ ASK_AGAIN_S = 60.0  # the request for nodes is repeated, because Ray forgets the
 
 @dataclass(frozen=True, slots=True)
 class LoadReading:
-    """The result of one reading of the tables."""
+    """The result of one read of the tables."""
 
     policy: ScalingPolicy
     load: ClusterLoad
 
 
 class Scaling:
-    """Follow the forecast while there is a policy; read the tables on a separate connection, so that no turn waits."""
+    """Follow the forecast while a policy is set; read on a separate connection, so that no iteration waits."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Scaling:
         self._log = structlog.get_logger()
 
     async def turn(self, leadership: Leadership, leader: int) -> int:
-        """Return how many keepers are wanted now; write the forecast's number to the table first.
+        """Return the wanted number of keepers; if a policy is set, first store the number from the forecast.
 
         errors:  StoreUnavailable  no answer in time
         """
         if leadership.term != self._term:
-            await self._end_reading()  # the reading may be hours old, and may contain another leader's number
+            await self._end_reading()  # the result may be hours old, and may contain another leader's number
             self._forget(term=leadership.term)
         before = leadership.wanted[self._role]
         reading = self._last_reading()
@@ -79,7 +79,7 @@ class Scaling:
         return wanted if followed else before
 
     async def stand_by(self) -> None:
-        """Withdraw the request for nodes, because no policy exists or this coordinator does not lead."""
+        """Withdraw the request for nodes, because no policy is set or this coordinator does not lead."""
         self._forget(term=self._term)
         await self._ask(0)
 
@@ -95,13 +95,13 @@ class Scaling:
             self._reading = None
 
     def _forget(self, *, term: int) -> None:
-        """Forget the earlier needs, because another leader or another policy computed them."""
+        """Forget earlier results, because another leader or another policy has computed them."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)
 
     def _last_reading(self) -> LoadReading | None:
-        """Return the result of the last read once, and begin the next read when it is due."""
+        """Return the result of the last read, if it was not returned before; start the next read when it is due."""
         now_s, seen = time.monotonic(), None
         if self._reading is not None and self._reading.done():
             error = self._reading.exception()
@@ -134,7 +134,7 @@ class Scaling:
         return sum(counts.timers)
 
     def _recent_per_s(self, records: int) -> float:
-        """Return how many records a second were added to the log since the last reading."""
+        """Return how many log records were added each second since the last read."""
         before, now_s = self._records, time.monotonic()
         self._records = now_s, records
         return (records - before[1]) / (now_s - before[0]) if before else 0.0
@@ -144,19 +144,19 @@ class Scaling:
         assert policy.wanted_min is not None
         assert policy.wanted_max is not None
         if not recent:
-            # The number wanted so far counts as a recent need.
+            # The current wanted number counts as a recent result.
             recent.follow(policy.wanted, now_s=time.monotonic())
         asked = shards_for(reading.load.per_s(within_s=within_s), target_per_s=policy.target_per_s)
         return min(max(recent.follow(asked, now_s=time.monotonic()), policy.wanted_min), policy.wanted_max)
 
     async def _ask(self, shards: int) -> None:
-        """Request nodes for `shards` from the fleet, when the number changes, and again every `ASK_AGAIN_S`."""
+        """Request nodes for `shards` shards when the number changes; repeat the request every `ASK_AGAIN_S`."""
         asked, at_s = self._asked
         if shards == asked and not (shards and time.monotonic() > at_s + ASK_AGAIN_S):
             return
         try:
             await self._ask_for_nodes(shards)
-        except FleetUnavailable as error:  # the shards are scaled nevertheless, on the existing nodes
+        except FleetUnavailable as error:  # the shards are scaled on the existing nodes nevertheless
             self._log.warning("could not ask for nodes", shards=shards, error=str(error))
         else:
             self._asked = shards, time.monotonic()

@@ -4,7 +4,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class CoordinatorSettings(BaseModel):
-    """All settings of the coordinator, which finds the database's address on its own node.
+    """All settings of the coordinator.
+
+    The database's address is not among them: the coordinator reads it on its own node.
 
     `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """
@@ -36,8 +38,10 @@ class CoordinatorSettings(BaseModel):
     forecast_s: float = Field(
         5.0, gt=0, description="the time between two reads of the forecast, if a scaling policy is set"
     )
-    shards_ahead_s: float = Field(120.0, gt=0, description="how long before a spike the shards must be ready")
-    nodes_ahead_s: float = Field(300.0, gt=0, description="how long before a spike nodes are requested from Ray")
+    shards_ahead_s: float = Field(120.0, gt=0, description="the time before a spike at which the shards must be ready")
+    nodes_ahead_s: float = Field(
+        300.0, gt=0, description="the time before a spike at which nodes are requested from Ray"
+    )
     give_back_s: float = Field(300.0, gt=0, description="how long the number of shards stays after the need has fallen")
     retention_days: int = Field(30, ge=1, description="how many past days the command log keeps")
     coordinator_timeout_s: float = Field(

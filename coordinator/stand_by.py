@@ -1,8 +1,9 @@
-"""Decide which cluster leads: the local keepers, which stand by, or the cluster of Ray's keepers.
+"""Decide which cluster leads: the local stand-by cluster, or the cluster of Ray's keepers.
 
-The local keepers lead first. Ray's cluster gets the lead when `up` reports that Ray's host is ready, and the desired
-number of keepers have registered on the host's node. When the process that hosts Ray ends, the local cluster takes the
-lead immediately, without a wait for the end of the lease: docs/decisions/0081-local-stand-by.md.
+The local keepers lead first. Ray's cluster gets the lead after two conditions: `up` has reported that Ray's host is
+ready, and the desired number of keepers have registered on the host's node. When the process that hosts Ray exits, the
+local cluster takes the lead immediately, even if the leader's lease has not ended:
+docs/decisions/0081-local-stand-by.md.
 """
 
 import time
@@ -19,7 +20,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 GIVEN_S = 3.0
 UNSERVED_S = 4.0  # the lead moves after this time without a shard; Ray replaces a single shard sooner
 OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources
-PATIENCE_S = 2.0  # how long running keepers may take a free lead first: they serve sooner than keepers that must start
+PATIENCE_S = 2.0  # during this time, only clusters with running keepers may take a free lead
 
 LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are ready"
 RAY_LEADS = "Ray's keepers lead: local keepers stand by"
@@ -27,16 +28,16 @@ MISSING = "Ray has started, but some of its keepers are missing: until they star
 
 
 class StandBy:
-    """Move the lead between this cluster and the cluster `beside`; a third cluster that leads is left alone.
+    """Move the lead between this cluster and the cluster `beside`. If a third cluster leads, do nothing.
 
-    `orphans` are the holders of the other cluster that were alive when its host ended.
+    `orphans` are the holders of the other cluster that were running when its host ended.
     """
 
     def __init__(self, session: Session, cluster_id: str, *, beside: str, silent_s: float) -> None:
         self.orphans: frozenset[int] = frozenset()
         self._session, self._silent_s = session, silent_s
         self._cluster_id, self._beside = cluster_id, beside
-        # The node of Ray's host while the host is ready, by the last line of `up`.
+        # The node of Ray's host while the host is ready, from the last report of `up`.
         self._node_id: str | None = None
         self._is_lost = self._is_beside_ready = self._has_given = False
         self._service, self._lapses = ServiceWatch(), Lapses()
@@ -45,17 +46,17 @@ class StandBy:
         self._told = ""
 
     def lose(self) -> None:
-        """Record that the host of the other cluster has ended, or is about to end."""
+        """Record that the host process of the other cluster has ended or will end."""
         self._node_id, self._is_lost = None, True
 
     def regain(self, node_id: str) -> None:
-        """Record that the other cluster's host is ready; forget a pending loss, which belongs to an earlier host."""
+        """Record that the other cluster's host is ready; forget the recorded loss of an earlier host."""
         self._node_id, self._is_lost = node_id, False
         self._lapses = Lapses()
         self._overdue_s = time.monotonic() + OVERDUE_S
 
     def forget_silence(self) -> None:
-        """Reset the time without a serving shard, because no keeper could report."""
+        """Reset the time without a running shard, because no keeper could send a heartbeat."""
         self._service.forget()
 
     @property
@@ -64,7 +65,7 @@ class StandBy:
         return PATIENCE_S if self._is_beside_ready else 0.0
 
     def led_s(self) -> float:
-        """Return for how long the local keepers have led in place of Ray's; 0 while they don't lead."""
+        """Return for how long the local keepers have replaced Ray's keepers; 0 while this cluster does not lead."""
         return 0.0 if self._leads_since_s is None else time.monotonic() - self._leads_since_s
 
     async def take_lead(self) -> None:
@@ -74,19 +75,19 @@ class StandBy:
         """
         if not self._is_lost:
             return
-        self._is_lost = False  # before the first wait, during which the next host may end
+        self._is_lost = False  # before the first await, because the next host may end during the await
         try:
             orphans = await self._take()
         except StoreUnavailable:
             self._is_lost = self._node_id is None
             raise
-        if self._node_id is None:  # a failure here means that the next host is ready, and its keepers must stay
+        if self._node_id is None:  # if this fails, the next host is ready already, and its keepers must not be ended
             self.orphans = orphans
 
     async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:
-        """Take the lead if the other cluster has had no living shard for a while; return whether the lead was taken.
+        """Take the lead if the other cluster has had no running shard for a while; return whether the lead was taken.
 
-        This happens if Ray's host lives, but its Ray starts no shard.
+        This happens if Ray's host runs, but Ray starts no shard.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -106,7 +107,7 @@ class StandBy:
     async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
         """Give the lead to the other cluster when it is ready; return whether the lead moved.
 
-        After each lapse of a given lead, the next offer is later; until then local keepers serve.
+        Each time the other cluster loses a given lead, the next offer comes later; until then local keepers serve.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -117,14 +118,14 @@ class StandBy:
             self._overdue_s = None
         if not (leadership.leads and self._is_beside_ready and self._lapses.may_give(seen.read_s)):
             return False
-        # The coordinator of a lost Ray may still run, so the offer names the coordinator of the present Ray.
+        # The coordinator of a lost Ray cluster may still run, so the offer names the node of the current Ray cluster.
         self._has_given = await hand_over(
             self._session, self._beside, lease_s=GIVEN_S, from_cluster=self._cluster_id, node_id=node_id
         )
         return self._has_given
 
     def _learn_lapse(self, now_s: float, leadership: Leadership) -> None:
-        """Record a lapse if the other cluster did not take or renew the lead that this cluster had offered."""
+        """Record a loss if the other cluster did not take or renew the lead that this cluster had offered."""
         if leadership.leads and self._has_given:
             self._has_given = False
             self._lapses.count(now_s)
@@ -135,7 +136,7 @@ class StandBy:
         return leadership.cluster_id == self._beside and leadership.leader is not None
 
     def _living(self, seen: HoldersSeen) -> Counter[str]:
-        """Count the keepers of the other cluster. Shards of a lost Ray are not counted; they are on another node."""
+        """Count the keepers of the other cluster. Shards of a lost Ray cluster don't count; they have another node."""
         there = [
             it
             for it in seen.holders
@@ -144,7 +145,7 @@ class StandBy:
         return living_of(there, silent_s=self._silent_s)
 
     def news(self, now_s: float, leadership: Leadership) -> list[str]:
-        """Return the messages for the user after a turn: which keepers serve, and whether Ray's keepers are missing."""
+        """Return the messages for the user: which keepers serve, and whether Ray's keepers are missing."""
         news = []
         if leadership.leads and self._overdue_s is not None and self._node_id is not None and now_s >= self._overdue_s:
             self._overdue_s = None
@@ -157,7 +158,7 @@ class StandBy:
         return news
 
     def _sentence(self, leadership: Leadership) -> str:
-        """Return the message that names the serving keepers, or "" if the keepers of a third cluster serve."""
+        """Return the message about the serving keepers; "" if a third cluster leads."""
         if leadership.leads:
             return LOCAL_LEADS
         if self._leads_beside(leadership):
@@ -166,13 +167,13 @@ class StandBy:
 
 
 def living_of(holders: Sequence[Holder], *, silent_s: float) -> Counter[str]:
-    """Count, by role, the keepers of a cluster that live and may work.
+    """Count, by role, the running keepers of a cluster that are allowed to work.
 
-    A suspended keeper counts, because its coordinator resumes the keeper once the cluster leads.
+    A suspended keeper counts too, because its coordinator will resume it when the cluster leads.
     """
     return Counter(it.role for it in holders if it.silent_s < silent_s and it.foreign_reason is None)
 
 
 def is_ready(living: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
-    """Return whether a cluster has the desired number of living keepers of each role, and at least one shard."""
+    """Return whether a cluster has the desired number of running keepers of each role, and at least one shard."""
     return living.get(SHARD, 0) > 0 and all(living.get(role, 0) >= count for role, count in wanted.items())

@@ -1,4 +1,4 @@
-"""Counts of the coordinator's actions since its start, and their report to its node's exporter."""
+"""Count the coordinator's actions since its start, and report the counts to the exporter of its node."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -60,9 +60,9 @@ def report(
 ) -> MetricsReport:
     """Build the report that the coordinator sends to the exporter.
 
-    `ray_away_s` is None if the keepers do not stand by for Ray's keepers.
+    `ray_away_s` is None if this cluster does not stand by for a Ray cluster.
     """
-    released = sum(crew.released for crew in crews if crew.role == SHARD)  # only shards have timers
+    released = sum(crew.released for crew in crews if crew.role == SHARD)  # only shards lease timers
     return MetricsReport(
         source,
         samples=[

@@ -1,4 +1,4 @@
-"""Stop a leading cluster gracefully: its keepers serve until another cluster has taken their slots."""
+"""Stop a leading cluster gracefully: its keepers fire until another cluster has taken over their slots."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ LOOK_S = 0.1  # the time between two checks whether another cluster has taken th
 
 
 async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cluster_id: str, is_orphan: bool) -> None:
-    """Wait until another cluster has taken the slots of this cluster's keepers, for `handover_s` at most.
+    """Wait until another cluster has taken over the slots of this cluster's keepers, at most for `handover_s`.
 
     If there is no other cluster, an orphan waits, because the next `up` may start soon.
 
@@ -23,7 +23,7 @@ async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cl
     while time.monotonic() < deadline:
         holders = await list_holders(session)
         keep = {it.role for it in holders if it.cluster_id == cluster_id and it.part is not None}
-        # A local cluster that stands by starts keepers only when it leads, so it has no holders yet.
+        # A local stand-by cluster starts keepers only when it leads, so it has no holders before that.
         is_expected = is_orphan or any(it != cluster_id for it in await list_stand_bys(session))
         if not keep or not (is_expected or _has_successor(holders, keep, settings, cluster_id=cluster_id)):
             return

@@ -1,6 +1,6 @@
-"""Decide which holders are lost, so that other holders take over their timers and deliveries: pure functions.
+"""Decide which holders are lost, so that other holders take over their timers and deliveries (pure).
 
-A short silence is no loss: `plan` suspends the keeper, and other keepers get its slots.
+After a short silence a keeper is not lost: `plan` suspends it, and other keepers get its slots.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
@@ -23,15 +23,14 @@ def lost_holders(
     leads: bool,
     orphans: Container[int] = (),
 ) -> dict[int, str]:
-    """Decide which holders to end, and give the reason for each.
+    """Decide which holders to end, and the reason for each holder.
 
-    A holder is lost if its actor has ended. After a loss of Ray's head, the old keepers continue without supervision; a
-    holder of this cluster with an unsupervised actor is lost as soon as a supervised actor has registered. The leader
-    also ends silent holders of other clusters. `orphans`, the holders of an ended Ray from which the local cluster
-    takes over, are treated like unsupervised holders.
+    A holder is lost if its actor has ended. After a loss of Ray's head, the old keepers continue without supervision.
+    Their holders are lost as soon as a supervised actor of this cluster has registered. The leader also ends silent
+    holders of other clusters. `orphans` (the holders of an ended Ray cluster) are treated like unsupervised holders.
 
-    shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` names actors of all
-             clusters
+    shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` has the silent actors of
+             all clusters
     """
     relieved = any(h.actor_name in supervised for h in holders if h.cluster_id == cluster_id)
     lost: dict[int, str] = {}
@@ -50,12 +49,12 @@ def lost_holders(
 def silent_holders(
     holders: Sequence[Holder], *, supervised: Container[str], silent: Collection[str], leads: bool
 ) -> dict[int, str]:
-    """Decide which holders to end while the fleet does not answer, and give the reason for each.
+    """Decide which holders to end while the fleet does not answer, and the reason for each holder.
 
     Earlier reports of an actor's end are ignored, because they may be wrong. A coordinator that does not lead ends only
     the keepers that it supervises.
 
-    shape:   `silent` names actors of all clusters
+    shape:   `silent` has the silent actors of all clusters
     """
     return {
         holder.holder: SILENT

@@ -1,9 +1,10 @@
-"""Bring the schema up to date, or check that this program fits it.
+"""Migrate the schema, or check that the schema fits this program.
 
-Steps and functions make the schema. A step makes or changes tables. No step undoes another step, and a released step is
-never edited: the database records the checksum of its text. A function is made anew whenever its file has changed. A
-migration is one transaction under an advisory lock. So if two processes start together, only one of them applies the
-steps, and a failure leaves the database as it was. docs/decisions/0078-one-file-for-each-function.md
+The schema consists of steps and functions. A step creates or changes tables. No step undoes another step. A released
+step is never edited, because the database has recorded the checksum of its text. A function is created again whenever
+its file has changed. A migration is one transaction under an advisory lock. So if two processes start together, only
+one of them applies the steps, and a failure leaves the database as it was.
+docs/decisions/0078-one-file-for-each-function.md
 """
 
 import asyncio
@@ -26,14 +27,14 @@ from shardclock_server.sql.scripts import (
 )
 from shardclock_server.sql.session import Connection, Session, StoreLocked
 
-MIGRATE_S = 300.0  # a later step may rewrite large tables
+MIGRATE_S = 300.0  # long enough for a step that rewrites large tables
 LOCK_TRIES, LOCK_PAUSE_S = 20, 1.0
-OWNER = "shardclock_owner"  # the role that sql/roles.sql makes
+OWNER = "shardclock_owner"  # the role that sql/roles.sql creates
 
 _SCHEMA = "create schema if not exists shardclock"
 _TABLES = "select to_regclass('shardclock.migrations') is not null, to_regclass('shardclock.functions') is not null"
 _STEPS = "select version, checksum from shardclock.migrations"
-# A function that was dropped, by removed.sql or by hand, is made again.
+# A function that was dropped (by removed.sql or manually) counts as missing, and is created again.
 _FUNCTIONS = """\
 select f.name, f.checksum, f.release,
     f.name = 'removed' or exists (
@@ -41,10 +42,10 @@ select f.name, f.checksum, f.release,
     ) as is_there
 from shardclock.functions f
 """
-# Postgres may parse a function's body at its creation. At that time each name must mean Postgres's own object,
-# independently of the caller's search_path.
+# Postgres may parse a function's body at its creation. Then each name must refer to Postgres's own object, independent
+# of the caller's search_path.
 _PATH = "set local search_path = pg_catalog, pg_temp"
-# In a database of another encoding Postgres refuses or cuts names and payloads, with messages that mislead.
+# In a database with another encoding, Postgres refuses or truncates names and payloads, with misleading messages.
 _NEEDS_UTF8 = (
     'the database "%s" has the encoding %s, and Shardclock needs UTF8: make another one, such as by'
     " create database shardclock encoding 'UTF8' locale 'C' template template0"
@@ -59,14 +60,14 @@ begin
     end if;
 end
 $$"""
-# The second lock prevents other transactions from dropping or renaming the log's partitions during this transaction:
-# Postgres would refuse to change the rights of such partitions.
+# The second lock prevents that another transaction drops or renames partitions of the log at the same time. Otherwise
+# Postgres could refuse to change the rights of these partitions.
 _LOCK = """\
 select pg_advisory_xact_lock(hashtext('shardclock.migrate'));
 select pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'))"""
-# Lock all tables in one short attempt, or lock no table. During a wait for a lock, later transactions, also of shards,
-# queue behind it. Locking one table after another could cause a deadlock with a shard's statement, and Postgres might
-# end the shard's statement.
+# Lock all tables in one short attempt; if one table is in use, lock no table. While a transaction waits for a lock, all
+# later transactions (including those of shards) wait behind it. If the tables were locked one after the other, a
+# deadlock with a shard's statement would be possible, and Postgres might cancel the shard's statement.
 _LOCK_TABLES = """\
 do $$
 declare
@@ -85,19 +86,19 @@ begin
 end
 $$
 """
-# New objects belong to the schema's owner, even if another member of the owner's role makes them.
+# New objects belong to the schema's owner, even if another member of the owner's role creates them.
 _OWNER_OF_SCHEMA = (
     "select r.rolname from pg_namespace n join pg_roles r on r.oid = n.nspowner where n.nspname = 'shardclock'"
 )
 _AS_OWNER = "select set_config('role', $1, true) where current_user <> $1"
 _AS_SELF = "set local role none"
-# By default Postgres lets all roles execute a new function, and default privileges for a single schema can't revoke
-# that right.
+# By default, all roles may execute a new function; default privileges for a single schema can't revoke this right.
 _NOT_PUBLIC = """\
 revoke all on schema shardclock from public;
 revoke all on all routines in schema shardclock from public;
 """
-# Policies are made or removed if the database's setting asks for that change; each change needs a lock on all tables.
+# The database's setting shardclock.wall decides whether policies are created or removed; each change needs a lock on
+# all tables.
 _WALL_IS_TO_CHANGE = """\
 select current_setting('shardclock.wall', true) = case
     when exists (select from pg_policies p where p.schemaname = 'shardclock' and p.policyname = 'served_rows')
@@ -107,11 +108,11 @@ end
 
 
 class TablesInUse(Exception):
-    """The tables could not be locked; the message says how to proceed."""
+    """The tables could not be locked; the message explains how to proceed."""
 
 
 class WrongSchema(Exception):
-    """The database's schema does not match this program's release. The message has the way out."""
+    """The database's schema does not match this program's release. The message explains how to proceed."""
 
 
 class WrongEncoding(WrongSchema):
@@ -128,7 +129,7 @@ class MigrationResult:
 
 @dataclass(frozen=True)
 class _Lacks:
-    """The steps, and the functions by name, that a database lacks; and whether a later release has migrated it."""
+    """The missing steps and functions of a database, and whether a later release has migrated the database."""
 
     steps: tuple[SqlScript, ...]
     functions: Mapping[str, SqlScript]
@@ -136,18 +137,18 @@ class _Lacks:
 
 
 async def migrate(dsn: Dsn | str, *, roles: bool = False) -> MigrationResult:
-    """Apply the missing steps and functions; if `roles`, make the roles and renew their rights.
+    """Apply the missing steps and functions; with `roles`, create the roles and renew their rights.
 
-    A database that a later release has migrated is not changed. Tables are locked only if a step is missing, or if the
-    owner or the policies of row-level security change. A running cluster is not blocked for long: if a table is in use,
-    this function releases its locks and tries again, for about half a minute.
+    A database that a later release has migrated is not changed. The function locks tables only if a step is missing, or
+    if the owner or the policies of row-level security change. A running cluster is not blocked for long: if a table is
+    in use, the function releases its locks and tries again, for about half a minute.
 
-    errors:  WrongSchema       a step was edited after it had been applied, a version before the first release made the
-                               schema, or roles were asked for on a later release's schema
-             WrongEncoding     the database can't hold all text
-             StatementRefused  the role has no right to change the schema, or to make roles
-             TablesInUse       the tables were in use at every try; nothing was applied
-             StoreUnavailable  no answer: either all scripts were applied, or none; call again
+    errors:  WrongSchema a step was edited after it had been applied; or a version before the first release created the
+                               schema; or `roles` is set, and a later release has migrated the database WrongEncoding
+                               the database can't store all characters StatementRefused  the role has no right to change
+                               the schema, or to create roles TablesInUse the tables were in use at every attempt;
+                               nothing was applied
+                               StoreUnavailable  no answer: either all scripts were applied, or none; call again
     source:  sql/schema, sql/functions, sql/roles.sql
     """
     for _ in range(LOCK_TRIES - 1):
@@ -190,7 +191,7 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> MigrationResult:
 
 
 async def _become_owner(connection: Connection) -> str | None:
-    """Create the schema, or switch to the role that owns it; return its former owner."""
+    """Create the schema, or switch to the role that owns the schema; return the schema's former owner."""
     owner: str | None = await connection.fetchval(_OWNER_OF_SCHEMA)
     if owner is None:
         await connection.execute(_SCHEMA)
@@ -215,7 +216,7 @@ async def _remove_functions(connection: Connection) -> None:
 
 
 def as_script(*, roles: bool = False) -> str:
-    """Return all of the schema as one SQL script, to be applied by hand to an empty database."""
+    """Return the whole schema as one SQL script for an empty database."""
     texts = (
         f"-- {script.name}\n{script.text}\n{record_of(script)}"
         for script in [*in_order(steps(), functions()), removed()]
@@ -226,13 +227,13 @@ def as_script(*, roles: bool = False) -> str:
 
 
 async def require_current(session: Session) -> None:
-    """Refuse to work on a schema that is older than this program.
+    """Raise an error if the schema is older than this program.
 
-    A newer schema is accepted: a release also runs on the next release's schema, because both run during an upgrade.
+    A newer schema is accepted, because during an upgrade the processes of this release run on the next release's
+    schema.
 
-    errors:  WrongSchema       too old, absent, or edited: the message names the command that repairs it
-             WrongEncoding     the database can't hold all text
-             StoreUnavailable  no answer in time
+    errors:  WrongSchema the schema is missing, too old or edited; the message names the command that repairs it
+             WrongEncoding the database can't store all characters StoreUnavailable  no answer in time
     """
     async with session.connection() as connection:
         await _require_utf8(connection)
@@ -261,7 +262,7 @@ async def _require_utf8(connection: Connection) -> None:
 async def _lacks(connection: Connection) -> _Lacks:
     """Compare the database with this program's scripts.
 
-    errors:  WrongSchema  a step was applied with another text, or a version before the first release made the schema
+    errors:  WrongSchema  a step was applied with another text, or a version before the first release created the schema
     """
     row = await connection.fetchrow(_TABLES)
     assert row is not None

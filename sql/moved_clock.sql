@@ -1,14 +1,14 @@
--- Gives a test's database a clock that only the test moves. `sql.clock.moved.install` sends this script as a superuser,
--- before `migrate`: docs/decisions/0052-a-clock-that-tests-move.md.
+-- Installs a clock in a test's database that only the test moves. `sql.clock.moved.install` sends this script as a
+-- superuser, before `migrate`: docs/decisions/0052-a-clock-that-tests-move.md.
 --
--- Renames the clock functions in this database's own catalog, and creates new functions with their names, so that each
--- call of now() in this database, qualified or not, calls the new function. A dump does not contain the new functions.
+-- Renames Postgres's clock functions in the catalog of this database, and creates new functions with the old names. So
+-- each call of now(), with or without a schema, calls the new function. A dump does not contain the new functions.
 
 create schema shardclock_clock;
 
 -- Microseconds since 2000, as in a timestamptz. A sequence instead of a table, because a claim reads the clock 840
--- times and a sequence needs no plan and no scan. Also, each session sees a new time immediately, even within a
--- transaction.
+-- times and a sequence needs no plan and no scan. With a sequence, each session also sees a new time immediately, even
+-- within a transaction.
 create sequence shardclock_clock.moment minvalue -9223372036854775807;
 
 alter function pg_catalog.now() rename to real_now;
@@ -26,10 +26,11 @@ begin atomic
     );
 end;
 
--- Stable, like Postgres's own clocks: an index scan ends after the due rows only if its bound is stable.
+-- The function is stable, like Postgres's own clocks. With a volatile bound, an index scan would not stop after the due
+-- rows.
 alter function pg_catalog.pg_sequence_last_value(regclass) stable;
 
--- For the next function: a timestamptz has the same eight bytes as a bigint.
+-- This cast is for the next function: a timestamptz has the same eight bytes as a bigint.
 create cast (bigint as timestamptz) without function;
 
 -- The planner inlines this expression, because a call for each expression would be too slow.

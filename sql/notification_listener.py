@@ -1,7 +1,7 @@
 """Receive notifications of new rows.
 
-A notification is never sent in a transaction that fires: at commit, NOTIFY takes a lock on the whole Postgres
-instance. If a notification is lost, the receiver's next poll finds the rows.
+A firing transaction never sends a notification, because at the commit NOTIFY takes a lock on the whole Postgres server.
+If a notification is lost, the receiver's next poll finds the rows.
 """
 
 import asyncio
@@ -9,25 +9,24 @@ import time
 
 from shardclock_server.sql.session import Connection, Session
 
-NOTIFICATION_WAIT_S = 0.5  # the longest wait for one notification, so that a task that was asked to stop notices it
-# Without notifications, a broken connection looks like an intact one: after this time a statement tests the connection.
+NOTIFICATION_WAIT_S = 0.5  # the longest wait for a notification, so that a task notices a stop request in time
+# If no notification comes, the connection may be broken: after this time a statement tests the connection.
 SILENCE_S = 30.0
 
 
 class NotificationListener:
-    """Receive notifications on the connection of a waiting worker, engine, shard or gateway."""
+    """Receive notifications on a connection of their own, for a worker, engine, shard or gateway."""
 
     def __init__(self, session: Session, channel: str) -> None:
         self._session = session
         self._channel = channel
         self._heard = asyncio.Event()
-        self._words: set[str] = set()  # the texts of the notifications: one of a few words, or no text
+        self._words: set[str] = set()  # the texts of the notifications: one of a few known words, or an empty text
         self._on: Connection | None = None
         self._heard_at_s = 0.0
 
     def forget(self) -> frozenset[str]:
-        """Return the words of the notifications so far, and clear them; call this before a read, so that no
-        notification is lost."""
+        """Return and clear the words of the received notifications; call this before each read of the rows."""
         words, self._words = frozenset(self._words), set()
         self._heard.clear()
         return words
@@ -41,7 +40,7 @@ class NotificationListener:
             if connection is not self._on:
                 await connection.add_listener(self._channel, self._hear)
                 self._on, self._heard_at_s = connection, time.monotonic()
-                return True  # a notification may have come before this session listened, so the caller must read first
+                return True  # notifications from before this LISTEN are lost, so the caller must read the rows first
             if time.monotonic() > self._heard_at_s + SILENCE_S:
                 await connection.execute("select")
                 self._heard_at_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Send notifications of new rows: soon after the rows, but with pauses, so that they cost little."""
+"""Send notifications of new rows, with pauses between the notifications, so that they cost little."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 # The pause between two notifications is eight times as long as a notification takes, so that notifications use a ninth
 # of one connection's time. The pause has a lower and an upper bound. If a notification takes longer than the upper
-# bound, the pause is as long as the notification: notifications then use half of the connection's time.
+# bound, the pause is as long as the notification; then notifications use half of the connection's time.
 GAP_S, SHARE, GAP_MAX_S = 0.004, 8.0, 0.02
 # After a notification of at least `MANY` rows, the receivers are busy and poll again by themselves: the next
 # notification can wait.
@@ -20,8 +20,7 @@ Send = Callable[[Session], Awaitable[bool]]
 
 
 class NotificationSender:
-    """Send notifications on a separate connection, which the first notification opens, so that no statement waits for
-    them."""
+    """Send notifications on a separate connection, so that no statement waits for a notification."""
 
     def __init__(self, dsn: Dsn | str, send: Send, *, of: str, timeout_s: float) -> None:
         self._send = send
@@ -35,13 +34,13 @@ class NotificationSender:
         self._new = 0
 
     def want(self, new: int) -> None:
-        """Ask for a notification of `new` rows; many calls make one notification."""
+        """Request a notification of `new` rows; many requests are combined into one notification."""
         if new:
             self._new += new
             self._wanted.set()
 
     async def turn(self) -> float:
-        """Wait until a caller wants a notification, and send it.
+        """Wait until a notification is requested, and send it.
 
         units:   returns the seconds to wait before the next notification
         errors:  StoreUnavailable  the notification is lost: the receivers find the rows at their next poll
@@ -56,7 +55,7 @@ class NotificationSender:
         return gap_s(time.monotonic() - began_s, new, heard=heard)
 
     def wake(self) -> None:
-        """End the wait of a turn."""
+        """End the wait of the send loop."""
         self._wanted.set()
 
     async def close(self) -> None:
@@ -65,7 +64,7 @@ class NotificationSender:
 
 
 def gap_s(took_s: float, new: int, *, heard: bool) -> float:
-    """Return the pause after a notification of `new` rows that took `took_s`; `heard`: some process listens."""
+    """Return the pause after a notification that took `took_s` and announced `new` rows; `heard`: a process listens."""
     if not heard:
         return UNHEARD_S
     least_s, most_s = (GAP_OF_MANY_S, GAP_OF_MANY_MAX_S) if new >= MANY else (GAP_S, GAP_MAX_S)

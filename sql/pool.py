@@ -1,4 +1,4 @@
-"""A pool of sessions on one database: each session serves one caller at a time, and callers wait only briefly."""
+"""A pool of database sessions: each serves one caller at a time, and callers wait only briefly."""
 
 import asyncio
 import time
@@ -14,17 +14,23 @@ from shardclock_server.timers.refusal import shortened
 
 
 class PoolEmpty(StoreUnavailable):
-    """No session became free while the caller waited. No statement was sent to Postgres."""
+    """No session became free within the caller's time limit. No statement was sent to Postgres."""
 
 
 class ShareTaken(PoolEmpty):
-    """All sessions that a tenant may use were in use while its caller waited. Other tenants may still get a session."""
+    """A tenant's callers used all sessions of the tenant's share until the time limit.
+
+    Callers of other tenants can still get a session.
+    """
 
 
 class Pool:
-    """Hold `size` sessions, each opened when it is first lent; one tenant alone has at most `share` at a time.
+    """A pool of `size` sessions; each is opened at its first use.
 
-    units:   `waited_s` sums the waits of all callers that got a session, `missed` counts the callers that got none
+    The callers of one tenant use at most `share` sessions at a time.
+
+    units:   `waited_s` is the total wait of all callers that got a session, `missed` the number of callers without a
+             session
     """
 
     def __init__(
@@ -39,7 +45,7 @@ class Pool:
     ) -> None:
         self._wait_s = wait_s
         self._share = share or size
-        self._shares: dict[Tenants, asyncio.Semaphore] = {}  # for the tenants that have a session or wait for one
+        self._shares: dict[Tenants, asyncio.Semaphore] = {}  # for the tenants that use a session or wait for a session
         self._asking: Counter[Tenants] = Counter()
         self.size = size
         self.timeout_s = timeout_s
@@ -49,7 +55,7 @@ class Pool:
         self._sessions = [
             Session(dsn, application=application, timeout_s=timeout_s, plans=CLIENT_PLANS) for _ in range(size)
         ]
-        # The session that was returned last is lent first, so that few connections are open under a low load.
+        # The session that was returned last is lent first, so that few connections are used under a low load.
         self._free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
         for session in reversed(self._sessions):
             self._free.put_nowait(session)
@@ -67,9 +73,9 @@ class Pool:
 
     @asynccontextmanager
     async def session(self, tenants: Tenants, *, key_prefix: str = "") -> AsyncIterator[Session]:
-        """Lend a session for one block; it serves these tenants, or acts by an API key.
+        """Lend a session for one block; the session serves these tenants, and has the caller's API key.
 
-        errors:  PoolEmpty  no session became free in time; ShareTaken if the tenant's share was in use
+        errors:  PoolEmpty  no session became free in time; ShareTaken the tenant's share was in use
         """
         begun_s = time.monotonic()
         until_s = asyncio.get_running_loop().time() + self._wait_s
@@ -90,7 +96,7 @@ class Pool:
 
     @asynccontextmanager
     async def spare(self, tenants: Tenants) -> AsyncIterator[Session | None]:
-        """Lend a second session to a task immediately, or None unless more than half of the sessions are free."""
+        """Lend a second session to a task, without a wait; None unless more than half of the sessions are free."""
         if 2 * self._free.qsize() <= self.size:
             yield None
             return

@@ -1,4 +1,4 @@
-"""Repeat safe calls while Postgres does not answer, for the use cases of clients."""
+"""Repeat calls that are safe to repeat while Postgres does not answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,16 +14,16 @@ PAUSES = Backoff(0.2, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class StoreRetry:
-    """Repeat a call: `StoreRetry` has the number of tries, and the pause between two tries."""
+    """Repeat a call, with a limit of attempts and a pause between two attempts."""
 
     attempts: int
     backoff: Backoff = PAUSES
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Run the work until Postgres answers.
+        """Run the work until Postgres answers, or until the last attempt.
 
-        shape:   the answer, and whether an earlier try without an answer may have done the work too
-        errors:  StoreUnavailable  no try got an answer
+        shape:   the result, and whether an earlier attempt without an answer may also have done the work
+        errors:  StoreUnavailable  no attempt got an answer
         """
         for attempt in range(1, self.attempts):
             try:

@@ -1,10 +1,10 @@
 -- The rights of six group roles, which all databases of a server share. An operator grants these roles to login roles.
 --
--- `shardclock migrate --roles` runs this script at its end, and so does each later `shardclock migrate`. The script
--- creates the missing roles, makes shardclock_owner the owner of all objects, revokes all rights of other roles, and
--- grants the rights below. Only the owner may use an object that this script does not name; a test requires a reason
--- for each such object. docs/operate/security.md shows the rights as a table; docs/decisions/0030-roles.md has the
--- reasons.
+-- `shardclock migrate --roles` runs this script at its end; then each later `shardclock migrate` runs it, too. The
+-- script creates missing roles, makes shardclock_owner the owner of all objects, revokes all rights from other roles,
+-- and grants the rights below. Only the owner may use an object that this script does not name; a test requires a
+-- reason for each of these objects. docs/operate/security.md shows the rights as a table; docs/decisions/0030-roles.md
+-- has the reasons.
 
 do $$
 declare
@@ -34,7 +34,7 @@ begin
     if not pg_has_role(current_user, 'shardclock_owner', 'usage') then
         execute format('grant shardclock_owner to %I', current_user);
     end if;
-    -- In Postgres, the new owner of a schema must have the right to create schemas in the database.
+    -- Postgres requires that the new owner of a schema has the right to create schemas in the database.
     if not has_database_privilege('shardclock_owner', current_database(), 'create')
         and exists (
             select from pg_catalog.pg_namespace n
@@ -57,7 +57,7 @@ begin
             c.relowner
         from pg_catalog.pg_class c
         where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
-            -- A sequence that a column owns follows its table's owner.
+            -- A sequence that belongs to a column always has the same owner as the table.
             and not exists (
                 select from pg_catalog.pg_depend d
                 where d.objid = c.oid and d.deptype in ('a', 'i') and c.relkind = 'S'
@@ -79,7 +79,7 @@ begin
 end
 $$;
 
--- By default no other role can call a new function of the owner, before this script has a line for the function.
+-- Other roles can call a new function of the owner only when this script grants the right.
 alter default privileges for role shardclock_owner revoke execute on functions from public;
 
 -- `cascade` also revokes rights that a role has granted to others.
@@ -92,7 +92,7 @@ from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardc
 revoke all on all routines in schema shardclock
 from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
 
--- Revoke the rights of all other roles, too.
+-- Also revoke the rights of all other roles.
 do $$
 declare
     given record;
@@ -109,7 +109,7 @@ begin
             from pg_catalog.pg_class c
             where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
             union all
-            -- Rights on columns: revoking a right on the table revokes it on each column.
+            -- Revoking a right on a table also revokes the right on each column.
             select format('table shardclock.%I', c.relname), c.relowner, t.attacl
             from pg_catalog.pg_class c
             join pg_catalog.pg_attribute t on t.attrelid = c.oid
@@ -134,8 +134,8 @@ grant usage on schema shardclock to shardclock_shard, shardclock_scheduler, shar
 grant select on shardclock.migrations, shardclock.functions
 to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
 
--- Rights to read: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles that run shards or
--- schedule timers may read as well.
+-- Rights to read: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles for shards and for
+-- scheduling also have these rights.
 grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.log_ends,
     shardclock.consumers,
@@ -159,7 +159,8 @@ grant execute on function
     shardclock.read_log_page
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
--- Rights for scheduling. The verbs run with the caller's rights, so the caller also needs the functions that they call.
+-- Rights for scheduling. The functions for clients run with the caller's rights, so the caller also needs rights on the
+-- functions that they call.
 grant update, delete on shardclock.timers to shardclock_scheduler;
 -- The trigger check_new_timer does not check a row with a period, so only shards may insert a period.
 do $$
@@ -203,7 +204,8 @@ grant execute on function
     shardclock.judged_cron_item, shardclock.judged_cron_day, shardclock.cron_days
 to shardclock_scheduler;
 
--- The verbs of jobs. An application may start a job in its own transaction, as it schedules a timer.
+-- Rights to change jobs. An application may start a job in its own transaction, in the same way as it schedules a
+-- timer.
 grant insert, update, delete on shardclock.jobs to shardclock_scheduler;
 grant execute on function
     shardclock.add_job, shardclock.remove_job, shardclock.apply_job, shardclock.described_job, shardclock.refused_job,
@@ -224,7 +226,7 @@ grant update on shardclock.tasks to shardclock_scheduler;
 grant insert on shardclock.task_acts to shardclock_scheduler;
 grant insert, update on shardclock.process_starts to shardclock_scheduler;
 grant insert on shardclock.business_keys to shardclock_scheduler;
--- Signals to instances and service tasks are deliveries; a program may claim and complete service tasks.
+-- Signals and service tasks are rows in deliveries; a program may claim and complete service tasks.
 grant insert, update, delete on shardclock.deliveries to shardclock_scheduler;
 grant execute on function
     shardclock.deploy_model, shardclock.delete_definition, shardclock.start_process, shardclock.cancel_instance,
@@ -250,7 +252,7 @@ grant execute on function
     shardclock.correlate_waiting, shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
 to shardclock_scheduler, shardclock_shard;
 
--- The progress of bulk changes. The columns `role` always have their default, the login, so that a gateway continues
+-- The progress of bulk changes. The columns `role` always have their default (the login), so that a gateway continues
 -- only the operations of its own login.
 grant select on shardclock.operations, shardclock.operation_pages to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant insert (
@@ -263,14 +265,15 @@ to shardclock_scheduler, shardclock_shard;
 grant insert (operation_id, page, tenant_id, keys), delete on shardclock.operation_pages
 to shardclock_scheduler, shardclock_shard;
 
--- Operators' verbs write audit records. Operators may read the audit, which only the owner may change.
+-- Acts of operators write audit records. Operators may read the audit, which only the owner may change.
 grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
 grant select on shardclock.audit to shardclock_shard;
 
 -- Rights to run and to operate shards and the coordinator: `up`, `scale`, `ramp`, `switch`, `leave`, `hold`, `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
--- Shards write deliveries when they fire; workers, which have the shards' role, claim and settle them.
+-- Shards write deliveries when they fire timers. Workers have the same role as shards; they claim and settle
+-- deliveries.
 grant insert, update, delete on shardclock.deliveries to shardclock_shard;
 grant insert, delete on shardclock.dead_letters to shardclock_shard;
 grant insert, update on shardclock.handlers to shardclock_shard;
@@ -284,7 +287,8 @@ grant execute on function
     shardclock.maintain_jobs, shardclock.has_no_start,
     shardclock.repair_job_waits, shardclock.waits_for_old_clock, shardclock.has_old_timer
 to shardclock_shard;
--- Only workers read secrets and headers, for the requests; readers and schedulers may read the other columns.
+-- Only workers may read the columns for secrets and headers, because they send the requests; readers and schedulers may
+-- read all other columns.
 grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)
 on shardclock.endpoints to shardclock_reader, shardclock_scheduler;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_shard;
@@ -339,20 +343,21 @@ grant execute on function
     shardclock.named_target, shardclock.out_of_range, shardclock.stale_period, shardclock.unknown_target,
     shardclock.is_too_deep, shardclock.too_deep
 to shardclock_shard, shardclock_scheduler;
--- The verbs with a reason.
+-- Rights for functions that take a reason.
 grant execute on function shardclock.checked_text to shardclock_shard, shardclock_scheduler;
--- For a role that writes a timer and finds that the sequence of keys was set back.
+-- A role that writes timers may move the sequence of keys forward, if the sequence was set back.
 grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
 -- A role may check whether a timer with a given key exists, even if row-level security hides the timer's row.
 grant execute on function shardclock.is_key_used to shardclock_scheduler;
 grant select on shardclock.logged_keys to shardclock_scheduler;
 
--- Rights to read the log in a group; no right to delete, because a group's position protects unread records.
+-- Rights to read the log as a member of a consumer group. There is no right to delete, because a group's position
+-- protects unread records.
 grant select on shardclock.command_log to shardclock_consumer;
 grant select on sequence shardclock.position_seq to shardclock_consumer;
 grant execute on function shardclock.log_horizon, shardclock.read_log, shardclock.read_log_page to shardclock_consumer;
 grant select, insert on shardclock.consumers, shardclock.records_aside to shardclock_consumer;
--- No right to update the key's columns, because a renamed group would lose its position like a deleted group.
+-- There is no right to update the columns of the key, because a renamed group would lose its position.
 grant update (
     position, worked_at, lease, leased_by, leased_until, leased_for, leased_records, attempts, failures, error,
     failed_at, not_before
@@ -361,8 +366,8 @@ on shardclock.consumers to shardclock_consumer;
 grant update (set_aside_at, attempts, error) on shardclock.records_aside to shardclock_consumer;
 grant execute on function shardclock.open_group to shardclock_consumer;
 
--- Rights to serve the HTTP API. The gateway has a scheduler's rights, because it schedules timers for its callers, and
--- rights that only the API needs. The gateway may read API keys, but can't create keys.
+-- Rights to serve the HTTP API. The gateway has the rights of a scheduler, because it schedules timers for its callers,
+-- and further rights that only the API needs. The gateway may read API keys, but may not create them.
 do $$
 declare
     given record;
@@ -410,10 +415,10 @@ grant select (tenant_id, resource), update (had_quota) on shardclock.tenant_usag
 -- For API keys with the scope operate: `scale`, `ramp`, `hold`, and `release`, which sets the sequence.
 grant update on shardclock.coordination, shardclock.scale, shardclock.identity to shardclock_gateway;
 grant update on sequence shardclock.position_seq to shardclock_gateway;
--- Callers of the API change their deliveries, dead letters and endpoints.
+-- Callers of the API may change their deliveries, dead letters and endpoints.
 grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
 grant insert, delete on shardclock.dead_letters to shardclock_gateway;
--- Discarding a start deletes its business key, too.
+-- Discarding a start also deletes its business key.
 grant delete on shardclock.business_keys to shardclock_gateway;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
 grant delete on shardclock.endpoint_attempts to shardclock_gateway;
@@ -430,17 +435,17 @@ grant execute on function
     shardclock.find_requests, shardclock.forget_requests, shardclock.request_slot
 to shardclock_gateway;
 
--- The policies of row-level security. The gateway's role sees and changes only the rows of the tenants that its session
--- serves, even if a statement lacks the filter. A gateway's session always sets its tenants; a session without tenants
--- sees all rows, even if its login has the gateway's role. All other roles see all rows of the tables that they may
--- read, and no policy applies to the owner: docs/decisions/0056-row-level-security.md. The subquery makes Postgres read
--- the setting once for each statement.
+-- The policies of row-level security. The gateway's role can read and change only the rows of its session's tenants,
+-- even if a statement has no filter for tenants. A gateway sets the tenants of each session; a session without tenants
+-- can read all rows, even if its login has the gateway's role. All other roles can read all rows of the tables on which
+-- they have rights, and no policy applies to the owner: docs/decisions/0056-row-level-security.md. The subquery makes
+-- Postgres read the setting once for each statement.
 --
--- The script makes the policies only if the database has the setting, by `alter database … set shardclock.wall = 'on'`.
--- The policies slow down some statements of a login that also has the shards' role. `off` removes the policies; without
--- the setting, as after a restore, existing policies stay.
+-- The script creates the policies only if the database has the setting shardclock.wall = 'on' (`alter database … set
+-- shardclock.wall = 'on'`). The policies slow some statements down, if the login also has the role of shards. The value
+-- `off` removes the policies. Without the setting, for example after a restore, existing policies are not removed.
 --
--- Change a policy in a migration step, which locks all tables: the change needs an exclusive lock.
+-- To change a policy, write a migration step, because the change needs an exclusive lock, and a step locks all tables.
 do $$
 declare
     everyone constant text :=
@@ -448,7 +453,7 @@ declare
     own constant text := everyone || $rule$ or tenant_id = any (
         (select nullif(nullif(current_setting('shardclock.tenants', true), ''), '*')::text[])::text[]
     )$rule$;
-    -- A row without a column for its tenant is visible if its instance is visible.
+    -- In a table without a column for the tenant, a row is visible if its instance is visible.
     of_instance constant text := 'exists (select from shardclock.instances i where i.instance_key = %I.instance_key)';
     held record;
 begin
@@ -475,7 +480,8 @@ begin
         ) as p (policy, kind, role, rule)
         where current_setting('shardclock.wall', true) = 'on'
     loop
-        -- The policy's comment has the text for the comparison, because Postgres stores the expression in another form.
+        -- The comment of a policy has the expression's text, to find changes, because Postgres stores the expression
+        -- itself in another form.
         continue when exists (
             select from pg_catalog.pg_policy y
             where y.polrelid = held.id and y.polname = held.policy and obj_description(y.oid, 'pg_policy') = held.rule

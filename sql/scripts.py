@@ -1,4 +1,4 @@
-"""The scripts that make the schema: a step for each subject's tables, a file for each function, and roles.sql."""
+"""The scripts that create the schema: steps for the tables, a file for each function, and roles.sql."""
 
 import hashlib
 import re
@@ -37,7 +37,7 @@ _NEEDS = re.compile(r"^-- needs: +(.*(?:\n--  +.*)*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class SqlScript:
-    """One file: a numbered step of the schema, or a function by its name."""
+    """One script: a numbered step of the schema, or a function."""
 
     name: str
     text: str
@@ -54,7 +54,7 @@ class SqlScript:
 
     @property
     def needs(self) -> list[str]:
-        """The functions that must exist before this script, as its header names them."""
+        """Return the functions that must exist before this script; the script's header lists them."""
         found = _NEEDS.search(self.text.partition("\ncreate ")[0])
         return re.findall(r"\w+", found[1]) if found else []
 
@@ -77,7 +77,7 @@ def functions() -> Mapping[str, SqlScript]:
 
 @cache
 def removed() -> SqlScript:
-    """Read the script that drops functions of former releases."""
+    """Read the script that drops functions of earlier releases."""
     path = files("shardclock_server.sql").joinpath("functions", "removed.sql")
     return SqlScript("removed", path.read_text(encoding="utf-8"))
 
@@ -90,12 +90,12 @@ def release() -> str:
 
 @cache
 def roles_text() -> str:
-    """Read the script that makes the roles and grants each its rights."""
+    """Read the script that creates the roles and grants their rights."""
     return files("shardclock_server.sql").joinpath("roles.sql").read_text(encoding="utf-8")
 
 
 def in_order(missing: Iterable[SqlScript], changed: Mapping[str, SqlScript]) -> list[SqlScript]:
-    """Order steps and functions: functions that a step's tables need come before it, all other functions come last.
+    """Sort steps and functions: the functions that a step needs come before the step; all other functions come last.
 
     shape:   each script once
     """
@@ -108,13 +108,13 @@ def in_order(missing: Iterable[SqlScript], changed: Mapping[str, SqlScript]) -> 
 
 
 def record_of(script: SqlScript) -> str:
-    """Write the statement that records a script; names, digests and releases need no quotes."""
+    """Return the statement that records a script; names, checksums and releases contain no quotes."""
     record = _RECORD_STEP if re.match(r"\d{4}_", script.name) else _RECORD_FUNCTION
     return record.format(name=script.name, checksum=script.checksum, number=script.name[:4], release=release())
 
 
 def _with_needs(names: Iterable[str], among: Mapping[str, SqlScript]) -> Iterator[SqlScript]:
-    """Yield the named functions, each after the functions that it needs; a function may come twice."""
+    """Yield the named functions, each after the functions that it needs; a function may be yielded twice."""
     for name in names:
         if name in among:
             yield from _with_needs(among[name].needs, among)

@@ -1,4 +1,4 @@
-"""The tenants and the API key that the statements of one session serve.
+"""The tenants and the API key of a session's statements.
 
 The policies of sql/roles.sql read these values if the session has the gateway's role. Any other role sees all rows.
 """
@@ -13,15 +13,16 @@ _HAS_POLICIES = "select exists (select from pg_catalog.pg_policies p where p.sch
 
 
 def author_of(key_prefix: str | None, subject: str | None, name: str | None) -> str:
-    """Write the author of a change as the log keeps it: the prefix of an API key, or `person` and the person's name.
+    """Return the author of a change for the log: the prefix of an API key, or `person` and the person's name.
 
-    A prefix has eight letters and digits, so a person's name can't look like one. "" is for neither.
+    A prefix has eight letters and digits, so an author with `person` can't look like a prefix. "": there is neither an
+    API key nor a person.
     """
     return key_prefix or ("" if subject is None else f"{PERSON}{name}")
 
 
 class Served:
-    """The tenants and the API key of the next statements, and the values that were last sent to the server.
+    """The tenants and the API key for the next statements, and the values that the server has.
 
     source:  docs/decisions/0056-row-level-security.md
     """
@@ -31,7 +32,7 @@ class Served:
         self._key_prefix = ""  # the empty text means no API key
         self._sent_tenants: Tenants | None = None
         self._sent_key_prefix = ""
-        self._has_policies = True  # without policies the server needs no values
+        self._has_policies = True  # if the database has no policies, the server needs no values
 
     def choose(self, tenants: Tenants, key_prefix: str) -> None:
         """Set the tenants and the author (`author_of`) for the next statements."""
@@ -45,12 +46,12 @@ class Served:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the server has the current values, or needs none."""
+        """Return whether nothing must be sent: the server has the current values or needs no values."""
         return self._sent_key_prefix == self._key_prefix and self.unsent() is None
 
     async def send(self, connection: asyncpg.Connection) -> None:
-        """Send the new values to the server; the setting outlives a transaction that is rolled back."""
-        # `set` takes no parameters, and another statement with parameters would double the cost of each request.
+        """Send the new values to the server; a rollback of a later transaction does not undo the setting."""
+        # `set` takes no parameters; an additional statement with parameters would double the cost of each request.
         changes = []
         tenants, key_prefix = self.tenants, self._key_prefix
         if (tenant_list := self.unsent()) is not None:
@@ -62,7 +63,7 @@ class Served:
             self._sent_tenants, self._sent_key_prefix = tenants, key_prefix
 
     def unsent(self) -> str | None:
-        """Return the tenants as the policies read them; None if the server has them, or needs none."""
+        """Return the tenants in the form that the policies read; None if nothing must be sent."""
         if not self._has_policies or self.tenants is None or self._sent_tenants == self.tenants:
             return None
         return "*" if self.tenants >= ALL_TENANTS else f"{{{','.join(map(_element, sorted(self.tenants)))}}}"
@@ -73,10 +74,10 @@ class Served:
 
 
 def _element(text: str) -> str:
-    """Write an element of an array in Postgres's notation."""
+    """Return an array element in Postgres's notation."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _literal(text: str) -> str:
-    """Write a constant of SQL; `standard_conforming_strings` is pinned, so only quotes need an escape."""
+    """Return an SQL string constant; only quotes need an escape, because `standard_conforming_strings` is on."""
     return "'" + text.replace("'", "''") + "'"

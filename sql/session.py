@@ -1,4 +1,4 @@
-"""One connection to Postgres, opened again after a loss."""
+"""A connection to Postgres that is opened again after a loss."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator
@@ -14,14 +14,14 @@ from shardclock_server.sql.served import Served, Tenants
 from shardclock_server.sql.session_settings import PoolerInBetween, connect, settings_of
 from shardclock_server.sql.statements import call_of, statement
 
-if TYPE_CHECKING:  # a shard starts sooner without the client's SQL package
+if TYPE_CHECKING:  # without the import of the client's SQL package, a shard starts faster
     from shardclock.sql.statement import Statement as ClientStatement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection
 
 # Claims and fires read two known indexes. If a table grows from empty to millions of rows before its first ANALYZE, the
-# planner chooses a sequential scan, and a cached plan keeps it: docs/decisions/0005-queue-plans.md.
+# planner chooses a sequential scan, and the cached plan does not change: docs/decisions/0005-queue-plans.md.
 QUEUE_PLANS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -30,21 +30,23 @@ QUEUE_PLANS = {
 }
 
 # A client that schedules many timers looks up each timer by its key. Without this setting the planner may read the
-# whole table for every batch, as above. The searches in the same session still get plans for their filters.
+# whole table for every batch, for the reason above. The searches in the same session still get a plan for their
+# filters.
 CLIENT_PLANS = {"enable_seqscan": "off", "jit": "off"}
 
-# For reading a large table page by page with a filter: a generic plan might read the whole table for each page.
+# For reading a large table with a filter, page by page, because a generic plan might read the whole table for each
+# page.
 EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
 
-# For writes that need not survive a crash: their commits wait for no disk and no replica.
+# For writes that need not survive a crash: their commits don't wait for a disk or a replica.
 UNSYNCED = {"synchronous_commit": "off"}
 
-# Select the given backends that wait at commit for a synchronous standby. Canceling a waiting backend would end its
-# wait, and make its changes visible although no standby has them. A failover would undo these changes:
+# Select the given backends that wait at commit for a synchronous standby. A cancel would end the backend's wait, and
+# make its changes visible although no standby has them. A failover would undo these changes:
 # docs/decisions/0027-a-commit-that-waits.md.
 WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
 
-# Transient errors: the same call may succeed on a new connection. Any other error is caused by the call itself.
+# Transient errors: the same call may succeed on a new connection. Any other error comes from the call itself.
 _PASSING = (
     OSError,
     TimeoutError,
@@ -58,12 +60,12 @@ _PASSING = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,  # after a failover this server may be a replica
 )
-# The SQLSTATE for a missing right: statement and values are correct, the role lacks the right.
+# The SQLSTATE for a missing right: the statement and its values are correct.
 NOT_ALLOWED = "42501"
 # The SQLSTATE classes of errors that a statement's values cause.
 _INVALID_VALUE = "22000"
 _VALUES_AT_FAULT = ("22", "23", "54")
-# Errors that end only the statement: the connection stays good.
+# Errors that end only the statement: the connection can still be used.
 _STATEMENT_ONLY = (
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
@@ -72,19 +74,22 @@ _STATEMENT_ONLY = (
 
 
 class StoreUnavailable(Exception):
-    """Postgres gave no answer in time. The statement may have taken effect, so the caller reads before it decides."""
+    """Postgres gave no answer in time.
+
+    The statement may have taken effect, so the caller must read the data before it decides.
+    """
 
 
 class StoreLocked(StoreUnavailable):
-    """Another transaction held a lock for as long as the statement may wait. Nothing was changed."""
+    """The statement waited too long for a lock of another transaction. Nothing was changed."""
 
 
 class StoreTooSlow(StoreUnavailable):
-    """The server ended the statement at its time limit. Nothing was changed."""
+    """The server cancelled the statement at its time limit. Nothing was changed."""
 
 
 class StatementRefused(Exception):
-    """Postgres understood the statement and refused it. The same statement would be refused again."""
+    """Postgres understood the statement and refused it. Postgres would refuse the same statement again."""
 
     def __init__(self, message: str, *, sqlstate: str = "", constraint: str = "") -> None:
         super().__init__(message)
@@ -93,17 +98,17 @@ class StatementRefused(Exception):
 
     @property
     def code(self) -> RefusalCode | None:
-        """The code of a refusal by one of our functions, in a sentence for users; None: Postgres itself refused it."""
+        """Return the code of a refusal by a function of this schema; None: Postgres itself refused the statement."""
         return code_of(self.constraint)
 
     @property
     def are_values_at_fault(self) -> bool:
-        """Return whether the statement's values caused it; if not, the same values may succeed later."""
+        """Return whether the statement's values caused the refusal; if not, the same values may succeed later."""
         return self.sqlstate.startswith(_VALUES_AT_FAULT)
 
 
 class Session:
-    """One connection, used by one task at a time."""
+    """A connection that one task uses at a time."""
 
     def __init__(
         self,
@@ -114,25 +119,28 @@ class Session:
         plans: dict[str, str] | None = None,
         inherits: Collection[str] = (),
     ) -> None:
-        """Set up without connecting; the settings in `inherits` come from the role, all other settings are pinned."""
+        """Prepare a session without connecting.
+
+        The settings in `inherits` come from the role; the session sets all other settings.
+        """
         self._dsn = Dsn.of(dsn)
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._in_transaction: Connection | None = None  # the connection with an open transaction
         self._backend = 0
         self._served = Served()
-        self._left: set[int] = set()  # backends of dropped connections, which may still work
+        self._left: set[int] = set()  # backends of dropped connections; they may still be running
         self._server_settings = settings_of(application, timeout_s, plans=plans or {}, inherits=inherits)
 
     def serve(self, tenants: Tenants, key_prefix: str = "") -> None:
-        """Set the tenants and the caller's API key, "" for none, of the next statements.
+        """Set the tenants and the API key of the next statements; "" means no API key.
 
         source:  sql/roles.sql, docs/decisions/0056-row-level-security.md
         """
         self._served.choose(tenants, key_prefix)
 
     def another(self, *, application: str, timeout_s: float, plans: dict[str, str] | None = None) -> "Session":
-        """Make one more session on the same database."""
+        """Return another session for the same database."""
         return Session(self._dsn, application=application, timeout_s=timeout_s, plans=plans)
 
     async def __aenter__(self) -> Self:
@@ -142,7 +150,7 @@ class Session:
         await self.close()
 
     async def rows(self, statement_name: str, /, **values: object) -> list[Record]:
-        """Run the statement `<subject>/<statement_name>.sql` with a value for each of its parameters.
+        """Run the statement in `<subject>/<statement_name>.sql` with a value for each parameter.
 
         errors: StoreUnavailable no answer in time, or the connection was lost: the outcome is unknown StatementRefused
                 the statement or its values are at fault
@@ -186,13 +194,13 @@ class Session:
 
     @asynccontextmanager
     async def connection(self, *, timeout_s: float | None = None, tells: bool = True) -> AsyncIterator[Connection]:
-        """Lend the connection, opened if necessary; drop it if it breaks or the timeout passes."""
+        """Lend the connection, and open it if necessary; drop it if it fails or the timeout passes."""
         with self._errors_named():
             async with asyncio.timeout(timeout_s or self._timeout_s):
                 yield await self._open(tells=tells)
 
     async def _fetch(self, asked: tuple[Any, ...]) -> list[Record]:
-        """Send a statement; on an open connection, avoid the cost of the generator and the timeout of `connection`."""
+        """Send a statement; a fast path for an open connection, without the overhead of `connection`."""
         connection = self._connection
         if self._left or connection is None or connection.is_closed() or not self._served.is_current:
             async with self.connection() as opened:
@@ -202,7 +210,7 @@ class Session:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Translate the driver's errors into ours; drop the connection if it breaks or the timeout passes."""
+        """Translate the driver's errors; drop the connection if it fails or the timeout passes."""
         try:
             yield
         except asyncpg.ClientConfigurationError as error:
@@ -221,13 +229,13 @@ class Session:
                 _one_line(error), sqlstate=error.sqlstate or "", constraint=error.constraint_name or ""
             ) from error
         except asyncio.CancelledError:
-            # A cancelled statement leaves the connection in the middle of an answer.
+            # After a cancelled statement, the rest of its response is still to be read, so the connection is dropped.
             self._drop()
             raise
 
     @asynccontextmanager
     async def transaction(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
-        """Lend the connection within one transaction, committed at the end of the block."""
+        """Lend the connection to the block in a transaction, which is committed at the end of the block."""
         lost: StoreUnavailable | None = None
         try:
             async with self.connection(timeout_s=timeout_s) as connection, connection.transaction():
@@ -272,11 +280,11 @@ class Session:
     def _reveal(self) -> str:
         try:
             return self._dsn.reveal()
-        except InvalidDsn as error:  # the DSN's file may be repaired before the next try
+        except InvalidDsn as error:  # the DSN's file may be repaired before the next attempt
             raise StoreUnavailable(str(error)) from None
 
     async def _wait_for_dropped_commits(self, connection: Connection) -> None:
-        """Refuse to connect while a dropped connection's commit waits: otherwise each retry adds a waiting backend."""
+        """Refuse to connect while a dropped connection's commit waits; each retry would add a waiting backend."""
         waiting = [row["pid"] for row in await connection.fetch(WAIT_FOR_STANDBY, list(self._left))]
         if waiting:
             raise StoreUnavailable(

@@ -1,9 +1,9 @@
-"""The settings that each session sets for itself, so that the settings of a database, role or pooler have no effect.
+"""The settings that each session sets, so that settings of the database, the role or a pooler have no effect.
 
-If a promise depends on a default, an operator can break the promise by changing the default. Under `repeatable read` a
-statement takes its snapshot before it waits for a lock, and then one occurrence got two records. With
-`synchronous_commit = off`, a crash lost timers after the client had got its answer.
-docs/decisions/0037-pinned-semantics.md has all the reasons.
+Shardclock's guarantees must not depend on defaults, because an operator can change a default. With `repeatable read`, a
+statement has a snapshot from before its wait for a lock; this has caused two records for one occurrence. With
+`synchronous_commit = off`, a crash has lost timers that were confirmed to a client. All reasons:
+docs/decisions/0037-pinned-semantics.md.
 """
 
 import os
@@ -17,7 +17,8 @@ PINNED: Mapping[str, str] = {
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "synchronous_commit": "on",
-    # A name without a schema is found in pg_catalog. Temporary tables and types come last; by default they come first.
+    # Postgres searches names without a schema in pg_catalog. Temporary tables and types are searched last; by default
+    # they are searched first.
     "search_path": "pg_catalog, pg_temp",
     "TimeZone": "UTC",
     "DateStyle": "ISO, MDY",
@@ -30,8 +31,8 @@ PINNED: Mapping[str, str] = {
     "idle_session_timeout": "0",
 }
 
-# A host that vanishes closes no connection. These settings end its sessions and their locks after about 10 s instead of
-# 2 hours. They work on TCP connections only.
+# If a host disappears, its connections are not closed. With these settings, Postgres ends the host's sessions and their
+# locks after about 10 s instead of 2 hours. The settings apply to TCP connections only.
 KEEPALIVES = {
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "1",
@@ -39,7 +40,7 @@ KEEPALIVES = {
     "tcp_user_timeout": "9s",
 }
 
-# The further settings of a copy by pg_dump and psql: a copy takes as long as it takes.
+# Further settings for a copy by pg_dump and psql: without time limits.
 _UNLIMITED = {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 
 _READ = "select pg_backend_pid() as pid, array(select current_setting(n) from unnest($1::text[]) n) as settings"
@@ -49,9 +50,9 @@ _NO_POOLER = "sessions of Shardclock keep settings and locks, so name Postgres i
 def settings_of(
     application: str, timeout_s: float, *, plans: Mapping[str, str], inherits: Collection[str]
 ) -> dict[str, str]:
-    """Return a session's settings, including its `plans`, without the settings in `inherits`: the role sets these."""
-    # The server ends a statement shortly before the session's timeout: otherwise the server would work on a statement
-    # after its caller has left. Also, a frozen client must not keep due rows locked for longer than a statement may
+    """Return a session's settings, including its `plans`, without those in `inherits`, which the role sets."""
+    # The server cancels a statement shortly before the session's timeout, so that it doesn't execute a statement
+    # without a waiting caller. Also, a frozen client must not keep due rows locked for longer than a statement may
     # take.
     limit_ms = str(int(timeout_s * 900))
     return {
@@ -66,34 +67,35 @@ def settings_of(
 
 
 def options_of_programs() -> str:
-    """Return the value of PGOPTIONS that gives programs of Postgres the settings of a session, without time limits."""
+    """Return a value of PGOPTIONS with a session's settings, without time limits, for programs such as pg_dump."""
     pinned = {**PINNED, **_UNLIMITED}
     return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in pinned.items())
 
 
-# The transaction_timeout setting. It is the only limit that frees the locks of a client that stops after a statement
-# and before the end of its message. An older server refuses a connection that names the setting.
+# The transaction_timeout setting. Only this limit frees the locks of a client that freezes after a statement, in the
+# middle of a message. An older server refuses a connection with this setting.
 TRANSACTION_TIMEOUT_SINCE = (17,)
 
 
 class PoolerInBetween(Exception):
-    """A connection pooler answers instead of Postgres: other clients would share our session's settings and locks."""
+    """The peer is a connection pooler, so other clients would share this session's settings and locks."""
 
 
 async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) -> asyncpg.Connection:
-    """Open a connection with these settings to a backend that serves it alone.
+    """Open a connection with these settings; check that its backend serves no other client.
 
-    errors:  PoolerInBetween  a pooler refuses the settings, has dropped them, or lends us a backend
-             any error of asyncpg when it can't connect
+    errors:  PoolerInBetween  a pooler refuses or drops the settings, or shares the backend with other clients; any
+             error of asyncpg when it can't connect
     """
     try:
         connection = await asyncpg.connect(
             dsn,
             server_settings=dict(settings),
             timeout=timeout_s,
-            # Without TLS this argument has no effect, but asyncpg would otherwise read PGSSLNEGOTIATION.
+            # The argument keeps asyncpg from reading PGSSLNEGOTIATION; without TLS it has no other effect.
             direct_tls=False if _is_without_tls(dsn) else None,
-            # asyncpg's default plans each statement of more than 15 KiB anew, each time; apply_steps then took 4 ms.
+            # With asyncpg's default, a statement of more than 15 KiB is planned at each call; apply_steps.sql then took
+            # 4 ms.
             max_cacheable_statement_size=0,
         )
     except FileNotFoundError as error:
@@ -105,7 +107,7 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
     try:
         await _require_own_backend(connection, settings)
         if connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
-            # This limit is a little later than the other limits, which end a slow statement and keep its session.
+            # This limit ends the session. It is a little later than the limits that end only the statement.
             await connection.execute(f"set transaction_timeout = {int(timeout_s * 1000)}")
     except BaseException:
         connection.terminate()
@@ -118,7 +120,7 @@ def _is_without_tls(dsn: str) -> bool:
 
 
 def _with_its_name(error: FileNotFoundError, dsn: str) -> FileNotFoundError:
-    """Name the missing certificate file: the error of TLS says only that some file is missing."""
+    """Return an error that names the missing certificate file, because the TLS error does not contain the name."""
     given = parse_qs(urlsplit(dsn).query).get("sslrootcert", [os.environ.get("PGSSLROOTCERT", "")])[-1]
     missing = error.filename is None and given and not Path(given).exists()
     return FileNotFoundError(error.errno, error.strerror, given) if missing else error

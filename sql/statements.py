@@ -1,4 +1,4 @@
-"""The SQL statements, by name: each has a file in the folder of its subject, which also has the Python module."""
+"""Load the SQL statements by name; each statement has a file in the folder of its subject."""
 
 import re
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ SUBJECTS = (
     "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
     "notify", "operations", "processes", "requests", "tenants",
 )  # fmt: skip
-# This line is replaced by the text of `included/<name>.sql`, which several statements share.
+# An include line; the text of `included/<name>.sql` replaces it.
 INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)
-# A parameter: a colon that is not part of a cast (`::`), and the name after it.
+# A parameter: a colon that is not part of a cast (`::`), followed by a name.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
 _CALL = "select f.* from shardclock.{function}({arguments}) f"
@@ -22,20 +22,20 @@ _CALL = "select f.* from shardclock.{function}({arguments}) f"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement in Postgres's form, with `$1`, `$2` …, and the parameters' names in that order."""
+    """One statement with Postgres's parameters `$1`, `$2` …, and the names of the parameters in this order."""
 
     text: str
     parameters: tuple[str, ...]
 
     @classmethod
     def of(cls, written: str) -> "Statement":
-        """Number a text's named parameters (`:holder`) in the order of their first mention, which is in its header."""
+        """Replace named parameters (such as `:holder`) by numbers, in the order in which the header lists them."""
         names = tuple(dict.fromkeys(PARAMETER.findall(written)))
         numbers = {name: f"${number}" for number, name in enumerate(names, start=1)}
         return cls(PARAMETER.sub(lambda found: numbers[found[1]], written), names)
 
     def with_values(self, values: Mapping[str, object]) -> tuple[Any, ...]:
-        """Return the text and the values in the order of their numbers, ready for a connection.
+        """Return the text, and the values in the order of their numbers, for the connection.
 
         errors:  TypeError  a parameter has no value, or a value has no parameter: a mistake in this program
         """
@@ -45,7 +45,7 @@ class Statement:
 
 
 def call_of(function: str, values: Mapping[str, object]) -> tuple[Any, ...]:
-    """Return the text that calls a function with named arguments, and its values, ready for a connection.
+    """Return a statement that calls a function with named arguments, and the values for the connection.
 
     source:  sql/functions
     """
@@ -67,7 +67,7 @@ def statement(name: str) -> Statement:
 
 
 def _with_included(text: str) -> str:
-    """Replace each include line by the shared text; omit the text's header, and indent the text as the line."""
+    """Replace each include line by the shared text without its header, with the line's indentation."""
     return INCLUDE.sub(lambda line: _with_included(indent(_included(line[2]), line[1])), text)
 
 

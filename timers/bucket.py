@@ -1,16 +1,16 @@
-"""Limit a rate with a burst; the caller passes the time."""
+"""A rate limiter with bursts; the caller passes the time."""
 
 from dataclasses import dataclass
 
-EMPTY = 1e-9  # the largest shortage that rounding may cause
+EMPTY = 1e-9  # the largest error of rounding
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Allow bursts of at most `burst` units, and `per_s` units a second over a long time (GCRA); None means no limit.
+    """Allow `per_s` units a second on average, and bursts of at most `burst` units (GCRA); None: no limit.
 
-    The only state is the moment at which the bucket is full. A caller may take more than `available` returns. The
-    excess is a debt of at most `debt_s` seconds of the rate, or of one unit if one unit takes longer.
+    The only state is the moment at which the bucket is full. A caller may take more units than `available` returns. The
+    excess is a debt. The debt is limited to the units of `debt_s` seconds, or to one unit if a unit takes longer.
 
     units:   moments are seconds of a monotonic clock
     """
@@ -29,20 +29,21 @@ class Bucket:
         return max(0.0, self._full_at_s - now_s)
 
     def available(self, now_s: float) -> float:
-        """Return the number of units that are free now: infinite if there is no limit, negative if units are owed."""
+        """Return the number of free units: infinite without a limit, negative for a debt."""
         if self.per_s is None:
             return float("inf")
         return float(int(self.burst - self.refill_s(now_s) * self.per_s + EMPTY))
 
     def take(self, now_s: float, count: float = 1) -> None:
-        """Take `count` units, even if fewer are free."""
+        """Take `count` units, even if fewer units are free."""
         if self.per_s is not None:
             self._set_refill(now_s, self.refill_s(now_s) + count / self.per_s)
 
     def refund(self, count: float = 1, *, of: float | None = None) -> None:
-        """Return `count` unused units to the bucket; `of` is the size of the `take` that took these units.
+        """Return `count` unused units to the bucket; they were taken by a call of `take` with `of` units.
 
-        The limit of the debt may have forgiven a part of that `take`. The forgiven part is not returned.
+        Because of the limit of the debt, that call may have taken fewer than `of` units. Only units that were really
+        taken are returned.
         """
         if self.per_s is not None:
             of = count if of is None else of

@@ -1,8 +1,8 @@
-"""Step through the moments of a cron rule on a zone's wall clock, and count them without stepping.
+"""Find the moments of a cron rule on a zone's wall clock, and count them without visiting each moment.
 
-A cron rule is two plain sets: days, and times of a day. So the number of matches between two local times is days ×
-times, with corrections on the first and the last day only (`cron_local`). A zone's clock is a sequence of spans without
-a jump (`offsets`); stepping and counting go from span to span. Moments are whole seconds in UTC, as in `offsets`.
+A cron rule consists of a set of days and a set of times of a day. So the number of matches between two local times is
+days × times; only the first and the last day need a correction (`cron_local`). A zone's clock is a sequence of spans
+without a jump (`offsets`), so the functions work span by span. Moments are whole seconds in UTC, as in `offsets`.
 """
 
 import re
@@ -27,10 +27,11 @@ from shardclock_server.timers.offsets import (
 )
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-# The nicknames in crontab files, and in libraries that follow their spelling.
+# The nicknames of crontab files.
 NAMES_ZONE = re.compile(r"\s*((?:CRON_)?TZ=(\S*))")
 
-# From this year on all zones follow rules. So their clocks repeat, like the calendar, after 400 years or 20,871 weeks.
+# From this year on, the clocks of all zones follow fixed rules. So the changes of the clocks repeat, like the calendar,
+# after 400 years (20,871 weeks).
 LAST_LISTED = date(RULES_FROM_YEAR, 1, 1).toordinal() * DAY
 CYCLE_YEARS = 400
 CYCLE = 146_097 * DAY
@@ -38,35 +39,35 @@ CYCLE = 146_097 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron rule, read on a zone's wall clock; each of its occurrences is its own anchor."""
+    """A cron rule for a zone's wall clock. The anchor of each occurrence is the occurrence itself."""
 
     text: str
     zone: ZoneInfo
     fields: CronFields = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        """Write the rule in one spelling: trimmed, single spaces, names in upper case, nicknames in lower case."""
+        """Return the rule's canonical text: trimmed, single spaces, names in upper case, nicknames in lower case."""
         return self.text
 
     @property
     def repetitions(self) -> int:
-        """A cron rule has no end."""
+        """Return -1, because a cron rule has no end."""
         return WITHOUT_END
 
     @property
     def fixed_period(self) -> None:
-        """Matches are not equally far apart."""
+        """Return None, because the time between matches varies."""
 
     def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
         """Find the first match strictly after `created`."""
         return _occurrence(self._following(second_of(created)), number)
 
     def next(self, current: ScheduledOccurrence) -> ScheduledOccurrence | None:
-        """Find the first match strictly after the current occurrence's grid point."""
+        """Find the first match strictly after the anchor of the current occurrence."""
         return _occurrence(self._following(second_of(current.anchor)), current.number + 1)
 
     def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:
-        """Count the matches after `current` that are due by now, and find the first match after now and `current`."""
+        """Count the matches after `current` up to now, and find the first match after both `current` and now."""
         start = second_of(current.anchor)
         until = max(second_of(now), start)
         missed = self._count(start, until)
@@ -78,7 +79,7 @@ class Cron:
             return None
         known_from, match = 0, -1  # the interval [known_from, match) has no local match
         first_year = year = year_of(moment)
-        # The years repeat: a rule without a match in one whole cycle never matches.
+        # The calendar repeats, so a rule without a match in a whole cycle never matches.
         last_year = min(max(year, RULES_FROM_YEAR) + CYCLE_YEARS + 1, YEAR_MAX)
         while year <= last_year:
             for span in offset_spans(self.zone, year):
@@ -90,8 +91,8 @@ class Cron:
                 if match < span.end + span.offset:
                     return match - span.offset
             year += 1
-            # A clock that moves back at New Year repeats matches of the previous year, so always include the next year.
-            # Afterwards skip years without a match.
+            # Always include the next year, because a clock that moves back at New Year repeats matches of the previous
+            # year. After that year, skip years without a match.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)
         return None
@@ -117,7 +118,7 @@ class Cron:
         return count_local(self.fields, max(low, 0), min(high, END)) if low < high else 0
 
     def _lowest(self, span: OffsetSpan, moment: int) -> int:
-        """Find the first local second of a span that lies after a moment and may match."""
+        """Return the first local second in a span that is after a moment and may match."""
         lowest = max(moment + 1, span.start) + span.offset
         return lowest if self.fields.fires_twice else max(lowest, span.first_new_local_s)
 
@@ -127,13 +128,13 @@ def looks_like_cron(text: str) -> bool:
     return not text.lstrip(" \t\r\n+-").startswith(("R", "r", "P", "p"))
 
 
-# A cache, because every firing of a schedule parses its text, and a cluster has few distinct texts.
+# The results are cached, because each firing of a schedule parses its text, and a cluster has few different texts.
 @lru_cache(maxsize=4_096)
 def parse_cron(text: str, zone: ZoneInfo) -> Cron:
-    """Read a rule of six fields (Spring's cron) or five fields (Unix cron), or a nickname such as @daily.
+    """Parse a rule of six fields (Spring's cron) or five fields (Unix cron), or a nickname such as @daily.
 
-    A local time that the clock skips never matches. A local time that comes twice matches the first time only, unless
-    the minute or the hour begins with `*`.
+    A local time that the zone's clock skips does not match. If the clock shows a local time twice, only the first time
+    matches, unless the minute or the hour field begins with `*`.
 
     errors:  InvalidTimer  the text is not cron; a rule without a match, such as 30 February, is accepted: `first`
                            returns None

@@ -1,10 +1,10 @@
-"""Read cron text into times of day, days of each month, and the rule for local times that come twice.
+"""Parse a cron text into times of day and days of each month.
 
 Six fields are Spring's cron (second minute hour day-of-month month day-of-week); five fields are Unix cron, which has
-no second. The two kinds differ in three ways. In Spring both day fields must match; in Unix one match is enough, unless
-a day field begins with `*`. Steps over `*` in the day-of-week count from Monday in Spring and from Sunday in Unix. Only
-Spring has `?`. The rest of the syntax is the same for both kinds, so Unix cron may also use L, LW, L-3, 15W, 5L and
-5#2.
+no second. The two kinds have three differences. In Spring's cron both day fields must match; in Unix cron one matching
+field is enough, unless a day field begins with `*`. In the day-of-week field, steps over `*` begin with Monday in
+Spring's cron, and with Sunday in Unix cron. Only Spring's cron has `?`. All other syntax is allowed in both kinds: Unix
+cron may also use L, LW, L-3, 15W, 5L and 5#2.
 """
 
 import re
@@ -35,7 +35,7 @@ WORKDAY = re.compile(r"(?P<day>[0-9]+)W")
 WEEKDAY_IN_MONTH = re.compile(r"(?P<day>[0-9]+|[A-Z]{3})(?:L|#(?P<nth>[0-9]+))")
 
 MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# Bit d stands for day d of a month, so bit 0 is never set. The set bits here are 0, 7, 14, 21 and 28.
+# Bit d means day d of a month; bit 0 is never set. The set bits here are 0, 7, 14, 21 and 28.
 EVERY_SEVENTH = 0b10000001000000100000010000001
 
 
@@ -47,7 +47,7 @@ class Month(NamedTuple):
 
 
 class YearDays(NamedTuple):
-    """The matching days of one kind of year: a set of bits for each month, and the number of all days."""
+    """The matching days of one kind of year: a set of bits for each month, and the total number of days."""
 
     months: tuple[int, ...]
     total: int
@@ -56,8 +56,9 @@ class YearDays(NamedTuple):
 class CronFields(NamedTuple):
     """A parsed cron text.
 
-    shape:   `seconds`, `minutes` and `hours` ascend and are not empty; `years` has one entry for each kind of year, at
-             2 × (weekday of 1 January) + (1 in a leap year); `fires_twice`: a local time that comes twice fires twice
+    shape:   `seconds`, `minutes` and `hours` are ascending and not empty; `years` has one entry for each kind of year,
+             at index 2 × (weekday of 1 January) + (1 in a leap year); `fires_twice`: if the clock shows a local time
+             twice, the rule fires twice
     """
 
     text: str
@@ -74,7 +75,7 @@ class CronFields(NamedTuple):
 
 
 class CronFieldKind(NamedTuple):
-    """The values of a field: its range, the names of its numbers in order, and the number at which `*` begins."""
+    """The values of a field: the range, the names of the numbers in order, and the first number of `*`."""
 
     name: str
     lowest: int
@@ -96,7 +97,7 @@ SPRING_WEEKDAY = UNIX_WEEKDAY._replace(star=1)
 
 
 def parse_fields(text: str) -> CronFields:
-    """Read a cron text of five or six fields, or a nickname such as @daily.
+    """Parse a cron text of five or six fields, or a nickname such as @daily.
 
     errors:  InvalidTimer  the text is not cron; a well-formed rule without a match, such as 30 February, is accepted
     """
@@ -277,7 +278,7 @@ def _day_of_week(item: str, kind: CronFieldKind) -> Picker:
 
 
 def _first(weekday: int, month: Month) -> int:
-    # In cron 0 is Sunday; in Python's `calendar` 0 is Monday.
+    # In cron, 0 is Sunday; in Python's `calendar`, 0 is Monday.
     return (weekday - 1 - month.first) % 7 + 1
 
 
@@ -285,7 +286,7 @@ def _sevenths(weekday: int, month: Month) -> int:
     return EVERY_SEVENTH << _first(weekday, month) & (2 << month.length) - 2
 
 
-# Most rules share their days (every day, Monday to Friday), so most share one table of about 3 kB.
+# Most rules have the same days (every day, Monday to Friday), so they share a table of about 3 kB.
 @lru_cache(maxsize=1_024)
 def _kinds_of_year(days: tuple[int, ...], months: tuple[int, ...]) -> tuple[YearDays, ...]:
     return tuple(_year_days(days, months, first, leap) for first in range(7) for leap in (0, 1))

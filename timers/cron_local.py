@@ -1,4 +1,4 @@
-"""Find and count the matches of a cron rule on a calendar without clock changes: days × times of a day.
+"""Find and count the matches of a cron rule on a calendar without clock changes.
 
 Local times are whole seconds since 0001-01-01T00:00:00; days are proleptic Gregorian ordinals.
 """
@@ -15,7 +15,7 @@ YEAR_MAX = date.max.year
 
 
 def local_match(fields: CronFields, lowest: int) -> int:
-    """Find the first local match at or after the second `lowest`, or NEVER."""
+    """Find the first local match at or after the second `lowest`; NEVER: there is none."""
     day, time = divmod(max(lowest, 0), DAY)
     found = _next_day(fields.years, day + 1)
     passed = _times_before(fields, time) if found == day + 1 else 0
@@ -29,8 +29,8 @@ def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
     if ordinal > date.max.toordinal():
         return None
     day = date.fromordinal(ordinal)
-    # The loop is short: the next Friday on 29 February is at most 40 years away. The caller has checked that days
-    # match.
+    # The loop is short: even a rule such as Friday, 29 February matches within 40 years. The caller has checked that
+    # there are matching days.
     for year in range(day.year, YEAR_MAX + 1):
         days = _days_of(years, year)
         if days.total:
@@ -45,7 +45,7 @@ def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
 
 
 def _time_at(fields: CronFields, index: int) -> int:
-    """Find the matching second of a day that has `index` matching seconds before it."""
+    """Find the matching second of a day before which the day has `index` matching seconds."""
     rest, second = divmod(index, len(fields.seconds))
     hour, minute = divmod(rest, len(fields.minutes))
     return fields.hours[hour] * 3600 + fields.minutes[minute] * 60 + fields.seconds[second]
@@ -78,7 +78,7 @@ def count_local(fields: CronFields, low: int, high: int) -> int:
 
 
 def _count_days(years: tuple[YearDays, ...], first: int, last: int) -> int:
-    """Count the matching days from one ordinal to another, both included."""
+    """Count the matching days between two ordinals, including both."""
     if first > last:
         return 0
     low, high = date.fromordinal(first), date.fromordinal(last)

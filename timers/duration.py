@@ -1,4 +1,4 @@
-"""Read, write and add ISO 8601 durations, keeping calendar time and elapsed time apart."""
+"""Parse, format and add ISO 8601 durations; calendar time and elapsed time are separate."""
 
 import re
 from calendar import monthrange
@@ -12,14 +12,14 @@ import isodate
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import to_local, to_utc
 
-# The CHECK constraints of the schema have the same limit, so a shard can read every row.
+# The schema has the same limit, so a shard can read every row.
 DURATION_CHARS_MAX = 100
 # The Gregorian calendar repeats after 400 years, which are 4,800 months and 146,097 days: a whole number of seconds.
 CYCLE_DAYS = 146_097
 MONTH_AVERAGE = timedelta(days=CYCLE_DAYS) / 4_800
 DURATION_DAYS_MAX = 25 * CYCLE_DAYS
 
-# java.time, and so Camunda 8, also accepts small letters, and a plus sign before the P and before each number.
+# java.time (which Camunda 8 uses) also accepts small letters, and a plus sign before the P and before each number.
 CAPITALS = str.maketrans("pymwdths", "PYMWDTHS")
 PLUS = re.compile(r"\A\+(?=P)|(?<=[PYMWDTH])\+(?=[0-9])")
 DATE_HALF = re.compile(r"P(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?")
@@ -30,33 +30,34 @@ UNIT_US = {"H": 3_600_000_000, "M": 60_000_000, "S": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time: months and days on the calendar, then elapsed time. No part is negative."""
+    """A length of time: months and days on the calendar, then elapsed time. All values are 0 or more."""
 
     months: int
     days: int
     elapsed: timedelta
 
     def average(self) -> timedelta:
-        """Return the duration's exact average length over the calendar's 400-year cycle, with days of 24 hours.
+        """Return the exact average length of the duration over the calendar's 400-year cycle, with days of 24 hours.
 
-        errors:  OverflowError  the duration is longer than Python's 2.7 million years
+        errors:  OverflowError  the duration is longer than 2.7 million years, the limit of Python's timedelta
         """
         return self.months * MONTH_AVERAGE + timedelta(days=self.days) + self.elapsed
 
     def __str__(self) -> str:
-        """Write the canonical ISO 8601 text, which Postgres's `::interval` reads to the same value.
+        """Return the canonical ISO 8601 text; Postgres's `::interval` parses it to the same value.
 
         shape:   weeks as days; hours may be more than 24; a decimal point and at most 6 decimals; zero is PT0S
         """
         return _written(self.months, self.days, self.elapsed)
 
 
-# A file of timers has few distinct delays; texts are at most 100 characters, so the cache is bounded in bytes too.
+# The results are cached, because a file of timers has few different delays; texts have at most 100 characters, so the
+# size of the cache is limited.
 @lru_cache(maxsize=4_096)
 def parse_duration(text: str) -> Duration:
-    """Read an ISO 8601 duration such as P1DT12H or PT0.5S; the last part after the T may have a fraction.
+    """Parse an ISO 8601 duration such as P1DT12H or PT0.5S; the last number after the T may have a fraction.
 
-    Small letters are read as capitals, and a plus sign before the P or before a number is ignored.
+    Small letters count as capitals; a plus sign before the P or before a number is ignored.
 
     units:   fractions of a microsecond are rounded up
     errors:  InvalidTimer  the text is not a duration, has a minus sign, or means 10,000 years or more
@@ -79,9 +80,9 @@ def add_duration(
 ) -> datetime:
     """Add a duration, multiplied by `times`, to a moment: months and days on the zone's wall clock, then elapsed time.
 
-    Months come first and stop at the last day of a shorter month. A local time that the clock skips moves forward; for
-    a local time that comes twice, the first is taken. If `moment` itself was moved in this way, `local` is the local
-    time before the move.
+    Months are added first; if the month has no such day, the result is the month's last day. A local time that the
+    clock skips moves forward; of a local time that the clock shows twice, the first moment is used. If `moment` was
+    moved forward because of a skipped local time, `local` is that local time.
 
     shape:   aware, in UTC
     errors:  OverflowError  the result is outside the years 1 to 9999, in UTC or on the wall clock
@@ -93,7 +94,7 @@ def add_duration(
 
 
 def ceiling(digits: str, *, unit_us: int) -> timedelta:
-    """Round a decimal fraction of a unit up to microseconds, exactly, so that nothing is ever due early."""
+    """Round a decimal fraction of a unit up to microseconds, exactly, so that no timer is due early."""
     scale: int = 10 ** len(digits)
     return timedelta(microseconds=-(-int(digits) * unit_us // scale))
 
@@ -144,8 +145,8 @@ def _halves(text: str) -> tuple[str, str, timedelta] | None:
     return (date, time, fraction) if is_valid else None
 
 
-# isodate reads P1D and PT24H as the same value, so a separate call reads each half. isodate reads fractions as floats,
-# which may round down, so isodate gets whole numbers only.
+# isodate returns the same value for P1D and PT24H, so the date part and the time part are parsed by separate calls.
+# isodate parses fractions as floats, which may round down, so isodate gets only whole numbers.
 def _calendar_time(date: str) -> tuple[int, int]:
     if date == "P":
         return 0, 0

@@ -40,12 +40,12 @@ MOMENTS = ("due_date", "delay", "schedule")  # a timer has exactly one of them
 
 
 def slot_of(timer_key: int) -> int:
-    """Compute a timer's slot, as the table's generated column does."""
+    """Compute a timer's slot, like the table's generated column."""
     return timer_key % SLOTS
 
 
 class TimerType(StrEnum):
-    """Name the element of a business process that a timer belongs to, or USER if it belongs to none."""
+    """The kind of a process element to which a timer belongs; USER: the timer belongs to no element."""
 
     BOUNDARY = "BOUNDARY"
     INTERMEDIATE = "INTERMEDIATE"
@@ -54,7 +54,7 @@ class TimerType(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """Name the rules for a request whose timer name belongs to a pending timer."""
+    """The rules for a new timer if a pending timer has the same name."""
 
     REFUSE = "refuse"
     IGNORE = "ignore"
@@ -65,12 +65,12 @@ class OnConflict(StrEnum):
 class ClaimedTimer:
     """The columns that a shard needs to fire a timer.
 
-    A schedule without `anchor_occurrence` has no first date yet.
-    `missed_before` is the moment of a resume that chose `missed` for the occurrences due before that moment; None:
-    `missed` is the schedule's own policy. `starts_job`: the target is a job. `tenant_id` is a schedule's tenant, None
-    for a plain timer. `version` is the `xmin` of the row that was read: a write for another version is fenced.
-    `request_number` numbers the requests of this process to Postgres: the answer to a later request is newer. Clocks
-    can't order the answers.
+    A schedule without `anchor_occurrence` has no first due date yet. `missed_before`: at this moment a client resumed
+    the timer, and chose `missed` for earlier occurrences; None: `missed` is the schedule's policy. `starts_job`: the
+    target is a job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the `xmin` of the row that
+    was read; a firing of another version has no effect (the fence). `request_number` is the number of the request to
+    Postgres that read the row; a result with a higher number is newer. Numbers are used instead of times, because
+    clocks may be set back.
     """
 
     timer_key: int
@@ -95,14 +95,14 @@ def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
             return None
         if not isinstance(value, str):
             raise ValueError("not a text")  # noqa: TRY004 - pydantic reports no TypeError
-        # An invalid zone is missing in these values; its refusal is reported.
+        # If the zone is invalid, it is missing in these values, and pydantic reports its refusal.
         return parse(value, info.data.get("zone", "UTC"))
 
     return PlainValidator(read, json_schema_input_type=str | None)
 
 
 def _due_date(text: str, zone: str) -> datetime:
-    # Remove UTC, which may be the default, so that a local time without an offset is refused.
+    # Remove UTC, because it may be only the default: a local time without an offset must be refused.
     return parse_due_date(text, None if zone == "UTC" else zone_of(zone))
 
 
@@ -112,7 +112,7 @@ def _delay(text: str, _zone: str) -> Duration:
 
 def _schedule(text: str, zone: str) -> str:
     parse_schedule(text, zone)
-    # Keep the written text, because a repeated request is compared with this text: docs/decisions/0033-on-conflict.md.
+    # Keep the client's text, because a repeated request is compared by this text: docs/decisions/0033-on-conflict.md.
     return text
 
 
@@ -127,7 +127,7 @@ def _payload(value: object, info: ValidationInfo) -> str | None:
 
 
 class _Reading(NamedTuple):
-    """The user's names for the fields, and whether `read_json` has read the values."""
+    """The context of a validation: the user's names for the fields, and whether `read_json` has parsed the values."""
 
     called: Mapping[str, str]
     was_read: bool
@@ -147,11 +147,11 @@ KEY_RULE = f"a whole number from 1 to {BIGINT_MAX}"
 
 
 class NewTimer(BaseModel):
-    """A request for a timer: exactly one of due date, delay and schedule, and the timer's other fields."""
+    """A request for a timer: exactly one of due date, delay and schedule, and other fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    # The zone is the first field, because the parsers of later fields use the zone's clock.
+    # The zone is the first field, because the parsers of the later fields use the zone.
     zone: Annotated[str, AfterValidator(_zone)] = Field(
         "UTC", description="an IANA time zone, as text such as Europe/Berlin"
     )
@@ -190,7 +190,7 @@ class NewTimer(BaseModel):
             return fields
         for text in (fields.get("due_date"), fields.get("schedule")):
             if isinstance(text, str) and "[" in text:
-                # The refusal of the text's own field is more exact.
+                # The refusal of the text's own field is more precise.
                 with suppress(InvalidTimer):
                     return fields | {"zone": agreed_zone(text, UTC_ZONE).key}
         return fields
@@ -221,7 +221,7 @@ class NewTimer(BaseModel):
         `called` maps field names to the user's names for the fields; refusals use the user's names. `was_read`:
         `read_json` has read the payload, so the payload is not read again.
 
-        errors:  InvalidTimer  the message names the first field at fault, its value, the rule and the way out
+        errors:  InvalidTimer  the message names the first invalid field, its value, the rule, and what to write instead
         """
         try:
             return cls.model_validate(fields, context=_Reading(called, was_read))
@@ -238,7 +238,7 @@ class NewTimer(BaseModel):
 
 
 def read_line(line: str | bytes) -> dict[str, object]:
-    """Read one line of newline-delimited JSON, at most 131,072 bytes long, as an object.
+    """Parse one line of newline-delimited JSON, at most 131,072 bytes long, as an object.
 
     errors:  InvalidTimer  the line is not one JSON object
     """

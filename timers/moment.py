@@ -1,4 +1,4 @@
-"""Read the moments at which timers are due: aware, in UTC, never earlier than the text says."""
+"""Parse due dates: aware, in UTC, never earlier than the text."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,8 +9,8 @@ from shardclock_server.timers.duration import ceiling
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, comes_twice, exists, to_utc
 
-# asyncpg stores an aware `datetime.max` as 'infinity', which is not a due date. Paused timers use the microsecond
-# before.
+# asyncpg stores an aware `datetime.max` as 'infinity', which is not a due date. The microsecond before it is the due
+# date of paused timers.
 LATEST_DUE_DATE = datetime.max.replace(tzinfo=UTC) - timedelta(microseconds=2)
 
 DUE_DATE_CHARS_MAX = 128
@@ -23,29 +23,29 @@ DATE_TIME = re.compile(
 
 
 class ParsedMoment(NamedTuple):
-    """The moment of a text; `skipped` is the written local time if the zone's clock skips it, else None."""
+    """The moment of a text; `skipped` is the text's local time if the zone's clock skips it, otherwise None."""
 
     moment: datetime
     skipped: datetime | None
 
 
 def parse_due_date(text: str, zone: ZoneInfo | None = None) -> datetime:
-    """Read an ISO 8601 date-time such as 2026-01-31T09:00:00.25+01:00 or 2026-01-31T09:00[Europe/Berlin].
+    """Parse an ISO 8601 date-time such as 2026-01-31T09:00:00.25+01:00 or 2026-01-31T09:00[Europe/Berlin].
 
-    A text without an offset is a local time of the zone in brackets, or else of the `zone` passed. A local time that
-    the clock skips moves forward. For a local time that comes twice, an offset selects the moment; without an offset,
-    the first moment is taken.
+    A text without an offset is a local time of the zone in brackets; without brackets, of `zone`. A local time that the
+    clock skips moves forward. If the clock shows a local time twice, an offset selects the moment; without an offset,
+    the first moment is used.
 
     shape:   aware, in UTC, years 1 to 9999
     units:   fractions of a microsecond are rounded up
-    errors:  InvalidTimer  the text is not a date-time, has neither an offset nor a zone, has an offset that is not the
-                           zone's, names a day that does not exist, or means a moment outside those years in UTC
+    errors:  InvalidTimer  the text is not a date-time; it has neither an offset nor a zone; its offset is not the
+                           zone's offset; the day does not exist; or the moment is outside the years 1 to 9999 in UTC
     """
     return parse_written(text, zone).moment
 
 
 def parse_written(text: str, zone: ZoneInfo | None = None) -> ParsedMoment:
-    """Read a date-time as `parse_due_date` does, and keep the written local time if the zone's clock skips it."""
+    """Parse a date-time like `parse_due_date`; also return the text's local time if the zone's clock skips it."""
     match = DATE_TIME.fullmatch(text) if len(text) <= DUE_DATE_CHARS_MAX else None
     if match is None:
         check_brackets(text)
@@ -77,7 +77,7 @@ def parse_written(text: str, zone: ZoneInfo | None = None) -> ParsedMoment:
 
 
 def canonical_moment(moment: datetime) -> str:
-    """Write a moment in UTC, in one spelling, such as 2026-01-31T08:00:00.25Z."""
+    """Format a moment in UTC in canonical form, such as 2026-01-31T08:00:00.25Z."""
     text = moment.replace(tzinfo=None).isoformat()
     return f"{text.rstrip('0')}Z" if moment.microsecond else f"{text}Z"
 

@@ -8,12 +8,12 @@ WITHOUT_END = -1
 
 
 class ScheduledOccurrence(NamedTuple):
-    """One occurrence: its number, its due date, and the grid point from which the occurrences are counted.
+    """One occurrence: its number, its due date, and an anchor from which later occurrences are computed.
 
     The grid of a rule is the sequence of its regular due dates. The grid point at `anchor` has the number
     `anchor_number`. A repeat without a start does not fire at `anchor`: its first occurrence comes one period later.
-    All occurrences of a repeat have the same anchor; each occurrence of a cron rule is its own anchor. So the grid
-    stays known if a user moves `due_date`. All moments are aware and in UTC.
+    All occurrences of a repeat have the same anchor; each occurrence of a cron rule is its own anchor. So the grid does
+    not change if a user moves `due_date`. All moments are aware and in UTC.
     """
 
     number: int
@@ -23,17 +23,19 @@ class ScheduledOccurrence(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """The number of occurrences after the current one that are due by now, and the first occurrence after now."""
+    """The number of occurrences after the current occurrence up to now, and the first occurrence after now."""
 
     missed: int
     next: ScheduledOccurrence | None
 
 
 class ScheduleRule(Protocol):
-    """Make one due date after another. A rule is immutable; `str()` gives its canonical text.
+    """The interface of a rule, which computes one due date after another.
 
-    A method returns None as the occurrence after the rule's end or the year 9999. The methods ignore `repetitions`;
-    `timers.schedule` applies it.
+    A rule is immutable; `str()` gives its canonical text.
+
+    A method returns None if the occurrence would be after the rule's end or the year 9999. The methods ignore
+    `repetitions`; `timers.schedule` applies it.
     """
 
     @property
@@ -42,17 +44,17 @@ class ScheduleRule(Protocol):
 
     @property
     def repetitions(self) -> int:
-        """The total number of firings; -1 means no end."""
+        """Return the total number of firings; -1: no end."""
 
     @property
     def fixed_period(self) -> timedelta | None:
-        """The constant time between two occurrences; None if the time varies or the rule has an end."""
+        """Return the constant time between two occurrences; None if the time varies or the rule has an end."""
 
     def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
-        """Find the first occurrence of a schedule made at `created`, and give the occurrence this number."""
+        """Find the first occurrence, with the number `number`, of a schedule that was created at `created`."""
 
     def next(self, current: ScheduledOccurrence) -> ScheduledOccurrence | None:
-        """Find the next occurrence on the grid, due or not."""
+        """Find the next occurrence on the grid, even if it is in the past."""
 
     def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:
-        """Count the occurrences after `current` that are due by now, and find the first one after now and `current`."""
+        """Count the occurrences after `current` up to now; find the first occurrence after both `current` and now."""

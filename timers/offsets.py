@@ -1,8 +1,8 @@
-"""Divide a zone's clock into spans; the zone's offset from UTC stays the same within each span.
+"""Divide a zone's clock into spans with a constant offset from UTC.
 
-Within a span, local time is the moment plus the offset. So stepping and counting on a wall clock go from span to span,
-and a change of the clock needs no special case. No span contains a local time that the clock skips. After a step back
-the next span begins with local times of the span before (`OffsetSpan.first_new_local_s`).
+Within a span, local time is the moment plus the offset. So computations on a wall clock work span by span, and a change
+of the clock needs no special case. No span contains a local time that the clock skips. After the clock has moved back,
+the next span begins with local times that the previous span also has (`OffsetSpan.first_new_local_s`).
 
 Moments and local times are whole seconds since 0001-01-01T00:00:00, in UTC or on the wall clock. Whole seconds do not
 overflow and need no normalization.
@@ -25,7 +25,7 @@ END = date.max.toordinal() * DAY
 
 # The largest step back of a clock was one day (Alaska, 1867).
 BACK_MAX = 2 * DAY
-# Two opposite changes are at least four days apart (Freetown, 1939), so that probes find both.
+# Two opposite changes are at least four days apart (Freetown, 1939), so probes at this distance find both changes.
 PROBE = 3 * DAY
 # No zone changed its clock before Manila did in this year.
 FIRST_CHANGE_YEAR = 1844
@@ -39,8 +39,8 @@ KINDS_CYCLE_YEARS = 28
 class OffsetSpan(NamedTuple):
     """A span of at most a year in which a zone's clock runs without a jump.
 
-    units:   `start` and `end` (exclusive) are seconds in UTC; local seconds before `first_new_local_s` were also in the
-             span before
+    units:   `start` and `end` (exclusive) are seconds in UTC; local seconds before `first_new_local_s` are also in the
+             previous span
     """
 
     start: int
@@ -69,7 +69,7 @@ def clock_changes(zone: ZoneInfo, start: datetime, until: datetime) -> Iterator[
 
 
 def offset_spans(zone: ZoneInfo, year: int) -> tuple[OffsetSpan, ...]:
-    """Divide a year of UTC at the changes of a zone's clock; a far year uses the changes of a similar earlier year."""
+    """Divide a UTC year at the changes of a zone's clock; a far year gets the changes of a similar earlier year."""
     if year < RULES_FROM_YEAR + KINDS_CYCLE_YEARS:
         return _searched_spans(zone, year)
     like = _like(_kind_of(year))
@@ -86,7 +86,7 @@ def _kind_of(year: int) -> tuple[int, bool]:
 
 @cache
 def _like(kind: tuple[int, bool]) -> int:
-    """Find an earlier year with the same first weekday and length, in the range that is searched for changes."""
+    """Return an earlier year with the same first weekday and length, for which the changes are searched."""
     years = range(RULES_FROM_YEAR, RULES_FROM_YEAR + KINDS_CYCLE_YEARS)
     return next(year for year in years if _kind_of(year) == kind)
 
@@ -119,7 +119,7 @@ def _changes(zone: ZoneInfo, low: int, end: int) -> Iterator[int]:
 
 
 def _changed_at(zone: ZoneInfo, low: int, high: int) -> int:
-    """Find the first second in (low, high] at which the offset differs from the offset at `low`."""
+    """Find the first second after `low`, up to `high`, at which the offset differs from the offset at `low`."""
     before = _offset(zone, low)
     return low + 1 + bisect_left(range(low + 1, high), True, key=lambda second: _offset(zone, second) != before)
 
@@ -144,6 +144,7 @@ def _year_start(year: int) -> int:
 
 
 def _offset(zone: ZoneInfo, second: int) -> int:
-    # Near the ends of the years 1 to 9999 the wall clock may be outside these years; no zone changes its clock there.
+    # In the first and last hours of the years 1 to 9999 the wall clock may be outside these years; no zone's clock
+    # changes in these hours.
     second = min(max(second, BACK_MAX), END - BACK_MAX)
     return offset_at(moment_of(second), zone) // SECOND

@@ -1,4 +1,4 @@
-"""Refuse a payload that jsonb in Postgres can't hold, and limit its size and depth."""
+"""Refuse payloads that Postgres's jsonb can't store, and limit their size and depth."""
 
 import json
 import re
@@ -20,23 +20,24 @@ JSONB_GROWTH_MAX = 60
 def parse_payload(text: str | bytes) -> str:
     """Check a JSON text for a jsonb column, and return the compact text that is stored.
 
-    shape:   at most 65,536 bytes of UTF-8, as given and as jsonb writes it, and 100 levels
-    errors:  InvalidTimer  the text is not JSON, or is JSON that jsonb or a double can't hold
+    shape:   at most 65,536 bytes of UTF-8, both in the given text and in the text that jsonb returns, and at most 100
+             levels
+    errors:  InvalidTimer  the text is not JSON, or contains a value that jsonb or a double can't represent
     """
     return compact_payload(read_json(text, bytes_max=PAYLOAD_BYTES_MAX))
 
 
 def payload_of(value: object) -> str:
-    """Write a JSON value as the compact text that is stored.
+    """Return the compact text of a JSON value, for storage.
 
     errors:  InvalidTimer  as `parse_payload`, or a value that JSON can't represent
     """
-    # Parse the written text again, to find duplicate keys and integers that are too long for a double.
+    # Parse the formatted text again, to find duplicate keys and integers that are too long for a double.
     return parse_payload(_written(value))
 
 
 def compact_payload(value: object) -> str:
-    """Write a value that `read_json` has read as the compact text that is stored.
+    """Return the compact text of a value that `read_json` has parsed, for storage.
 
     errors:  InvalidTimer  as `parse_payload`
     """
@@ -51,9 +52,10 @@ def compact_payload(value: object) -> str:
 
 
 def read_json(text: str | bytes, *, bytes_max: int, around: int = 0) -> object:
-    """Read JSON more strictly than Python does: no NaN, no number that a double can't hold, no key twice.
+    """Parse JSON more strictly than Python: no NaN, no number that a double can't represent, no duplicate key.
 
-    shape:   `around` is the number of levels around a payload, such as a request's body; the depth limit ignores them
+    shape:   `around` is the number of levels outside the payload, for example of a request's body; they don't count
+             toward the depth limit
     errors:  InvalidTimer  the message names the text and its fault
     """
     decoded = _decoded(text, bytes_max)
@@ -102,7 +104,7 @@ def _written(value: object) -> str:
 
 
 def _jsonb_bytes(text: str) -> int:
-    """Count the bytes of `payload::text`, which the schema limits: jsonb adds spaces, and writes no exponents."""
+    """Return the bytes of `payload::text`, which the schema limits: jsonb adds spaces, and expands exponents."""
     size = _utf8_bytes(text)
     if size > PAYLOAD_BYTES_MAX or size * JSONB_GROWTH_MAX <= PAYLOAD_BYTES_MAX:
         return size

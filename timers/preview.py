@@ -12,7 +12,7 @@ from shardclock_server.timers.offsets import clock_changes, moment_of, second_of
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.zone import comes_twice, exists, offset_at, to_local
 
-GAP_MAX = timedelta(days=3_660)  # a longer gap between occurrences is not searched for times that the clock skips
+GAP_MAX = timedelta(days=3_660)  # longer gaps between occurrences are not searched for skipped local times
 
 
 class PreviewedOccurrence(NamedTuple):
@@ -30,13 +30,13 @@ def preview(rule: ScheduleRule, created: datetime, *, count: int) -> list[Previe
 
 
 def iterate_preview(rule: ScheduleRule, created: datetime, *, count: int) -> Iterator[PreviewedOccurrence]:
-    """Find the first occurrences of a schedule made at `created`, with a note where a change of the clock matters.
+    """Find the first occurrences of a schedule that was created at `created`; notes explain effects of clock changes.
 
-    The result is an iterator, so that an event loop can yield between occurrences; each occurrence takes at most some
-    milliseconds.
+    The result is an iterator, so that the caller can yield to its event loop between occurrences; each occurrence takes
+    at most a few milliseconds.
 
-    shape:   at most `count` occurrences, in order; fewer if the rule ends; a note compares an occurrence with the one
-             before, and the first occurrence with `created`
+    shape:   at most `count` occurrences, in order; fewer if the rule ends; a note compares an occurrence with the
+             previous occurrence, and the first occurrence with `created`
     """
     if rule.repetitions != WITHOUT_END:
         count = min(count, rule.repetitions)
@@ -47,10 +47,10 @@ def iterate_preview(rule: ScheduleRule, created: datetime, *, count: int) -> Ite
 def preview_from(
     rule: ScheduleRule, occurrence: ScheduledOccurrence | None, *, since: datetime, count: int
 ) -> Iterator[PreviewedOccurrence]:
-    """List an occurrence and the following occurrences, regardless of the rule's repetitions.
+    """List an occurrence and its successors, without regard to the rule's repetitions.
 
-    shape:   at most `count` occurrences, in order; a note compares an occurrence with the one before, and the first
-             occurrence with `since`
+    shape:   at most `count` occurrences, in order; a note compares an occurrence with the previous occurrence, and the
+             first occurrence with `since`
     """
     before = since
     for left in range(count, 0, -1):
@@ -81,7 +81,7 @@ def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence
 
 
 def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
-    """Name the local times that match the rule and that the clock skips."""
+    """Return a note about the local times that match the rule and that the clock skips."""
     if moment - before > GAP_MAX:
         return
     for change in clock_changes(rule.zone, before, moment):
@@ -93,7 +93,7 @@ def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
 
 
 def _moved(rule: Repeat, occurrence: ScheduledOccurrence) -> Iterator[str]:
-    """Name the local time of the rule's grid if the clock skips it."""
+    """Return a note if the clock skips the local time of the rule's grid."""
     grid_time = rule.grid_time(occurrence)
     if not exists(grid_time, rule.zone):
         yield f"moved forward from {_text(grid_time)}, which the clock skips"

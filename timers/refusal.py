@@ -1,4 +1,4 @@
-"""Refuse invalid input with one sentence that names the value, the rule and the way out."""
+"""Refuse invalid input with one sentence that contains the value, the rule, and what to write instead."""
 
 import json
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ NO_MEMBERS: Mapping[str, str | int | None] = MappingProxyType({})
 
 
 class Refusal(ValueError):
-    """Carry the one sentence that a user reads, and its code, which programs compare.
+    """A refusal: a sentence for users, and a code for programs.
 
-    shape:   the sentence is one line without unprintable characters; `members` are further fields for programs
+    shape:   the sentence is one line without unprintable characters; `members` has further fields for programs
     """
 
     def __init__(self, sentence: str, *, code: RefusalCode = REFUSED, **members: str | int | None) -> None:
@@ -26,7 +26,7 @@ class Refusal(ValueError):
 
     @classmethod
     def of(cls, code: RefusalCode, *, members: Mapping[str, str | int | None] = NO_MEMBERS, **fields: object) -> Self:
-        """Make the refusal of a code with the code's own text."""
+        """Make the refusal with a code's standard text."""
         return cls(code.sentence(**fields), code=code, **members)
 
 
@@ -35,7 +35,7 @@ class InvalidTimer(Refusal):
 
 
 def shortened(value: object) -> str:
-    """Show a refused JSON value in JSON's own notation, so that the user recognizes it.
+    """Format a refused JSON value as JSON, so that the user recognizes it.
 
     shape:   at most 60 characters, printable, on one line
     """
@@ -52,11 +52,11 @@ def shortened(value: object) -> str:
 
 
 def refusal_of(error: ValidationError, model: type[BaseModel], *, called: Mapping[str, str]) -> InvalidTimer:
-    """Turn pydantic's report into one sentence about the first field at fault.
+    """Convert pydantic's report to one sentence about the first invalid field.
 
     `called` maps field names to the user's names for the fields.
 
-    source:  each field's `description` in the model is its rule, so the API reference and the refusal agree
+    source:  the rule is the `description` of the field in the model, so the API reference and the refusal agree
     """
     first = error.errors(include_url=False)[0]
     cause = first.get("ctx", {}).get("error")

@@ -1,8 +1,8 @@
-"""Compute the due dates of an ISO 8601 repeat by arithmetic, without stepping over the occurrences between them.
+"""Compute the due dates of an ISO 8601 repeat by arithmetic, without visiting each occurrence.
 
-An occurrence is due at its anchor + k·period. Each grid point is computed in one step from the start, so late firings
-and short months don't move the grid. A start that the clock skips moves forward; later occurrences count from the local
-time as it was written.
+An occurrence is due at its anchor + k·period. Each grid point is computed directly from the start, so late firings and
+short months don't move the grid. If the clock skips the local time of the start, the first occurrence moves forward;
+later occurrences are computed from the start's local time.
 """
 
 import re
@@ -21,7 +21,7 @@ REPEAT_CHARS_MAX = 200  # the table's CHECK has the same limit
 # A zone's name in brackets contains slashes, which do not separate the parts of a repeat.
 PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
 REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
-# Cron has the same limit. Ten thousand schedules of a millisecond would use up a cluster's whole throughput.
+# Cron rules have the same limit. Ten thousand schedules of a millisecond would use up a cluster's whole throughput.
 PERIOD_MIN = timedelta(seconds=1)
 FREQUENT_MAX = 10  # a repeat with a shorter period may fire at most this many times
 MICROSECOND = timedelta(microseconds=1)
@@ -42,7 +42,7 @@ class Repeat:
     skipped_start: datetime | None = None
 
     def __str__(self) -> str:
-        """Write the canonical ISO 8601 text without the zone, which the row keeps in another column."""
+        """Return the canonical ISO 8601 text without the zone, which has its own column."""
         count = "" if self.repetitions == WITHOUT_END else self.repetitions
         start = f"{canonical_moment(self.start)}/" if self.start else ""
         if self.skipped_start:
@@ -52,7 +52,7 @@ class Repeat:
 
     @property
     def fixed_period(self) -> timedelta | None:
-        """The period; None if the repeat has an end, or the period has months or days of different lengths."""
+        """Return the period; None if the repeat has an end, or if the length of the period varies."""
         varies = self.period.months or (self.period.days and self.zone != UTC_ZONE)
         return None if varies or self.end else self.period.average()
 
@@ -66,18 +66,18 @@ class Repeat:
         return self._occurrence(number, self.start, number - steps)
 
     def next(self, current: ScheduledOccurrence) -> ScheduledOccurrence | None:
-        """Find the next occurrence on the grid, due or not."""
+        """Find the next occurrence on the grid, even if it is in the past."""
         return self._occurrence(current.number + 1, current.anchor, current.anchor_number)
 
     def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:
-        """Count, by arithmetic, the occurrences after `current` that are due by now, and find the next occurrence."""
+        """Count the occurrences after `current` up to now by arithmetic, and find the next occurrence."""
         until = min(now, self.end or now)
         due = current.anchor_number + self._steps_up_to(until, current.anchor)
         last = max(due, current.number)
         return CatchUp(last - current.number, self._occurrence(last + 1, current.anchor, current.anchor_number))
 
     def grid_time(self, occurrence: ScheduledOccurrence) -> datetime:
-        """Return an occurrence's local time on the grid, before any move out of a gap of the zone's clock.
+        """Return an occurrence's local time on the grid, even if the zone's clock skips it.
 
         errors:  OverflowError  the wall clock leaves the years 1 to 9999
         """
@@ -98,10 +98,10 @@ class Repeat:
         return ScheduledOccurrence(number, due_date, anchor, anchor_number)
 
     def _steps_up_to(self, moment: datetime, anchor: datetime) -> int:
-        """Find the last step that is due by a moment: estimate it from the average period, then correct it.
+        """Return the number of the last grid point up to a moment: an estimate by the average period, corrected.
 
-        Due dates never run backwards, but two may be equal: Samoa had no 30 December 2011. For any number of steps the
-        estimate is wrong by a few days at most, so the correction takes one or two steps.
+        Due dates are never descending, but two due dates may be equal: Samoa had no 30 December 2011. The estimate is
+        never wrong by more than a few days, so the correction takes one or two steps.
         """
         steps = (moment - anchor) // self.period.average()
         if not (self.period.months or self.period.days):
@@ -122,10 +122,10 @@ class Repeat:
 
 
 def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
-    """Read a repeat: R3/PT1H, R/2024-03-29T10:00[Europe/Berlin]/P1D, R/start/end or R/P1D/end.
+    """Parse a repeat: R3/PT1H, R/2024-03-29T10:00[Europe/Berlin]/P1D, R/start/end or R/P1D/end.
 
-    Rn/… fires n times, R0/… fires once, R/… and R-1/… fire without end. The schedule's zone is the zone in the text, or
-    else `zone`. Local times are read on this zone's clock. Local times are refused in UTC, because UTC may be only the
+    Rn/… fires n times, R0/… fires once, R/… and R-1/… fire without end. The schedule's zone is the zone in the text;
+    otherwise `zone`. Local times are times of this zone. Local times are refused in UTC, because UTC may be only the
     default zone. The count may have a plus sign, as in Java; the R must be a capital letter.
 
     errors:  InvalidTimer  the text is not a repeat, its count or period is out of bounds, its end is not after its

@@ -109,7 +109,7 @@ def _full_hours(hours: Sequence[int]) -> str:
 
 
 def _of_minutes(seconds: Sequence[int], minutes: Sequence[int]) -> str:
-    """Describe the times of an hour of a rule that has seconds."""
+    """Describe the minutes and seconds within an hour, for a rule that has seconds."""
     every, are_all = _step(seconds, 60), len(minutes) == 60
     if every is not None:
         return _each(every, "second") if are_all else f"{_each(every, 'second')} of {_named('minute', minutes)}"
@@ -133,12 +133,15 @@ def _of_hours(hours: Sequence[int]) -> str:
 
 
 def _days(day: str, weekday: str, *, is_spring: bool) -> str:
-    """Describe the days. Both fields must match in Spring's cron, and in Unix cron if one field is a star."""
+    """Describe the days.
+
+    Describe the two day fields. Both fields must match in Spring's cron, and in Unix cron if a field begins with `*`.
+    """
     both = is_spring or day.startswith("*") or weekday.startswith("*")
     by_day, by_weekday = _days_of_month(day), _weekdays(weekday, is_spring=is_spring)
     if by_day and by_weekday:
         return f"on {by_day}, only on {by_weekday}" if both else f"on {by_day} and on {by_weekday}"
-    # In Unix cron one matching day field is enough, so a field with all days matches every day.
+    # In Unix cron one matching day field is enough, so with a field of all days the rule matches every day.
     if not both:
         return ""
     return f"on {by_day or by_weekday}" if by_day or by_weekday else ""
@@ -194,7 +197,7 @@ def _time(hour: int, minute: int, second: int) -> str:
 
 
 def _listed(numbers: Sequence[int], text_of: Callable[[int], str] = str) -> str:
-    """List ascending numbers: a range of three or more by its ends, a long list by its beginning."""
+    """List ascending numbers: a range of three or more as its first and last number; a long list is shortened."""
     texts = [text_of(number) for number in numbers]
     if len(numbers) > 2 and _is_range(numbers):
         return f"{texts[0]} to {texts[-1]}"
@@ -213,7 +216,7 @@ def _is_range(numbers: Sequence[int]) -> bool:
 
 
 def _step(numbers: Sequence[int], size: int) -> int | None:
-    """Return the step of numbers that divide a whole cycle evenly from 0 on; None: they don't."""
+    """Return the step if the numbers divide a whole cycle evenly, beginning at 0; otherwise None."""
     if len(numbers) < 2 or size % len(numbers):
         return None
     step = size // len(numbers)

@@ -1,8 +1,8 @@
-"""Read schedules of every kind, and find the next occurrence after late firings.
+"""Parse schedules of all kinds, and find the next occurrence, even after late firings.
 
-A schedule is a rule that makes one timer after another: an ISO 8601 repeat or cron. Both kinds count from fixed grid
-points, so a late firing never moves the later occurrences. The timer's `missed` policy decides about missed
-occurrences.
+A schedule creates one timer after another by a rule: an ISO 8601 repeat or a cron expression. Both kinds compute
+occurrences from fixed grid points, so a late firing never moves later occurrences. The timer's `missed` policy decides
+about missed occurrences.
 """
 
 from datetime import datetime, timedelta
@@ -40,9 +40,9 @@ class MissedChoice(StrEnum):
 
 
 class Following(NamedTuple):
-    """The decision about the current occurrence, the number of skipped occurrences, and the next one (or None).
+    """Whether the current occurrence fires, the number of skipped occurrences, and the next occurrence (or None).
 
-    `skipped` includes the current occurrence if the current occurrence does not fire.
+    `skipped` includes the current occurrence if it does not fire.
     """
 
     fires: bool
@@ -50,14 +50,14 @@ class Following(NamedTuple):
     next: ScheduledOccurrence | None
 
 
-# A cache, because every firing of a schedule parses its text, and a cluster has few distinct texts.
+# The results are cached, because each firing of a schedule parses its text, and a cluster has few different texts.
 @lru_cache(maxsize=4_096)
 def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
-    """Read an ISO 8601 repeat or a cron expression, on the wall clock of a zone.
+    """Parse an ISO 8601 repeat or a cron expression, for the wall clock of a zone.
 
-    A zone that a repeat names in brackets is the schedule's zone; `zone` must then be the same, or UTC.
+    If a repeat has a zone in brackets, this is the schedule's zone; then `zone` must be the same zone or UTC.
 
-    shape:   `str()` of the rule, with its zone, reads back to the same rule
+    shape:   the text `str(rule)`, parsed with the rule's zone, gives the same rule
     errors:  InvalidTimer  the text is neither a repeat nor cron, or the zone does not exist
     """
     default_zone = zone_of(zone)
@@ -65,9 +65,9 @@ def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
 
 
 def missed_choice_of(text: str | None, *, called: str = "missed") -> MissedChoice:
-    """Read the choice of a resume; None is the schedule's own policy.
+    """Parse the choice for missed occurrences at a resume; None: the schedule's policy.
 
-    errors:  InvalidTimer  there is no such choice
+    errors:  InvalidTimer  the choice is unknown
     """
     if text is None:
         return MissedChoice.POLICY
@@ -79,7 +79,7 @@ def missed_choice_of(text: str | None, *, called: str = "missed") -> MissedChoic
 
 
 def first_of(rule: ScheduleRule, created: datetime, *, number: int = 1) -> ScheduledOccurrence:
-    """Find the first occurrence of a schedule made at `created`.
+    """Find the first occurrence of a schedule that was created at `created`.
 
     errors:  InvalidTimer  the schedule never occurs after `created`
     """
@@ -101,23 +101,24 @@ def following(
     missed: Missed = Missed.FIRE_ONCE,
     missed_before: datetime | None = None,
 ) -> Following:
-    """Decide whether the current occurrence fires, and find the next one.
+    """Decide whether the current occurrence fires, and find the next occurrence.
 
     fire_once: the current occurrence fires once, for all occurrences that are due by now. fire_all: the current
     occurrence fires, and the next occurrence follows, due or not. skip: all occurrences that are late by more than
     MISSED_AFTER are skipped; if the current occurrence is not that late, fire_once applies.
 
-    With `missed_before`, the moment of a resume, the policy is the resume's choice. It applies to the occurrences due
-    before that moment, including the current one: `fire_once` fires once for all of them, and `skip` skips all of them.
-    The next occurrence is due at that moment or later, possibly before now.
+    With `missed_before`, the moment of a resume, the policy is the resume's choice. The choice applies to all
+    occurrences before `missed_before`, including the current occurrence: `fire_once` fires once for all of them, and
+    `skip` skips all of them. The next occurrence is due at `missed_before` or later; it may be before now.
 
-    Rn counts firings, as in Camunda 8. Skipped occurrences don't count as firings, so each of them raises the last
-    number by one.
+    Rn counts firings, as in Camunda 8. Skipped occurrences don't count as firings, so each skipped occurrence increases
+    the number of the last occurrence by one.
 
     shape:   the next occurrence is due strictly after now (fire_once), is at most MISSED_AFTER late (skip), or has any
              date (fire_all); its number is at most `last_number(repetitions, skipped)`
-    units:   `current.due_date` is the row's, which a user may have moved off the grid; `repetitions` is the number of
-             the last occurrence, -1 without end, from the row as well, because numbers continue when a rule changes
+    units:   `current.due_date` and `repetitions` come from the row: a user may have moved the due date off the grid,
+             and the numbers continue when a rule changes; `repetitions` is the number of the last occurrence; -1: no
+             end
     """
     if missed == Missed.FIRE_ALL:
         return Following(fires=True, skipped=0, next=_within(repetitions, rule.next(current)))
@@ -134,9 +135,9 @@ def following(
 
 
 def last_number(repetitions: int, skipped: int) -> int:
-    """Increase the last occurrence's number by the number of skipped occurrences; -1 without end.
+    """Increase the number of the last occurrence by the number of skipped occurrences; -1: no end.
 
-    source:  sql/included/recur.sql does the same to the row
+    source:  sql/included/recur.sql computes the same number
     """
     return WITHOUT_END if repetitions == WITHOUT_END else min(repetitions + skipped, REPETITIONS_MAX)
 

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-# Files of the zone database that are not zones, or that mean this machine's own zone.
+# Files of the zone database that are not zones, or that stand for this machine's zone.
 NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
 IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-# All valid texts are shorter, so the search stops at this length.
+# All valid texts are shorter, so longer texts are not searched.
 SEARCHED_CHARS_MAX = 300
 AFTER_AT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{4,30})[^/@]{0,9}@")
 UTC_ZONE = ZoneInfo("UTC")
@@ -18,7 +18,7 @@ UTC_ZONE = ZoneInfo("UTC")
 
 @lru_cache(maxsize=1_024)
 def zone_of(name: str) -> ZoneInfo:
-    """Find a time zone by its IANA name, spelled as IANA spells it.
+    """Find a time zone by its IANA name, in IANA's spelling.
 
     errors:  InvalidTimer  there is no such zone; `localtime` is refused, because it differs between machines
     """
@@ -28,11 +28,11 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def agreed_zone(text: str, default_zone: ZoneInfo) -> ZoneInfo:
-    """Find the zone that a text names in brackets, such as `[Europe/Berlin]`; without brackets, return `default_zone`.
+    """Find the zone in brackets in a text, such as `[Europe/Berlin]`; without brackets, return `default_zone`.
 
-    A text may name another zone if `default_zone` is UTC, because UTC may be only the default.
+    If `default_zone` is UTC, the text may have another zone, because UTC may be only the default.
 
-    errors:  InvalidTimer  the zone does not exist, the text names two zones, or `default_zone` is a third one
+    errors:  InvalidTimer  the zone does not exist, the text has two zones, or `default_zone` is another zone
     """
     named = sorted(set(IN_BRACKETS.findall(text[:SEARCHED_CHARS_MAX])))
     if not named:
@@ -48,7 +48,7 @@ def agreed_zone(text: str, default_zone: ZoneInfo) -> ZoneInfo:
 
 
 def check_brackets(text: str) -> None:
-    """Refuse a date-time with FEEL's notation of a zone, after an @.
+    """Refuse a date-time with a zone after an @, the notation of FEEL.
 
     errors:  InvalidTimer  the text has this notation; the refusal shows brackets instead
     """
@@ -59,20 +59,20 @@ def check_brackets(text: str) -> None:
 
 
 def to_utc(local: datetime, zone: ZoneInfo) -> datetime:
-    """Find the moment of a local time, given without an offset.
+    """Return the moment of a local time without an offset.
 
-    A local time that the clock skips moves forward by as much as the clock does. For a local time that comes twice, the
-    first is taken.
+    A local time that the clock skips moves forward by the length of the clock's jump. If the clock shows the local time
+    twice, the first moment is returned.
 
-    errors:  OverflowError  the moment lies outside the years 1 to 9999
+    errors:  OverflowError  the moment is outside the years 1 to 9999
     """
     return local.replace(tzinfo=zone, fold=0).astimezone(UTC)
 
 
 def to_local(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Read a zone's wall clock at a moment; the result has no offset, and has fold=1 in the second pass of an hour.
+    """Return a zone's local time at a moment, without offset; fold=1: the clock shows it for the second time.
 
-    errors:  OverflowError  the wall clock leaves the years 1 to 9999
+    errors:  OverflowError  the local time is outside the years 1 to 9999
     """
     return moment.astimezone(zone).replace(tzinfo=None)
 

@@ -10,7 +10,7 @@
     order by c.due_date
 )
 union all
--- A separate row, because the counts would double the cost of each timer's row.
+-- The counts are in a separate row, because as columns they would double the cost of each timer's row.
 select
     clock_timestamp(), done.timers, done.deliveries,
     -- include: lags_as_json.sql
@@ -20,7 +20,8 @@ select
         or exists (select from recurring r where r.next_due_date <= coalesce(:now::timestamptz, now())),
     (select coalesce(sum(r.skipped), 0)::bigint from recurring r),
     (
-        -- The scan may find a timer twice: among the oldest of its slot, and among the oldest of its tenant.
+        -- The scan may find a timer twice: among the oldest timers of its slot, and among the oldest timers of its
+        --                                  tenant.
         select count(distinct due.timer_key)
         from due
         where due.due_date <= coalesce(:now::timestamptz, now()) - :ramp_after::interval

@@ -1,10 +1,11 @@
 -- Reads the claiming shard, and the holders with free claims.
 me as materialized (
-    -- Read the assignment in each claim, so that no shard uses an old assignment, and an ended holder gets no timer.
+    -- Read the assignment of slots in each claim, so that a shard never uses an old assignment, and an ended holder
+    -- gets no timers.
     select
         h.part, h.part_count,
-        -- Round up each shard's share of the ramp: otherwise a ramp below the number of shards would be 0 for each
-        -- shard. Also count shards without slots, as of a stand-by cluster.
+        -- Round each shard's share of the ramp up. Otherwise the share would be 0 if the ramp is smaller than the
+        -- number of shards. Also count shards without slots, for example the shards of a stand-by cluster.
         case
             when c.ramp_per_s is not null then
                 ceil(
@@ -14,22 +15,22 @@ me as materialized (
                     )::numeric
                 )::integer
         end as ramp_per_s,
-        -- Limits the lock waits of this statement: Postgres evaluates this expression before it locks any row.
+        -- Sets the lock timeout of this statement: Postgres evaluates this expression before the statement locks a row.
         set_config('lock_timeout', '100ms', true) as patience
     from shardclock.holders h
     cross join shardclock.coordination c
     where h.holder = :holder::bigint
         and h.ended_at is null
-        -- Without a row, a shard fires nothing: in a copy or in another installation's database
+        -- This query returns no row on a copy and on another installation's database; then the shard fires nothing
         -- (docs/decisions/0016-a-copy-does-not-fire.md).
         and shardclock.hold_reason(h.identity) is null
 ),
 freed as materialized (
-    -- The holders with free claims. Two selects, which read small indexes: one select with an "or" would read all
-    -- holders, including old ones.
+    -- The holders with free claims. Two selects, because each can use a small index; a single select with "or" would
+    -- read all holders, including ended holders.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
     union all
-    -- Exclude the claiming shard, which may be suspended but works again.
+    -- Exclude the claiming shard: if it is suspended, it is running again.
     select h.holder
     from shardclock.holders h
     where h.suspended_at is not null and h.ended_at is null and h.holder <> :holder

@@ -1,4 +1,5 @@
--- Writes the deliveries of the timers in `firing`. A firing with the target log writes only its record, and no delivery.
+-- Writes the deliveries of the timers in `firing`. A firing with the target log writes only a log record and no
+-- delivery.
 insert into shardclock.deliveries (
     timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
     tenant_id, timer_type, target, target_element_id, name, schedule, payload

@@ -1,7 +1,7 @@
 -- Writes the deliveries of the timers in `firing`, counts the timers, and measures their lags. Claims deliveries for
--- workers that have free places for the target (docs/decisions/0083-a-firing-hands-its-delivery-over.md).
+-- workers that accept more deliveries of the target (docs/decisions/0083-a-firing-hands-its-delivery-over.md).
 taker as materialized (
-    -- Check the worker's row, as in the worker's own claims, so that an ended or silent worker gets no delivery.
+    -- Check the worker's row, like the worker's own claims, so that an ended or silent worker gets no delivery.
     select h.holder, h.part, h.part_count
     from shardclock.holders h
     where h.holder = any (:granted_by::bigint[])
@@ -16,7 +16,7 @@ granted as materialized (
     join taker t on t.holder = g.holder
 ),
 given as materialized (
-    -- During a change of the assignment, two workers may have the same slot: choose one of them.
+    -- While the assignment changes, two workers may have the same slot: choose one of these workers.
     select distinct on (n.timer_key) n.*
     from (
         select
@@ -60,8 +60,7 @@ done as materialized (
     from firing f
 ),
 lags as materialized (
-    -- A separate select, in which Postgres inlines the function; a call as a table expression costs 0.3 µs for each
-    -- row.
+    -- In a select list Postgres inlines the function; as a table expression, the call would cost 0.3 µs for each row.
     select
         shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,

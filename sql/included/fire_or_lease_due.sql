@@ -1,8 +1,8 @@
 -- Fires or leases the rows of `due`.
 fired as (
-    -- The array of keys and "is true" leave the planner one plan, a probe of the key
-    -- (docs/decisions/0005-queue-plans.md). Repeat all conditions of the read, because Postgres checks these conditions
-    -- on the newest version of a changed row.
+    -- The array of keys and "is true" force the planner to probe the index for each key
+    -- (docs/decisions/0005-queue-plans.md). Repeat all conditions of the query, because if a row has changed, Postgres
+    -- checks them again on the newest version of the row.
     delete from shardclock.timers t
     where :fire_overdue::boolean
         and t.timer_key = any (array(select due.timer_key from due))
@@ -16,8 +16,8 @@ fired as (
             t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
             and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
         ) is not true
-        -- A claim fires a schedule if the row has its period; for other rules the shard's fire loop computes the next
-        -- occurrence. A row with missed_once has no period.
+        -- A claim fires a schedule only if the row has the period; for other rules, the shard's fire loop computes the
+        -- next occurrence. A row with missed_once has no period.
         and (t.schedule is null or t.period_us is not null)
     returning t.*
 ),
@@ -25,7 +25,7 @@ firing as not materialized (
     select f.* from fired f
     where (
         f.schedule is not null and f.missed = 'skip'
-        -- The length is timers.schedule.MISSED_AFTER.
+        -- The interval is timers.schedule.MISSED_AFTER.
         and coalesce(:now::timestamptz, now()) - f.due_date > interval '60 s'
     ) is not true
 ),

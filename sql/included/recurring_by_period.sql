@@ -1,5 +1,5 @@
--- Computes the next occurrences of the schedules in `fired`, which have fixed periods, in whole microseconds, with the
--- same results as timers.schedule.following.
+-- Computes the next occurrences of the schedules in `fired`. They have fixed periods of whole microseconds; the results
+-- are the same as from timers.schedule.following.
 select
     f.*, f.period_us as next_period_us,
     -- include: next_occurrence.sql
@@ -31,7 +31,7 @@ cross join lateral (
     from (
         select
             p.fires,
-            -- The last occurrence that is due by now; with `skip`, the last occurrence that is too late to fire.
+            -- The last occurrence that is due already; with `skip`, the last occurrence that is too late to fire.
             case
                 when f.missed = 'fire_all' or (p.fires and f.repetitions <> -1 and f.occurrence >= f.repetitions)
                 then f.occurrence

@@ -1,5 +1,5 @@
--- Reads the slots of `scan`: for each slot the number of rows to read, and the place where the scan begins. Then reads
--- the rows, without locks.
+-- Reads the slots of `scan`: for each slot the number of rows to read, and the due date at which the scan begins. Then
+-- reads the rows, without locks.
 slots as materialized (
     select
         s.slot,
@@ -16,11 +16,12 @@ slots as materialized (
         ) as since
     from scan
     cross join lateral generate_series(scan.first_slot, scan.last_slot, scan.step) as s (slot)
-    -- A random order: a batch that is smaller than the number of slots must not always come from the same slots.
+    -- The order is random, so that a batch that is smaller than the number of slots does not always come from the same
+    --                 slots.
     order by case when scan.timers < 840 then random() end
 ),
 seen as materialized (
-    -- This reads without locks: docs/decisions/0021-no-lock-before-a-delete.md.
+    -- This query takes no locks: docs/decisions/0021-no-lock-before-a-delete.md.
     select d.timer_key, d.due_date, d.touched, s.slot, s.share
     from slots s
     cross join lateral (

@@ -1,4 +1,4 @@
-"""Jobs: their definitions, the statements that begin and end a run, and the history of the last runs.
+"""Jobs: definitions, statements that begin and end runs, and the history of the last runs.
 
 jobs      read jobs, and change them
 declare   declare an app's jobs

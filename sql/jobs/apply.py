@@ -1,4 +1,4 @@
-"""Apply the jobs of a file. If one job is refused, none is applied."""
+"""Apply the jobs of a file. If one job is refused, no job is applied."""
 
 import json
 from collections.abc import Sequence
@@ -11,10 +11,11 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class JudgedJob:
-    """The changes that applying a job would make, or the reason for its refusal.
+    """The changes that an import of a job would make, or the reason of its refusal.
 
-    shape:   `changes` is `added`, or the names of the columns that would change; empty: nothing would change. Without
-             `has_code` no app has the job's function: the job is stored, and starts when an app has the function
+    shape:   `changes` is `added`, or the names of the columns that would change; empty: nothing would change. If
+             `has_code` is False, no app has the job's function: the job is stored, and starts when an app has the
+             function
     """
 
     name: str
@@ -37,11 +38,11 @@ async def judge_jobs(session: Session, entries: Sequence[JobEntry]) -> list[Judg
 async def apply_jobs(session: Session, entries: Sequence[JobEntry]) -> dict[str, tuple[str, ...]]:
     """Apply the jobs of a file in one transaction; return the changes, by name.
 
-    errors:  StatementRefused  22023: a job is refused, in a sentence; nothing was changed
+    errors:  StatementRefused  22023: a job is refused, and the message has the reason; nothing was changed
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/apply_jobs.sql
     """
-    # All callers use one order, so two calls with the same jobs wait for each other without a deadlock.
+    # All callers use the same order, so two calls with the same jobs can't deadlock.
     in_order = sorted(entries, key=lambda entry: entry.spec.name)
     rows = await session.rows("apply_jobs", specs=[_spec_of(entry) for entry in in_order])
     return {row["job"]: tuple(row["changes"]) for row in rows}

@@ -1,4 +1,4 @@
--- Applies the jobs of a file: all of them or, if one is refused, none.
+-- Applies the jobs of a file; if one job is refused, no job is applied.
 --
 -- in:    :specs jsonb[] (each an object in the form of shardclock.apply_job)
 -- out:   job text, changes text[]: {added}, or the changed columns; empty: no change

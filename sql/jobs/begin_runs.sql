@@ -2,21 +2,22 @@
 -- starts that must not run.
 --
 -- in:    :holder bigint, :lease interval, :read_limit integer (the limit of due starts to read), :places integer and
---        :reserving integer (the limits of runs to begin: of jobs that reserve nothing, and of jobs that reserve
+--        :reserving integer (two limits of runs to begin: for jobs that reserve nothing, and for jobs that reserve
 --        processors, GPUs or memory), :after_at timestamptz and :after_key bigint: the last start of the previous page,
 --        nulls for the first page, :running bigint[]: the deliveries that the caller runs or is about to end; these
---        have not crashed, even if their leases have ended by the clock; :ending bigint[]: deliveries in :running with
---        an ended run that is not recorded yet: the job's next start waits for the record; :machine jsonb
---        with cpus and memory_mib: the call claims no start of a job that asks for more, or for GPUs; null: no limit;
---        :now timestamptz or null
+--        runs have not crashed, even if their leases have expired; :ending bigint[]: deliveries in :running with an
+--        ended run that is not recorded yet: the job's next start waits for the record; :machine jsonb with cpus and
+--        memory_mib: the call claims no start of a job that asks for more, or for GPUs; null: no limit; :now
+--        timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
---        bigint (runs that are to end for a later start), saturated boolean (more starts may be due than were read),
---        short boolean and short_reserving boolean (more runs of either kind could have begun with more places), queued
---        boolean (a start waits for the end of its job's run), last_at timestamptz and last_key bigint (the last start
---        that was read, or nulls). Each row also has a run, or nulls; the most urgent run comes first: job text,
---        function text, timer_key bigint, claims integer (of the delivery that the caller has claimed), run_claims
---        integer (of the job's mark: if it differs from claims, the run has crashed, and the caller ends it), attempt
---        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
+--        bigint (runs that must end because of a later start), saturated boolean (more starts may be due than were
+--        read), short boolean and short_reserving boolean (with a higher limit, more runs of this kind could have
+--        begun), queued boolean (a start waits for the end of its job's run), last_at timestamptz and last_key bigint
+--        (the last start that was read, or nulls). Each row also has a run, or nulls; the most urgent run comes first:
+--        job text, function text, timer_key bigint, claims integer (of the delivery that the caller has claimed),
+--        run_claims integer (of the job's mark: if it differs from claims, the run has crashed, and the caller ends
+--        it), attempt integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that
+--        crashed)
 -- locks: the claimed and dropped deliveries and the marked jobs, for the statement; skips locked rows
 -- index: deliveries_of_jobs, the first :read_limit due rows; jobs_pkey and deliveries_pkey, one probe for each row;
 --        deliveries_of_jobs_by_due_date and timers_by_target, one probe for each job with a queue, and of
@@ -40,7 +41,7 @@ due as materialized (
     cross join lateral (
         select
             d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date,
-            -- Only a start from the job's rule has the job's name; starts on request and users' timers have other
+            -- Only starts from the job's rule have the job's name; starts on request and users' timers have other
             -- names.
             (d.name = d.target) is true as is_planned,
             d.claims > 0 as was_begun
@@ -50,8 +51,8 @@ due as materialized (
             -- starts.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- "is true" prevents the planner from an index with another order, in which it would read the starts of all
-            -- jobs.
+            -- With "is true" the planner can't choose an index in another order, because it would then read the starts
+            -- of all jobs.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
             and d.timer_key <> all (:running::bigint[])
@@ -64,7 +65,7 @@ due as materialized (
     ) d
 ),
 earlier as materialized (
-    -- Count the earlier starts of each job, up to 101: a queue is limited to 100 starts.
+    -- Count the earlier starts of each job, up to 101, because a queue has at most 100 starts.
     select j.target, j.tenant_id, e.starts
     from (select distinct due.target, due.tenant_id from due where :after_at is not null) j
     cross join lateral (
@@ -87,8 +88,9 @@ of_job as materialized (
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
         j.name, j.priority, j.overlap, j.disabled_at, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date,
-        -- A start that needs more than the caller's machine has waits for another worker, as a start waits during the
-        -- pause after a run. The policy may be any JSON; a comparison of a text with a number is false.
+        -- A start that needs more resources than the caller's machine has must wait for another worker; it waits in the
+        -- same way as during the pause after a run. The policy may be any JSON; if a value is not a number, the
+        -- comparison is false.
         j.not_before > coalesce(:now::timestamptz, now())
             -- A withdrawn job's start waits until an app declares the job again.
             or j.withdrawn_at is not null
@@ -108,7 +110,7 @@ of_job as materialized (
             jsonb_strip_nulls(j.policy) ?| array['num_cpus', 'num_gpus', 'memory_mib'] as reserves
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
-        -- The limit makes the planner probe the name instead of a join that reads all jobs; a name has one row.
+        -- With `limit 1` the planner probes the index for each name; without it, a join could read all jobs.
         limit 1
     ) j on true
     left join lateral (
@@ -117,7 +119,7 @@ of_job as materialized (
     left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
 hundredth as materialized (
-    -- A queue has its first hundred starts by due date, which may not be the first in the index, because a timer may
+    -- A queue has its first hundred starts by due date. These may not be the first in the index, because a timer may
     -- fire late.
     select q.target, q.tenant_id, d.due_date, d.timer_key
     from (
@@ -151,7 +153,7 @@ judged as materialized (
             when o.overlap = 'skip' and o.run_timer_key is not null and o.run_timer_key <> all (:ending::bigint[])
                 then 'skipped: another run was going'
             when o.overlap = 'skip' and o.is_planned and o.place > 1 then 'skipped: an earlier start was waiting'
-            -- Another worker may have begun a later start in its own slots; a retry is no later start.
+            -- Another worker may have begun a later start in its own slots. A retry is not a later start.
             when o.overlap = 'replace'
                 and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))
                 then 'skipped: a later start replaced it'
@@ -163,7 +165,7 @@ judged as materialized (
     left join hundredth h on h.target = o.target and h.tenant_id = o.tenant_id
 ),
 first_in_queue as materialized (
-    -- The starts of a queue have one order across the slots of all workers:
+    -- The starts of a queue begin in a common order across the slots of all workers:
     -- docs/decisions/0075-queues-keep-their-order.md.
     select f.timer_key, q.name, q.reserves, q.priority, f.next_attempt_at
     from (
@@ -178,11 +180,11 @@ first_in_queue as materialized (
         order by d.due_date, d.timer_key
         limit 1
     ) f
-    -- No start overtakes an attempt that waits for its retry.
+    -- No start of a queue begins before an earlier attempt that waits for its retry.
     where f.next_attempt_at <= coalesce(:now::timestamptz, now())
         and f.timer_key <> all (:running)
-        -- No start overtakes an earlier start whose timer has not fired. A schedule without a plan has no start. The
-        -- limit makes the query a probe of the index instead of a join.
+        -- No start of a queue begins before an earlier start whose timer has not fired. A schedule without a computed
+        -- due date has no start. With `limit 1` the query probes the index instead of a join.
         and (
             select t.timer_key
             from shardclock.timers t
@@ -197,7 +199,7 @@ first_in_queue as materialized (
 chosen as materialized (
     select
         c.timer_key, c.name, c.crashed, c.run_claims, c.reserves,
-        -- A level of priority counts as five minutes of waiting, so that no start waits for ever.
+        -- One level of priority equals five minutes of waiting, so that no start waits forever.
         row_number() over (
             order by c.next_attempt_at + c.priority * interval '5 minutes', c.timer_key
         ) as rank
@@ -234,8 +236,8 @@ chosen as materialized (
     ) c
 ),
 held as materialized (
-    -- Lock the delivery and the job of each run, and check their newest versions. Lock runs one by one until all places
-    -- are used, because a run with a locked row uses no place.
+    -- Lock the delivery and the job of each run, and check their newest versions. Lock runs one by one until the limits
+    -- are reached, because a run with a locked row does not count.
     select r.*
     from (values (false, :places::integer), (true, :reserving::integer)) as kind (reserves, places)
     cross join lateral (
@@ -267,7 +269,7 @@ held as materialized (
         limit greatest(kind.places, 0)
     ) r
     union all
-    -- The end of a crashed run needs no place.
+    -- The end of a crashed run does not count toward the limits.
     select
         c.name, c.crashed, c.run_claims, c.reserves, c.rank, d.timer_key, d.claims, d.failed_attempts,
         d.claimed_until, j.function, j.config, j.policy
@@ -286,7 +288,7 @@ held as materialized (
     cross join lateral (
         select j.function, j.config, j.policy
         from shardclock.jobs j
-        -- Check this on the newest version: a run that has ended since the snapshot has not crashed.
+        -- Check this on the newest version of the row: a run that has ended since the snapshot has not crashed.
         where j.name = c.name and j.run_timer_key = c.timer_key and j.run_claims = c.run_claims
         for update of j skip locked
     ) j
@@ -299,7 +301,7 @@ short as materialized (
         coalesce(bool_or(k.is_short) filter (where not k.reserves), false) as plain,
         coalesce(bool_or(k.is_short) filter (where k.reserves), false) as reserving
     from (
-        -- A free place without a new run: other transactions have locked the possible starts.
+        -- The limit is not reached, because other transactions have locked the remaining starts.
         select kind.reserves, c.starts > kind.places and (kind.places = 0 or h.runs > 0) as is_short
         from (values (false, :places), (true, :reserving)) as kind (reserves, places)
         cross join lateral (
@@ -317,8 +319,8 @@ found as materialized (
 ),
 -- include: record_begun.sql
 going as materialized (
-    -- Skip the start only with a lock on the job: otherwise a run that ends now could rely on this start as its next
-    -- attempt.
+    -- Skip the start only while the job is locked. Otherwise a run that ends at the same time could rely on this start
+    -- as its next attempt.
     select j.name
     from shardclock.jobs j
     where j.name = any (array(select s.name from judged s where s.why_not = 'skipped: another run was going'))
@@ -341,7 +343,7 @@ unwanted as materialized (
 dropped as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select u.timer_key from unwanted u))
-        -- "is true" fits no index, so that a plan from an empty table also probes the key.
+        -- "is true" fits no index, so that even a plan that was made for an empty table probes the key.
         and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
@@ -422,7 +424,7 @@ select
     (select due.timer_key from due order by due.next_attempt_at desc, due.timer_key desc limit 1) as last_key,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
-    -- At most the duration of one lease remains, even if the clock was set back since the lease was written.
+    -- Limit the result to one lease duration, because the clock may have been set back since the lease was written.
     least(greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0'), :lease) as lease_left
 from short
 left join claimed c on true

@@ -1,4 +1,4 @@
-"""Declare the jobs of an app, and keep the table of jobs consistent."""
+"""Declare the jobs of an app, and repair and prune the tables of jobs."""
 
 import json
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ from typing import Any
 from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.sql.session import Session
 
-TARGET_OF_JOB = "job:"  # this prefix and the job's name are the target of a start's timer
+TARGET_OF_JOB = "job:"  # the target of a start's timer is this prefix and the job's name
 KEPT_RUNS = 100  # the number of runs that are kept for each job
 FORGOTTEN_MAX = 10_000  # one call deletes at most this many rows
 REPAIRED_MAX = 200  # one call repairs at most this many jobs
 
 
 async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, list[str]]:
-    """Replace the jobs of the app by these, and withdraw its other declared jobs; return the changes, by name.
+    """Declare these jobs of the app, and withdraw all other declared jobs; return the changes, by name.
 
     shape:   `added`, `withdrawn` or `back`, or the names of the columns that have changed
     errors:  StoreUnavailable  the outcome is unknown: call again
@@ -29,7 +29,7 @@ async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, 
 
 
 async def maintain_jobs(session: Session, holder: int) -> dict[str, str]:
-    """Repair jobs that have no next start, or a mark without a delivery; return the faults, by job.
+    """Repair jobs that have no next start, or are marked as running without a delivery; return the faults, by job.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/maintain_jobs.sql
@@ -38,9 +38,9 @@ async def maintain_jobs(session: Session, holder: int) -> dict[str, str]:
 
 
 async def repair_job_waits(session: Session, holder: int) -> dict[str, str]:
-    """Repair jobs with a next start far in the future, because the clock was set back; return the faults, by job.
+    """Repair jobs with a next start far in the future, after the clock was set back; return the faults, by job.
 
-    shape:   at most REPAIRED_MAX jobs: after a full result, call again
+    shape:   at most REPAIRED_MAX jobs; call again after a full result
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/repair_job_waits.sql
     """

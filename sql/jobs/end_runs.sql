@@ -1,4 +1,4 @@
--- Ends runs: removes the marks, records the outcomes, and schedules the next attempt or the next start.
+-- Ends runs: removes the marks of the jobs, records the outcomes, and schedules the next attempts or the next starts.
 --
 -- in:    :holder bigint, one array for each field of the runs:
 --        :jobs text[] (each once), :timer_keys bigint[], :claims integer[] (of the delivery, as the caller claimed it),
@@ -41,7 +41,8 @@ locked as materialized (
     for update of j skip locked
 ),
 attempt as materialized (
-    -- A cancelled run that the worker released before it knew of the cancellation counts as cancelled.
+    -- If a run was cancelled, and its worker released it without knowing of the cancellation, the run counts as
+    -- cancelled.
     select
         g.job, g.timer_key, g.claims, g.run_claims, g.fails, g.delay, g.rest, g.duration_ms, g.traceback, g.result, g.log,
         g.progress, g.message, g.called,
@@ -92,7 +93,7 @@ unmarked as (
     cross join clock
     where j.name = any (array(select locked.name from locked))
         and j.name = a.job
-        -- The fence, on the written row: the job's run must be this run.
+        -- The fence, checked on the row that is written: the job must be marked with this run.
         and j.run_timer_key = a.timer_key
         and j.run_claims = a.run_claims
     returning
@@ -107,16 +108,17 @@ decided as materialized (
             or not u.is_enabled
             -- A cancelled run has no next attempt, whatever its outcome is.
             or u.is_cancelled
-            -- If the next start is earlier than the next attempt, the start replaces the attempt. Exception: a start on
-            -- request that did not fail is retried, because it may have another configuration; the job's overlap then
-            -- decides.
+            -- If the next start is due before the next attempt, the start replaces the attempt. Exception: a start on
+            -- request is retried if its run did not fail, because the start may have its own configuration; the job's
+            -- `overlap` then decides.
             or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
-            -- The same rule for a next start that this end plans. A run that did not fail is always repeated.
+            -- The same rule applies to a next start that this statement plans. A run that did not fail always gets
+            -- another attempt.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
             as is_over
     from unmarked u
     left join lateral (
-        -- A new rule has no due date before a shard plans the schedule.
+        -- A new rule has no due date until a shard computes its first due date.
         select t.due_date, t.schedule is null or t.anchor_occurrence is not null as is_planned
         from shardclock.timers t
         where t.tenant_id = 'default' and t.name = 'job:' || u.name
@@ -133,7 +135,7 @@ again as (
         claimed_until = null,
         failed_attempts = d.failed_attempts + a.fails::integer,
         given_back = d.given_back + (not a.fails)::integer,
-        -- A run that the worker released without a delay has its old position in the queue.
+        -- A run that the worker released without a delay keeps its position in the queue.
         next_attempt_at = case
             when a.fails or a.delay > interval '0' then e.last_finish + a.delay
             else d.next_attempt_at

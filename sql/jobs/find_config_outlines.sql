@@ -1,4 +1,4 @@
--- Reads, for each function of a job, the types of its configuration, as the app declared them.
+-- Reads the outlines of the configuration types of jobs' functions, as the app declared them.
 --
 -- in:    :functions text[]
 -- out:   function text, outline text (JSON: client/shardclock/outline.py); a function has no row if no app has it, or

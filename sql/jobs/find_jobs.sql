@@ -35,7 +35,7 @@ from shardclock.jobs j
 left join lateral (
     select
         t.timer_key, t.due_date, t.paused_due_date, t.resume_at,
-        -- The due date of a new rule is a placeholder before a shard plans the schedule.
+        -- The due date of a new rule is a placeholder until a shard computes its first due date.
         t.schedule is not null and t.anchor_occurrence is null as is_unplanned
     from shardclock.timers t
     where t.tenant_id = 'default' and t.name = 'job:' || j.name

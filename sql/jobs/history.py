@@ -11,7 +11,8 @@ from shardclock_server.sql.session import Record, Session
 class JobRun:
     """One run of a job, or a start that was skipped; `result` is JSON text.
 
-    shape:   without `outcome` the run has not ended. `late_at` is the end of a run that had been given up before
+    shape:   without `outcome` the run has not ended. `late_at` is the time at which a run ended after it had been given
+             up
     """
 
     run_id: str

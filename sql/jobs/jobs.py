@@ -1,4 +1,4 @@
-"""Read jobs, and change them as clients do."""
+"""Read and change jobs, for clients."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -12,9 +12,10 @@ class Job:
     """One job with its state, next start, last run and counters; `config` and `policy` are JSON texts.
 
     shape: `next_start` is None while the job runs, waits or is disabled, while no shard has planned its rule, or while
-           its next start is paused. If the next start is paused, `paused_start` is its time; the log may no longer have
-             the other facts of the pause. The crash counts leave out the present run
-    units:   durations are in seconds, of the successful runs in the history
+           its next start is paused. If the next start is paused, `paused_start` is its time; `paused_at`, `paused_why`
+             and `paused_by` are None if the log no longer has the record of the pause. The crash counts don't include
+             the current run
+    units:   `p50_s` and `p99_s` are durations of the successful runs in the history
     """
 
     name: str
@@ -86,7 +87,7 @@ async def find_job_names(
 
 
 async def find_config_outlines(session: Session, functions: Collection[str]) -> dict[str, str]:
-    """Read the configurations that functions take, as outlines in JSON; a function without outline or app is missing.
+    """Read the outlines (JSON) of functions' configurations; functions without an outline or an app are left out.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/find_config_outlines.sql
@@ -98,15 +99,15 @@ async def find_config_outlines(session: Session, functions: Collection[str]) -> 
 async def run_job(session: Session, name: str, *, config: str | None = None) -> int:
     """Start a job now, and return the key of the start's timer; `config` is JSON text.
 
-    errors:  StatementRefused  22023: the job is unknown, disabled or withdrawn, in a sentence
-             StoreUnavailable  the outcome is unknown: calling again may start it twice
+    errors:  StatementRefused  22023: the job is unknown, disabled or withdrawn
+             StoreUnavailable  the outcome is unknown: a second call may start the job a second time
     source:  sql/functions/jobs/run_job.sql
     """
     return int(await session.call_one("run_job", name=name, config=config))
 
 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
-    """Request the end of a job's present run; return the job's state.
+    """Request the end of a job's current run; return the job's state.
 
     errors:  StatementRefused  22023: the job is unknown
              StoreUnavailable  the outcome is unknown: call again
@@ -116,7 +117,7 @@ async def cancel_job(session: Session, name: str, *, reason: str | None = None) 
 
 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
-    """Prevent new starts of a job, and request the end of its present run; return the job's state.
+    """Prevent new starts of a job, and request the end of its current run; return the job's state.
 
     errors:  StatementRefused  22023: the job is unknown
              StoreUnavailable  the outcome is unknown: call again
@@ -136,7 +137,7 @@ async def enable_job(session: Session, name: str) -> str:
 
 
 async def configure_job(session: Session, name: str, config: str) -> str | None:
-    """Give a job another configuration, and return the former one; both are JSON texts.
+    """Set a job's configuration, and return the former configuration; both are JSON texts.
 
     errors:  StatementRefused  22023: the job is unknown, or the configuration is too long
              StoreUnavailable  the outcome is unknown: call again
@@ -148,7 +149,7 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class AddedJob:
-    """A job that runs another job's function; a field that is None has the other job's value.
+    """A new job with the function of a declared job; a field that is None gets the declared job's value.
 
     shape:   `every` or `schedule`, or neither: then the job runs only on request; `config` is JSON text
     """
@@ -165,9 +166,9 @@ class AddedJob:
 
 
 async def add_job(session: Session, added: AddedJob) -> str:
-    """Add a job that runs the function of a declared one; return its state.
+    """Add a job that runs the function of a declared job; return the new job's state.
 
-    errors:  StatementRefused  22023: a value is wrong, in a sentence; 23505: its name is taken
+    errors:  StatementRefused  22023: a value is wrong; 23505: the name is in use
              StoreUnavailable  the outcome is unknown: read whether the job exists
     source:  sql/functions/jobs/add_job.sql
     """

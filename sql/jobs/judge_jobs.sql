@@ -1,4 +1,4 @@
--- Finds the changes and refusals that an import of a file of jobs would have; writes nothing.
+-- Finds the changes that an import of a file of jobs would make, and the jobs that it would refuse; writes nothing.
 --
 -- in:    :specs jsonb[] (each an object in the form of shardclock.apply_job)
 -- out:   job text, refusal text or null, changes text[] ({added}, or the columns that would change; null: the job is

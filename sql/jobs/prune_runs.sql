@@ -28,7 +28,7 @@ bounds as materialized (
     cross join (values (true), (false)) s (is_skipped)
     left join lateral (select j.name from shardclock.jobs j where j.name = names.job limit 1) j on true
     left join lateral (
-        -- The newest run to delete.
+        -- Finds the newest run to delete.
         select r.started_at
         from shardclock.job_runs r
         where r.job = names.job and (r.outcome is not distinct from 'SKIPPED') = s.is_skipped and j.name is not null
@@ -46,7 +46,7 @@ old as materialized (
         where r.job = b.job
             and r.started_at <= b.started_at
             and (r.outcome is not distinct from 'SKIPPED') = b.is_skipped
-            -- Also delete a removed job's run without an end, because no worker will end this run.
+            -- Also delete unended runs of removed jobs, because no worker will end these runs.
             and (r.outcome is not null or b.is_removed)
         limit :limit::bigint
     ) o

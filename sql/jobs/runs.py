@@ -10,7 +10,7 @@ from shardclock_server.jobs.ending import RunEnding
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.session import Session
 
-OF_SCAN = 9  # the number of columns that describe the scan; the columns of a run follow
+OF_SCAN = 9  # the number of columns of the scan; the columns of a run follow
 DUE_MAX = 1_000  # one call reads at most this many due starts
 
 Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifies its run
@@ -19,10 +19,10 @@ Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifie
 class BegunRun(NamedTuple):
     """One claimed delivery of a job: a run that began, or a run that crashed.
 
-    If `run_claims` is `claims`, a run has begun. Otherwise an earlier run of this delivery crashed, and the worker must
-    end that run; the process of that run may be alive for `lease_left`.
+    If `run_claims` is `claims`, a run has begun. Otherwise an earlier run of this delivery has crashed, and the worker
+    must record its end; the process of the crashed run may still run for `lease_left`.
 
-    shape:   the last columns of the statement, in their order; `config` and `policy` are JSON texts
+    shape:   the last columns of the statement, in their order; `config` and `policy` have JSON texts
     """
 
     job: str
@@ -58,7 +58,7 @@ class BegunRun(NamedTuple):
 
 
 class StartCursor(NamedTuple):
-    """The position of a start among the due starts."""
+    """The cursor of a page of due starts."""
 
     next_attempt_at: datetime
     timer_key: int
@@ -67,8 +67,8 @@ class StartCursor(NamedTuple):
 class StartPage(NamedTuple):
     """The due starts that one call reads: at most `starts`, beginning after the start `after`.
 
-    `machine` is JSON with `cpus` and `memory_mib`: a start that asks for more, or for GPUs, is read, and waits for
-    another worker. None: no start waits for another worker.
+    `machine` is JSON with `cpus` and `memory_mib`: a start that needs more, or GPUs, is read but not begun. None: the
+    machine has no limits.
     """
 
     starts: int = DUE_MAX
@@ -81,11 +81,12 @@ FIRST = StartPage()
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The result of one call: the runs that it began, and facts about other starts.
+    """The result of one call: the runs that it began, and information about other starts.
 
-    `saturated`: more starts may be due than were read. `short`: with more `places`, more runs of jobs that reserve no
-    resources could have begun; `short_reserving`: the same for jobs that reserve resources. `queued`: a start waits for
-    the end of its job's run. `last_at` and `last_key` identify the last start that was read; None: no start was read.
+    `saturated`: more starts may be due than were read. `short`: with more `places`, more runs of jobs without reserved
+    resources could have begun; `short_reserving`: with a higher `reserving`, more runs of jobs with reserved resources
+    could have begun. `queued`: a start waits until its job's current run has ended. `last_at` and `last_key` identify
+    the last start that was read; None: no start was read.
     """
 
     server_time: datetime
@@ -106,7 +107,7 @@ class Begun:
 
 
 class How(StrEnum):
-    """The database's answer to the end of a run."""
+    """The database's result for the end of a run."""
 
     ENDED = "ENDED"
     LOCKED = "LOCKED"
@@ -114,7 +115,7 @@ class How(StrEnum):
 
 
 class EndedRun(NamedTuple):
-    """One run that ended, its outcome, and its last log lines and progress (None: unchanged).
+    """One ended run, its outcome, and its last log lines and progress (None: no change).
 
     `called_s` is the time since the run's function was called; None: the function was not called.
     """
@@ -129,7 +130,7 @@ class EndedRun(NamedTuple):
 
 
 class RunProgress(NamedTuple):
-    """The log lines and progress of a run since the last report; None: unchanged."""
+    """The new log lines and the progress of a run since the last report; None: no change."""
 
     run: BegunRun
     progress: float | None
@@ -158,13 +159,15 @@ async def begin_runs(
     page: StartPage = FIRST,
     now: datetime | None = None,
 ) -> Begun:
-    """Begin runs of the due jobs, in the order of urgency.
+    """Begin runs of the due jobs, the most urgent first.
 
-    No run in `own` counts as crashed, and no start is skipped because of a run that has ended. `page` selects the due
-    starts that are read.
+    A run in `own` never counts as crashed; a start is never skipped because of a run in `own.ending`. `page` selects
+    the due starts that are read.
 
-    shape:   at most `places` runs, and at most `reserving` of jobs that reserve resources; at most one of each job
-    errors:  StoreUnavailable  no answer: runs may have begun; their functions are not called; the runs count as crashes
+    shape:   at most `places` runs of jobs without reserved resources, and at most `reserving` runs of the other jobs;
+             at most one run of each job
+    errors:  StoreUnavailable  no answer: if runs have begun, their functions are not called, and these runs count as
+             crashes
     source:  sql/jobs/begin_runs.sql
     """
     rows = await session.rows(
@@ -190,7 +193,7 @@ async def begin_runs(
 async def advance_runs(
     session: Session, holder: int, runs: Sequence[tuple[BegunRun, str, str | None]]
 ) -> frozenset[Claim]:
-    """Write that runs are now RUNNING or TERMINATING, each with its reason.
+    """Write that runs are now RUNNING or TERMINATING, with a reason for each run.
 
     shape:   the runs of jobs that other transactions have locked: call again with these runs
     errors:  StoreUnavailable  the outcome is unknown: call again
@@ -209,11 +212,11 @@ async def advance_runs(
 async def end_runs(
     session: Session, holder: int, ended: Sequence[EndedRun], *, now: datetime | None = None
 ) -> dict[Claim, How]:
-    """End runs: remove their marks, record their outcomes, and schedule the next attempts or starts.
+    """End runs: remove the marks of their jobs, record the outcomes, and schedule the next attempts or starts.
 
-    The call may be repeated with the same ends: a run that has ended has no mark any more.
+    It is safe to repeat the call with the same ends, because an ended run has no mark.
 
-    shape:   each job at most once; one answer for each run
+    shape:   `ends` has each job at most once; one result for each run
     errors:  StoreUnavailable  the outcome is unknown: send the same ends again
     source:  sql/jobs/end_runs.sql
     """
@@ -242,7 +245,7 @@ async def end_runs(
 
 
 async def record_late_runs(session: Session, late: Sequence[EndedRun]) -> frozenset[Claim]:
-    """Record the late ends of runs that had been given up; return the claims of the runs that had been given up.
+    """Record the late ends of runs that had been given up; return the claims of the recorded runs.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/record_late_runs.sql
@@ -257,7 +260,7 @@ async def record_late_runs(session: Session, late: Sequence[EndedRun]) -> frozen
 
 
 async def watch_runs(session: Session, runs: Sequence[BegunRun]) -> dict[Claim, str | None]:
-    """Read the runs that are to end, with the reasons; None: another worker has ended the run.
+    """Read the runs that must end, with the reasons; None: another worker has ended the run.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/watch_runs.sql

@@ -1,5 +1,5 @@
-"""API keys, which identify the HTTP API's callers, and the console's sessions.
+"""The API keys that identify callers of the HTTP API, and the sessions of the console.
 
 keys      operators make and revoke keys, and the gateway reads them
-sessions  the gateway makes and ends sessions; each one stands for a key
+sessions  the gateway begins and ends sessions, for a person or an API key
 """

@@ -1,5 +1,5 @@
 -- Counts the live API keys that expire within :within, unless another live key of the same name expires later. Ignores
--- keys with a lifetime of less than twice :within, which were made for a short use.
+-- keys with a lifetime of less than twice :within, because these keys were made for a short use.
 --
 -- in:    :within text (ISO 8601): the time until the keys expire, :now timestamptz or null
 -- out:   one row: keys bigint

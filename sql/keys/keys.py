@@ -1,4 +1,4 @@
-"""Stored API keys: all columns, but never the key's text."""
+"""The stored API keys; the database has only the digest of a key's text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from shardclock_server.sql.statements import statement
 from shardclock_server.timers.duration import Duration, parse_duration
 
 EXPIRES_SOON = parse_duration("P14D")  # the alert and `shardclock doctor` count keys that expire within this time
-LIVE_MAX = 2  # two live keys may have one name: the key in use, and during a rotation the next key
+LIVE_MAX = 2  # two live keys may have the same name during a rotation: the old key and the new key
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """One API key; a key without a tenant is an operator's, for all tenants."""
+    """One API key; a key without a tenant is an operator's key for all tenants."""
 
     key_id: int
     tenant_id: str | None
@@ -28,7 +28,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class WantedKey:
-    """The wanted properties of a new API key; without a lifetime it never expires."""
+    """The properties of a new API key; without a lifetime, the key never expires."""
 
     tenant_id: str | None
     name: str
@@ -38,7 +38,7 @@ class WantedKey:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The stored parts of a key's text: its prefix, which is shown, and the SHA-256 of the whole text."""
+    """The stored data about a key's text: its prefix (for display), and the SHA-256 of the whole text."""
 
     prefix: str
     digest: bytes = field(repr=False)
@@ -61,7 +61,7 @@ def key_of(row: Record) -> ApiKey:
 
 
 async def make_key(session: Session, wanted: WantedKey, proof: Proof, *, now: datetime | None = None) -> ApiKey | None:
-    """Make an API key; None if its name has the maximum of live keys.
+    """Make an API key; None if there are already `LIVE_MAX` live keys with this name.
 
     errors:  StoreUnavailable  the outcome is unknown: read whether the key exists
              StatementRefused  another key has its prefix, or a rule of the table is broken
@@ -89,7 +89,7 @@ async def rotate_key(
     lifetime: Duration | None = None,
     now: datetime | None = None,
 ) -> Rotated | None:
-    """Make a second key of a live key's name; the first key then expires after the overlap, or at its own earlier end.
+    """Make a second key with the name of a live key; the first key then expires after the overlap, or earlier.
 
     shape:   None if the first key is not live, or is not the only live key of its name
     errors:  StoreUnavailable  the outcome is unknown: read whether there is a second key
@@ -109,7 +109,7 @@ async def rotate_key(
 
 
 async def live_key(session: Session, prefix: str, *, now: datetime | None = None) -> tuple[ApiKey, bytes] | None:
-    """Find a key that is neither expired nor revoked, and the digest of its text; None if there is no such key.
+    """Find a live key (neither expired nor revoked) and the digest of its text; None: the key is not live.
 
     errors:  StoreUnavailable  no answer in time
     source:  as `live_keys`
@@ -120,7 +120,7 @@ async def live_key(session: Session, prefix: str, *, now: datetime | None = None
 async def live_keys(
     session: Session, prefixes: Sequence[str], *, now: datetime | None = None
 ) -> dict[str, tuple[ApiKey, bytes]]:
-    """Find the given keys that are neither expired nor revoked, with the digests of their texts, by prefix.
+    """Find the given keys that are neither expired nor revoked, and the digests of their texts, by prefix.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/keys/live_keys.sql
@@ -132,7 +132,7 @@ async def live_keys(
 async def list_keys(
     session: Session, *, tenant_id: str | None = None, prefix: str | None = None, limit: int
 ) -> list[ApiKey]:
-    """List keys by tenant, name and age, also ended keys.
+    """List keys, including ended keys, by tenant, name and age.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
@@ -142,7 +142,7 @@ async def list_keys(
 
 
 async def count_expiring(session: Session, within: Duration, *, now: datetime | None = None) -> int:
-    """Count the live keys that expire within a time, and that no newer key of their name replaces.
+    """Count the live keys that expire within a time, unless a live key with the same name expires later.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/keys/count_expiring.sql
@@ -154,7 +154,7 @@ async def count_expiring(session: Session, within: Duration, *, now: datetime | 
 
 
 async def revoke_key(session: Session, prefix: str) -> ApiKey | None:
-    """Revoke a key; None if there is no such key, or it was revoked before.
+    """Revoke a key; None if the key does not exist, or was revoked before.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/keys/revoke_key.sql
@@ -164,9 +164,10 @@ async def revoke_key(session: Session, prefix: str) -> ApiKey | None:
 
 
 async def _alone(session: Session, name: str, values: Mapping[str, object]) -> Record | None:
-    """Run a statement that counts live keys, under a table lock, so that no other caller makes a key."""
+    """Run a statement that counts live keys, under a table lock, so that no other caller makes a key meanwhile."""
     async with session.transaction() as connection:
-        # A separate statement takes the lock, so that the next statement sees the commits made during the wait.
+        # A separate statement takes the lock, so that the next statement sees transactions that committed during the
+        # wait.
         await connection.execute(*statement("lock_api_keys").with_values({}))
         row: Record | None = await connection.fetchrow(*statement(name).with_values(values))
         return row

@@ -1,4 +1,4 @@
--- Finds those of the given keys that are neither expired nor revoked, with their digests.
+-- Finds the given keys that are neither expired nor revoked, with their digests.
 --
 -- in:    :prefixes text[], :now timestamptz or null
 -- out:   key_id bigint, tenant_id text or null: for all tenants, name text, prefix text, scopes text[],

@@ -1,8 +1,8 @@
--- Makes an API key, unless the tenant already has two live keys of this name, as during a rotation.
+-- Makes an API key, unless the tenant already has two live keys with this name, as during a rotation.
 --
 -- in:    :tenant_id text or null: for all tenants, :name text, :prefix text, :digest bytea, :scopes text[],
 --        :lifetime text (ISO 8601) or null: it never expires, :now timestamptz or null
--- out:   the columns of list_keys, one row; no row if there are two
+-- out: the columns of list_keys, one row; no row if there are two live keys
 -- locks: the new row; the caller has sent lock_api_keys, so that two concurrent calls don't make a third key
 -- index: api_keys_by_name
 insert into shardclock.api_keys (tenant_id, name, prefix, digest, scopes, created_at, expires_at)

@@ -1,4 +1,4 @@
--- Revokes an API key; from now on the gateway refuses the key.
+-- Revokes an API key, so that the gateway refuses the key.
 --
 -- in:    :prefix text
 -- out:   the columns of list_keys, one row; no row if the key does not exist, or was revoked before

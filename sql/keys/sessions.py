@@ -1,4 +1,4 @@
-"""Stored sessions of the console. A session belongs to a person, or to an API key, with which it ends."""
+"""Stored sessions of the console. A session belongs to a person or to an API key; it ends together with the API key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from shardclock_server.sql.keys.keys import ApiKey, key_of
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
 
-SESSIONS_MAX = 100  # one key or person has at most this many sessions; a further session ends the oldest one
+SESSIONS_MAX = 100  # one key or person has at most this many sessions; a further session ends the oldest session
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Person:
     """A person that an identity provider has identified.
 
     shape:   `subject` identifies the person at the issuer; `name` is for display and may change; `groups` are the
-             person's groups that the settings of the gateway named at the sign-in
+             person's groups at the sign-in, limited to the groups in the gateway's settings
     """
 
     issuer: str
@@ -31,7 +31,7 @@ SessionHolder = ApiKey | Person
 async def begin_session(
     session: Session, key_id: int, digest: bytes, *, lifetime: Duration, now: datetime | None = None
 ) -> datetime:
-    """Begin a session for an API key, and return the moment of its end.
+    """Begin a session for an API key; return when the session ends.
 
     errors:  StoreUnavailable  the outcome is unknown: begin another session
     source:  sql/keys/begin_session.sql
@@ -47,7 +47,7 @@ async def begin_session(
 async def begin_person_session(
     session: Session, person: Person, digest: bytes, *, lifetime: Duration, now: datetime | None = None
 ) -> datetime:
-    """Begin a session for a person, and return the moment of its end.
+    """Begin a session for a person; return when the session ends.
 
     errors:  StoreUnavailable  the outcome is unknown: begin another session
     source:  sql/keys/begin_person_session.sql
@@ -71,7 +71,7 @@ async def begin_person_session(
 async def find_sessions(
     session: Session, digests: Sequence[bytes], *, now: datetime | None = None
 ) -> dict[bytes, SessionHolder]:
-    """Find the keys and persons of the sessions that have not ended, by the digests of their tokens.
+    """Find the live sessions and their API keys or persons, by the digests of the sessions' tokens.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/keys/find_sessions.sql
@@ -86,7 +86,7 @@ async def find_sessions(
 
 
 async def end_session(session: Session, digest: bytes) -> bool:
-    """End a session; False if there is no such session.
+    """End a session; False if the session does not exist.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/keys/end_session.sql
@@ -95,7 +95,7 @@ async def end_session(session: Session, digest: bytes) -> bool:
 
 
 async def forget_sessions(session: Session, *, now: datetime | None = None) -> int:
-    """Delete the sessions that have ended by their age, and count them.
+    """Delete the expired sessions; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/keys/forget_sessions.sql

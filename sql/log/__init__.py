@@ -1,8 +1,8 @@
-"""The server's own statements on the command log; `shardclock.log` has the consumers, and the reads in order.
+"""The server's statements on the command log. (The client package `shardclock.log` has the consumers.)
 
 records     the records of given tenants, and all records as they are written
 ends        find the records that ended timers
-groups      consumer groups: their lag, the records set aside, and operators' changes
+groups      consumer groups: their lag, their records set aside, and changes by operators
 notifications       notifications of new records
-partitions  the daily partitions: made ahead of time, dropped when no group needs them
+partitions  the daily partitions: create them ahead of time, drop them when no group needs them
 """

@@ -1,4 +1,4 @@
-"""Find the records of timers' ends without their payloads, and read whole records for clients that wait for an end.
+"""Find the log records that end timers, without payloads; read whole records for clients that wait for a timer's end.
 
 A payload may have 64 KiB. A client that waits for one timer must not wait while the payloads of thousands of timers are
 read.
@@ -12,7 +12,7 @@ from shardclock.log.record import UNDELIVERED, LogRecord
 from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.session import Record, Session
 
-# These intents end any timer. TRIGGERED ends a timer only if its target gets no delivery.
+# These intents end any timer. TRIGGERED ends a timer only if the firing writes no delivery.
 ENDS = ("CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD")
 
 
@@ -25,7 +25,7 @@ class End(NamedTuple):
 
 
 class Skimmed(NamedTuple):
-    """One page of the log: the ends of timers in the page, the number of all its records, and its last position."""
+    """One page of the log: the records that end timers, the number of all records, and the last position."""
 
     ends: list[End]
     records: int
@@ -33,7 +33,7 @@ class Skimmed(NamedTuple):
 
 
 async def find_ends(session: Session, timer_keys: Collection[int]) -> list[End]:
-    """Find the record of each timer's end; the result has no entry for a timer that has not ended.
+    """Find the record that ended each timer; a timer that has not ended has no entry in the result.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/log/find_ends.sql
@@ -43,7 +43,7 @@ async def find_ends(session: Session, timer_keys: Collection[int]) -> list[End]:
 
 
 async def skim_ends(session: Session, after: int, *, limit: int) -> Skimmed:
-    """Search the log for ends of timers, after a position that the caller keeps between its calls.
+    """Search the log after a position for records that end timers; the caller stores the position between its calls.
 
     units:   `limit` counts the records that are searched
     errors:  StoreUnavailable  no answer in time: call again

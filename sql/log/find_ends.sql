@@ -1,4 +1,4 @@
--- Finds the positions of the records that ended the given timers; no row for a timer that has not ended.
+-- Finds the positions of the records that ended the given timers; a timer that has not ended has no row.
 --
 -- in:    :timer_keys bigint[], :ends text[]: the intents that end any timer, :undelivered text[]: the targets of timers
 --        that end when they fire
@@ -12,7 +12,8 @@ cross join lateral (
     from shardclock.command_log l
     where l.timer_key = k.timer_key
         and (l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]))
-        -- Not each SKIPPED ends a timer: when a schedule catches up, SKIPPED records the occurrences that don't fire.
+        -- Not every SKIPPED record ends a timer: if a schedule catches up, a SKIPPED record counts the occurrences that
+        --                                don't fire.
         and (l.intent <> 'SKIPPED' or l.detail ->> 'policy' = 'skip')
     order by l.recorded_at desc
     limit 1

@@ -1,4 +1,4 @@
-"""Consumer groups: list them with their lag, and change them as operators do."""
+"""List consumer groups with their lag, and change groups for operators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One consumer group; `lag_s` is the age of the oldest unprocessed record, 0 without such a record."""
+    """One consumer group; `lag_s` is the age of the oldest unprocessed record; 0: all records are processed."""
 
     group_name: str
     partitions: int
@@ -27,7 +27,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """One record set aside for a group after its last failed attempt; `record` is the whole record as JSON."""
+    """One record that was set aside for a group after several failed attempts; `record` is the whole record as JSON."""
 
     position: int
     timer_key: int
@@ -39,7 +39,7 @@ class SetAside:
 
 
 async def list_groups(session: Session, most: int | None = None) -> list[Group]:
-    """List the groups by name; at most `most` groups, those with the largest lag.
+    """List the groups by name; if there are more than `most`, list the groups with the largest lag.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/log/list_groups.sql
@@ -61,10 +61,11 @@ async def reset_group(
 ) -> int | None:
     """Move a group to another position, or give it another number of partitions.
 
-    shape:   the group's new position; None if there is no such group
-    errors:  StatementRefused  the position is after the log's end; or, without a position: the partitions have
+    shape:   the group's new position; None if the group does not exist
+    errors:  StatementRefused  the position is after the log's end; or no position is given, and the partitions have
                                different positions
-             StoreUnavailable  a member works too long, or no answer: read the group's position, and call again
+                               StoreUnavailable  no answer in time, for example because a member is working in a
+                               transaction: read the group's position, and call again
     source:  sql/functions/log/reset_group.sql
     """
     found: int | None = await session.call_one(
@@ -74,7 +75,7 @@ async def reset_group(
 
 
 async def drop_group(session: Session, group: str) -> bool:
-    """Delete a group and the records set aside for it; False if there is no such group.
+    """Delete a group and the records that were set aside for it; False if the group does not exist.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/log/drop_group.sql

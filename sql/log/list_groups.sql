@@ -1,6 +1,6 @@
 -- Lists the consumer groups with their lag.
 --
--- in:    :most integer or null: only this number of groups, the groups that are furthest behind; null: all groups
+-- in: :most integer or null: only this number of groups, namely the groups with the largest lag; null: all groups
 -- out:   group_name text, partitions integer, position bigint (of the partition that is furthest behind), lag_records
 --        bigint (exact up to 10,000 for each partition), lag_s double precision (the age of the oldest unprocessed
 --        record), idle_s double precision or null (the time since records were last processed; null: never), attempts

@@ -1,10 +1,13 @@
-"""Notifications of new log records, from shards to waiting consumers. If one is lost, the next poll finds the rows."""
+"""Notifications of new log records, from shards to waiting consumers.
+
+If a notification is lost, the next poll finds the rows.
+"""
 
 from shardclock_server.sql.session import Session
 
 
 async def notify_of_records(session: Session) -> bool:
-    """Tell waiting consumers to read the log; False if there is no group.
+    """Notify waiting consumers of new records; return False if there is no group.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/log/notify_of_records.sql

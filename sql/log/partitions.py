@@ -1,4 +1,4 @@
-"""The command log's daily partitions, made ahead of time and dropped when they are old."""
+"""Create the command log's daily partitions ahead of time, and drop old partitions."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -8,7 +8,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class OldestDay:
-    """The log's oldest partition, which was due to be dropped. It is kept if a group has not read it."""
+    """The log's oldest partition, if its retention time is over.
+
+    The partition is kept if a consumer group has not read all its records.
+    """
 
     day: date
     dropped: bool
@@ -16,9 +19,10 @@ class OldestDay:
 
 
 async def ensure_log_partitions(session: Session) -> int:
-    """Make the partitions for today and the week ahead; return how many were missing.
+    """Create the missing partitions for today and the week ahead; return the number of new partitions.
 
-    errors:  StoreUnavailable  no answer in time, or a transaction, such as a dump, has locked the log: call again later
+    errors:  StoreUnavailable  no answer in time, or another transaction, for example a dump, has locked the log: call
+             again later
     source:  sql/log/ensure_log_partitions.sql
     """
     row = await session.row("ensure_log_partitions")
@@ -39,7 +43,7 @@ async def drop_log_partition(session: Session, *, keep_days: int) -> OldestDay |
 
     A partition may be dropped after `keep_days` later days on which a coordinator led.
 
-    errors:  StoreUnavailable  another transaction holds a lock on the partition or on the log: call again later
+    errors:  StoreUnavailable  another transaction has locked the partition or the log: call again later
     source:  sql/functions/log/drop_log_partition.sql
     """
     rows = await session.call("drop_log_partition", keep_days=keep_days)

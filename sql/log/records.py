@@ -1,4 +1,4 @@
-"""The server's reads of the command log: the records of given tenants, and all records as they are written."""
+"""Read the command log: the records of given tenants, or all records as they are written."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -17,7 +17,7 @@ INTENTS = (
 
 
 class OwnRecords(NamedTuple):
-    """The records of given tenants in a page of the log, and the last position that was searched."""
+    """The records of given tenants in a page of the log, and the last searched position."""
 
     records: list[LogRecord]
     next: int
@@ -40,7 +40,7 @@ async def read_own(session: Session, after: int, *, limit: int = READ_MAX, bytes
 
 
 async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]:
-    """Yield the records after a position in batches as they are written. While there are none, yield empty batches.
+    """Yield batches of the records after a position, as they are written. Without new records, yield empty batches.
 
     errors:  StoreUnavailable  no answer in time: follow again from the last record
     """
@@ -59,6 +59,6 @@ def bytes_of(payloads: Iterable[str | None]) -> int:
 
 
 def record_of(row: Record) -> LogRecord:
-    """Return the LogRecord in a row; its columns have the order of the fields."""
+    """Convert a row to a LogRecord; the columns have the same order as the fields."""
     *columns, detail = row
     return LogRecord(*[*columns, None if detail is None else stored_json(detail)])

@@ -1,4 +1,4 @@
-"""Measurements from Postgres: the present load, the coming load, and the processes that serve the cluster.
+"""Measurements from Postgres: the current load, the future load, and the processes of the cluster.
 
 measures   the exporter's figures about timers, the cluster and the server
 deliveries the exporter's figures about deliveries and dead letters

@@ -11,7 +11,7 @@ MINUTES = 30
 
 @dataclass(frozen=True, slots=True)
 class ComingTimers:
-    """The timers of one minute and one target; minute 0: the overdue timers; no target: all other targets together."""
+    """The timers of one minute and one target; minute 0: overdue timers; target None: all other targets."""
 
     minute: int
     target: str | None
@@ -24,7 +24,8 @@ async def count_coming(
 ) -> Sequence[ComingTimers]:
     """Count the overdue timers and the timers of the next 30 minutes, of one tenant or of all tenants.
 
-    shape:   by minute and target; at most five targets have a name; no row without timers
+    shape:   by minute and target; the five targets with the most timers have separate rows; a minute without timers has
+             no row
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/count_coming.sql
     """

@@ -25,7 +25,7 @@ probe as materialized (
     where s.slot % 89 = 0
 ),
 sample as materialized (
-    -- count_due explains the strides.
+    -- The strides are explained in count_due.sql.
     select * from (
         values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
     ) as tier (probed, weight, stride, slots)

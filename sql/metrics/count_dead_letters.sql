@@ -35,7 +35,8 @@ walked (target, number) as (
     ) d
     where w.number < 500
 ),
--- List the handlers separately: with many endpoints, the stepwise search ends before the handlers.
+-- List the handlers separately, because with many endpoints the search of targets would stop before it reaches the
+--                               handlers.
 found (target) as (
     select h.target from handler h union select w.target from walked w
 ),
@@ -45,7 +46,7 @@ kept as materialized (
     left join named n on n.target = f.target
 ),
 label as materialized (
-    -- A handler's own name may be `other`.
+    -- There may be a handler with the name `other`.
     select n.target as target_name from named n union select 'other'
 )
 select label.target_name, counted.letters as dead_letters

@@ -4,13 +4,13 @@
 --        :recent interval or null: count only timers due after now - recent; null: count from the first edge,
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
 --        counted from the first edge, independent of :recent
--- out:   one row for each section between two edges, without the later edge: stretch integer (the section's number,
---        from 1), timers bigint, estimated boolean, oldest_s double precision (the time since the first counted timer
---        was due)
+-- out:   one row for each pair of consecutive edges (the later edge is excluded): stretch integer (the number of the
+--        pair, from 1), timers bigint, estimated boolean, oldest_s double precision (the time since the first counted
+--        timer was due)
 -- locks: nothing
 -- index: timers_by_slot, each slot from the start of its scan: first 10 slots; then, depending on the number of timers
---        in them, all 840 slots, 60 slots, or the same 10. So it reads at most about 170,000 rows; if there are more
---        than 7 million timers, it reads one in 42
+--        in them, all 840 slots, 60 slots, or the same 10. So the statement reads at most about 170,000 rows; or, with
+--        more than 7 million timers, one timer in 42
 with bound as materialized (
     select
         array(
@@ -20,7 +20,7 @@ with bound as materialized (
         ) as edges
 ),
 begins as materialized (
-    -- The start of the scan in each slot: docs/decisions/0023-fired-rows-that-stay.md.
+    -- The due date at which the scan of each slot begins: docs/decisions/0023-fired-rows-that-stay.md.
     select
         s.slot,
         greatest(
@@ -47,9 +47,9 @@ probe as materialized (
     where b.slot % 89 = 0
 ),
 sample as materialized (
-    -- Keys come from one sequence, so all slots have about the same number of timers. But a client that schedules
-    -- several timers at once gives neighbouring keys different due dates. So the strides share no factor with 840: a
-    -- sample of even slots, for example, could have only every second of these due dates.
+    -- All keys come from the same sequence, so all slots have about the same number of timers. But a client that
+    -- schedules several timers together may give consecutive keys regularly changing due dates. So the strides and 840
+    -- have no common factor. A sample of the even slots, for example, would miss half of these due dates.
     select * from (
         values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
     ) as tier (probed, weight, stride, slots)

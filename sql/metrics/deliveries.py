@@ -11,10 +11,10 @@ COUNTED_MAX = 10_000  # at most this many rows of one target are counted, so tha
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Deliveries of one target that are due and that no worker has claimed.
+    """The deliveries of one target that are due and not claimed.
 
-    shape:   `deliveries` is at most COUNTED_MAX: this value means COUNTED_MAX or more
-    units:   oldest_s: the time since the oldest of these deliveries became due; 0 without such deliveries
+    shape:   `deliveries` is counted up to COUNTED_MAX
+    units:   oldest_s: the time since the oldest of these deliveries became due; 0: no delivery waits
     """
 
     target_name: str
@@ -25,7 +25,7 @@ class Waiting:
 async def measure_deliveries(
     session: Session, named: int, *, most: int = COUNTED_MAX, now: datetime | None = None
 ) -> list[Waiting]:
-    """Measure the waiting deliveries: at most `named` handlers by name, and all other targets as `other`.
+    """Measure the waiting deliveries: up to `named` handlers separately, and all other targets together as `other`.
 
     One statement reads handlers and another reads endpoints, because tenants may have any number of endpoints.
 
@@ -47,7 +47,7 @@ async def measure_deliveries(
 
 
 async def count_dead_letters(session: Session, named: int, *, most: int = COUNTED_MAX) -> Mapping[str, int]:
-    """Count the dead letters of each target, by the names of `measure_deliveries`.
+    """Count the dead letters of each target, with the same names as `measure_deliveries`.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/count_dead_letters.sql

@@ -1,4 +1,4 @@
-"""The load of the next quarter of an hour, counted from due dates, so that a spike is visible before it comes."""
+"""Forecast the load of the next quarter of an hour from due dates, so that a spike is visible before it comes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,10 @@ EDGES = tuple(timedelta(seconds=second) for second in range(0, MINUTES * 60 + 1,
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The number of pending timers that are due in each coming ten seconds, for 15 minutes.
+    """The number of pending timers that are due in each ten seconds of the next 15 minutes.
 
-    Each number is a lower bound: only the next occurrence of a schedule counts, and more timers may be scheduled.
+    Each number is a lower bound, because only the next occurrence of a schedule counts, and clients may schedule more
+    timers.
     """
 
     steps: Sequence[int]

@@ -11,13 +11,13 @@ JOBS_MAX = 2_000  # more jobs are not measured, so that a measurement stays fast
 
 @dataclass(frozen=True, slots=True)
 class JobMeasures:
-    """One job in numbers; the counts leave out the present run.
+    """The measurements of one job; the counts don't include the current run.
 
-    units:   next_start_s: the time until the job's next start, negative if the start is due; waiting_s: the age of the
-             oldest due start without a call of its function; start_lag_s: the delay of the last start; last_run_s: the
-             duration of the last run; since_success_s: the time since the job's last success, or since its
-             declaration; success_overdue_s: the time since the due date of the first start that should have succeeded
-             by now, also for a paused job
+    units:   next_start_s: the time until the job's next start, negative if the start is due; waiting_s: the time for
+             which the oldest due start has waited for the call of its function; start_lag_s: the delay of the last
+             start; last_run_s: the duration of the last run; since_success_s: the time since the job's last success, or
+             since its declaration; success_overdue_s: the time since the due date of the first start that should have
+             succeeded by now, also for a paused job
     """
 
     name: str
@@ -39,14 +39,14 @@ class JobMeasures:
 
 @dataclass(frozen=True, slots=True)
 class JobsMeasured:
-    """All jobs, those with an app first, by name; and the age of the last heartbeat of processes that start jobs."""
+    """The measured jobs, and `tick_s`: the time since the last heartbeat of the processes that start jobs."""
 
     jobs: list[JobMeasures]
     tick_s: float | None
 
 
 async def measure_job(session: Session, name: str) -> JobMeasures | None:
-    """Measure one job; None: no job has this name.
+    """Measure one job; None: the job does not exist.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_jobs.sql
@@ -60,7 +60,8 @@ async def measure_jobs(
 ) -> JobsMeasured:
     """Measure the named jobs, or all jobs.
 
-    shape:   at most `most` jobs; `tick_s` is None without a shard and a worker that keep slots
+    shape:   at most `most` jobs, by name, first the jobs that an app has; `tick_s` is None if no shard or no worker has
+             slots
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_jobs.sql, sql/metrics/measure_tick.sql
     """

@@ -73,7 +73,7 @@ open as materialized (
             where a.pid <> pg_backend_pid() and a.backend_type = 'client backend' and a.backend_xmin is not null
         ) as snapshot_s
 )
--- `greatest(…, 0)`: another transaction may have begun after this one, and an age must not be negative.
+-- `greatest(…, 0)`, because another transaction may have begun after this transaction, and an age must not be negative.
 select
     scale.wanted as shards_wanted,
     scale.wanted_min as shards_min,

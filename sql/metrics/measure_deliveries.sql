@@ -10,8 +10,8 @@
 -- locks: nothing
 -- index: deliveries_by_lane: one probe for each target, at most 500, and one for each lane (one target's deliveries of
 --        one tenant), at most 5,000; then for each name the due lanes, each from its soonest row, until :most rows. The
---        scan also reads claimed rows, which don't count; there are few, because a worker claims only rows that it can
---        call
+--        scan also reads claimed rows, which don't count; these are few, because a worker claims only deliveries that
+--        it can start
 with recursive handler as materialized (
     select h.target, row_number() over (order by h.withdrawn_at is not null, h.target collate "C") as number
     from shardclock.handlers h
@@ -60,7 +60,7 @@ found (target, tenant_id, soonest) as (
 lane (target, tenant_id, soonest) as (
     select f.target, f.tenant_id, f.soonest from found f
     union all
-    -- Each step reads one more tenant of each target, so that the limit below treats all targets alike.
+    -- Each step reads the next tenant of every target, so that the limit below treats all targets equally.
     select d.target, d.tenant_id, d.next_attempt_at
     from lane l
     cross join lateral (
@@ -78,7 +78,7 @@ due_lane as materialized (
     where l.soonest <= coalesce(:now::timestamptz, now())
 ),
 label as materialized (
-    -- A handler's own name may be `other`.
+    -- There may be a handler with the name `other`.
     select n.target as target_name from named n union select 'other'
 )
 select
@@ -98,7 +98,7 @@ cross join lateral (
                 and d.tenant_id = l.tenant_id
                 and d.next_attempt_at <= coalesce(:now, now())
                 and (d.claimed_until is null or d.claimed_until <= coalesce(:now, now()))
-            -- Read lane by lane, in the order of the index, instead of the whole table.
+            -- Read the lanes one after the other, in the order of the index, instead of the whole table.
             order by d.next_attempt_at
             offset 0
         ) d

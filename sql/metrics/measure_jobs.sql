@@ -4,11 +4,11 @@
 -- out:   name text, state text (WITHDRAWN: no app has the job any longer, and no run is left), runs bigint, successes
 --        bigint, failures bigint, crashes bigint, consecutive_failures integer, consecutive_crashes integer (all
 --        without the present run), next_start_s double precision or null (the time until the next start; negative: it
---        is due), waiting_s double precision (the age of the oldest due start without a call of its function; 0: there
---        is none), start_lag_s double precision or null (the delay of the last start), last_run_s double precision or
---        null, since_success_s double precision (the time since the last success, or since the declaration),
---        success_overdue_s double precision (the time since the due time of the first start that should have succeeded
---        by now; 0: no success is overdue. A paused start counts by its former due time),
+--        is due), waiting_s double precision (the time for which the oldest due start has waited for the call of its
+--        function; 0: no start waits), start_lag_s double precision or null (the delay of the last start), last_run_s
+--        double precision or null, since_success_s double precision (the time since the last success, or since the
+--        declaration), success_overdue_s double precision (the time since the due time of the first start that should
+--        have succeeded by now; 0: no success is overdue. A paused start counts with its former due time),
 --        max_runtime_s double precision
 -- locks: nothing
 -- index: jobs_pkey; for each job timers_by_name_prefix, deliveries_by_lane and job_runs_by_job, one or two probes each;
@@ -20,7 +20,7 @@ job as materialized (
     select
         j.*,
         (j.run_timer_key is not null)::integer as present,
-        -- A change or an enabling of the job starts the measurement again.
+        -- If the job is changed or enabled, the measurement starts again.
         greatest(j.last_success, j.changed_at) as since
     from shardclock.jobs j
     where :names::text[] is null or j.name = any (:names)
@@ -31,7 +31,8 @@ measured as (
     select
         j.*, c.now, case when not t.is_paused then t.due_date end as due_date, s.start_lag, r.took,
         case
-            -- If the run's process does not start, or its worker shuts down, workers begin the same start repeatedly.
+            -- Workers begin the same start several times if the run's process does not start, or if the worker shuts
+            -- down.
             when j.last_outcome = 'INTERRUPTED' and d.is_there then d.due_date
             when j.present = 1 then j.run_started_at
             when d.is_there or t.is_there then greatest(least(t.due_date, d.next_attempt_at), j.not_before)
@@ -43,7 +44,7 @@ measured as (
             when j.schedule is null then null
             -- After 50 failures in a row, the history may no longer have the first failure.
             when j.consecutive_failures >= 50 then j.since
-            -- A paused start also counts as overdue, because a pause should not stop a job for ever.
+            -- A paused start also counts as overdue, because a pause should not stop a job forever.
             else greatest(j.since, coalesce(f.scheduled_at, least(t.would_start_at, d.next_attempt_at)))
         end as succeeds_at
     from clock c

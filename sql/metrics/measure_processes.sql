@@ -39,7 +39,7 @@ waiting as materialized (
     from (select due.* from due union select deferred.* from deferred) w
 ),
 throws as materialized (
-    -- Exclude given-up signals to many instances, which are no starts.
+    -- Exclude given-up thrown signals, because these are not starts.
     select count(*) as given_up
     from shardclock.dead_letters l
     where (l.target = 'process:instance' and l.payload ->> 'kind' = 'thrown') is true

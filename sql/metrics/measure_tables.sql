@@ -1,4 +1,5 @@
--- Measures each table of the schema; the partitions of the log count as one table, and so do the slots of requests.
+-- Measures each table of the schema. All partitions of the log count as one table; all slots of requests count as one
+-- table.
 --
 -- in:    nothing
 -- out:   table_name text, live_rows bigint and dead_rows bigint (from Postgres's statistics),

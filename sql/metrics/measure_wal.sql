@@ -1,4 +1,4 @@
--- Measures the write-ahead log on disk; only members of pg_monitor may do this.
+-- Measures the size of the write-ahead log on disk; only members of pg_monitor have this right.
 --
 -- in:    nothing
 -- out:   kept_bytes bigint

@@ -1,4 +1,4 @@
-"""Measure the tables: pending and overdue timers, the cluster's processes, and transactions that delay vacuum."""
+"""Measure timers, the cluster's processes, transactions that delay vacuum, the Postgres server and its tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from shardclock_server.sql.claims.scan_window import RotatingScan, ScanWindow, values_of
 from shardclock_server.sql.session import Session
 
-# An edge is a distance from now; this edge is before the earliest possible due date.
+# An edge (a time from now) that is before the earliest possible due date.
 EVER = timedelta(days=-3_500 * 365)
-# Each slot is read from its oldest row once a minute; other readings start 10 s before the oldest known overdue timer.
+# Each slot is read from its oldest row once a minute; all other reads begin 10 s before the oldest known overdue timer.
 FULL_SCAN_S, RECENT_S, SLOW_S = 60.0, 10.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class DueCounts:
-    """The numbers of timers that are due between each two edges; for many timers an estimate from a sample of slots.
+    """The number of timers between each pair of edges; for many timers, an estimate from a sample of slots.
 
-    units:   oldest_overdue_s: the time since the soonest counted timer became overdue; 0 if no timer is overdue
+    units:   oldest_overdue_s: the time since the oldest counted timer became due; 0 if no timer is overdue
     """
 
     timers: Sequence[int]
@@ -27,9 +27,9 @@ class DueCounts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasures:
-    """The cluster in numbers, from Postgres alone, so that they are correct even if every shard is dead.
+    """The measurements of the cluster. They come only from Postgres, so they are correct even if all shards are dead.
 
-    units:   oldest_overdue_s: the delay of the oldest overdue timer, from its due date or from the client's later
+    units:   oldest_overdue_s: the delay of the oldest overdue timer, since its due date or since a client's later
              request; oldest_due_s: the time since the due date of the oldest overdue timer
     """
 
@@ -63,7 +63,7 @@ class ClusterMeasures:
 
 @dataclass(frozen=True, slots=True)
 class ServerMeasures:
-    """The figures that show how far the server is from its limits.
+    """The server's use of limited resources.
 
     `wal_kept_bytes` is None if the role lacks the right to read it.
     """
@@ -78,7 +78,7 @@ class ServerMeasures:
 
 @dataclass(frozen=True, slots=True)
 class TableMeasures:
-    """The size of one table: its rows by Postgres's statistics, and its bytes including its indexes."""
+    """The size of one table: the rows from Postgres's statistics, and the bytes with all indexes."""
 
     table_name: str
     live_rows: int
@@ -87,16 +87,16 @@ class TableMeasures:
 
 
 def readings_scan() -> RotatingScan:
-    """Make a rotating scan for a caller that reads the overdue timers repeatedly."""
+    """Create the rotating scan of a caller that counts the overdue timers repeatedly."""
     return RotatingScan(FULL_SCAN_S, RECENT_S, SLOW_S)
 
 
 async def count_due(
     session: Session, edges: Sequence[timedelta], *, window: ScanWindow | None = None, now: datetime | None = None
 ) -> DueCounts:
-    """Count the pending timers between each two edges, which are relative to now.
+    """Count the pending timers that are due between each pair of consecutive edges; an edge is a time from now.
 
-    shape:   one number fewer than edges; exact up to about 170,000 timers in all
+    shape:   one count for each pair of edges; exact up to about 170,000 timers in total
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/count_due.sql
     """
@@ -133,7 +133,7 @@ async def measure_server(session: Session) -> ServerMeasures:
 
 
 async def measure_tables(session: Session) -> list[TableMeasures]:
-    """Measure each of our tables.
+    """Measure each table of the schema.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_tables.sql

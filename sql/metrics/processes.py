@@ -5,14 +5,14 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-COUNTED_MAX = 10_000  # each count ends at this number, so that a measurement stays fast
+COUNTED_MAX = 10_000  # each count stops at this number, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessMeasures:
-    """Engines, signals that no engine has claimed yet, and open incidents, in numbers.
+    """The measurements of engines, of signals that no engine has processed, and of open incidents.
 
-    units:   oldest_signal_s: the time since the oldest waiting signal became due; 0 without a waiting signal
+    units:   oldest_signal_s: the time since the oldest waiting signal became due; 0: no signal waits
     """
 
     engines_wanted: int

@@ -61,7 +61,7 @@ recent as materialized (
     where l.intent = 'TRIGGERED'
 )
 select
-    -- A count of a million rows takes 0.1 s; above a million, use the estimate of the last vacuum.
+    -- A count of a million rows takes 0.1 s; for larger tables, use the estimate of the last vacuum.
     case when size.estimate < 1000000 then (select count(*) from shardclock.timers) else size.estimate end as pending,
     size.estimate >= 1000000 as pending_estimated,
     paused.n as paused,

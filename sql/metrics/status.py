@@ -8,16 +8,18 @@ from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 from shardclock_server.sql.metrics.measures import EVER, RECENT_S, DueCounts, count_due
 from shardclock_server.sql.session import Session
 
-# Timers left by an outage are between the first two edges, other overdue timers between the last two.
+# Timers of an outage are between the first two edges; other overdue timers are between the last two edges.
 OVERDUE_EDGES = (EVER, timedelta(seconds=-RAMP_AFTER_S), timedelta(0))
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Pending timers, overdue timers, and the leader; the lags come from the firings among the last thousand records.
+    """The cluster's state: pending and overdue timers, lags, and the leader.
 
-    From a million on, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are exact up to
-    about 170,000 overdue timers; above that they are estimates from a sample of the slots.
+    The lags are measured from the firings among the last thousand log records.
+
+    For a million timers or more, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are exact
+    up to about 170,000 overdue timers; above that they are estimates from a sample of the slots.
     """
 
     pending: int
@@ -44,7 +46,7 @@ class Status:
 
     @property
     def caught_up_in_s(self) -> float | None:
-        """Estimate the time until the timers left by an outage have fired; None if unknown: no ramp, or a ramp of 0."""
+        """Estimate the time until all timers of an outage have fired; None without a ramp, and with a ramp of 0."""
         return self.left_by_outage / self.ramp_per_s if self.ramp_per_s else None
 
 
@@ -62,10 +64,10 @@ async def read_status(session: Session) -> Status:
 
 
 def recent_of(due: DueCounts, *, took_s: float) -> timedelta | None:
-    """Return how far back to search for the oldest overdue timer, after all overdue timers have been counted.
+    """Return how far back to search for the oldest overdue timer, after the overdue timers have been counted.
 
-    So fired rows that stay in the index are read once, not twice. None after a count by a sample, because the sample
-    may lack the oldest timer.
+    So the dead rows of fired timers are read only once. None if the count is an estimate, because the sample may not
+    contain the oldest timer.
     """
     return None if due.estimated else timedelta(seconds=due.oldest_overdue_s + took_s + RECENT_S)
 

@@ -1,8 +1,8 @@
 """Events for operators, and the endpoints that subscribe to them.
 
-A trigger on the row that makes an event true writes the event, in the same transaction. The leading coordinator makes
-deliveries to endpoints of the events, and also notes the events that only an observation shows.
+Most events are written by triggers, in the transaction that changes the row. The leading coordinator converts events to
+deliveries to endpoints. It also writes the events that no row change shows, for example a high lag.
 
-events         notes observed events, and makes deliveries of all events
-subscriptions  adds, finds and removes the subscriptions of endpoints
+events         write observed events, and convert all events to deliveries
+subscriptions  add, find and remove the subscriptions of endpoints
 """

@@ -1,4 +1,4 @@
-"""Record events for operators, and make deliveries of them."""
+"""Write operator events, and convert them to deliveries."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ EVENT_KINDS = (*TENANT_KINDS, *OPERATOR_KINDS)
 
 @dataclass(frozen=True, slots=True)
 class ObservedEvent:
-    """An event that no row shows, with its sentence for persons and its fields for programs."""
+    """An event that the coordinator has observed, with a sentence for people and fields for programs."""
 
     kind: str
     subject: str
@@ -28,7 +28,7 @@ class ObservedEvent:
 
 
 async def note_events(session: Session, events: Sequence[ObservedEvent]) -> None:
-    """Write the events that a subscribed endpoint of their tenant has not had within `THROTTLE`.
+    """Write the events, except events that all subscribed endpoints of the tenant have had within `THROTTLE`.
 
     errors:  StoreUnavailable  the outcome is unknown
     source:  sql/notify/note_events.sql
@@ -45,7 +45,7 @@ async def note_events(session: Session, events: Sequence[ObservedEvent]) -> None
 
 
 async def send_events(session: Session, *, now: datetime | None = None) -> int:
-    """Make deliveries of the events; return the number of deliveries.
+    """Convert events to deliveries; return the number of deliveries.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/notify/send_events.sql
@@ -54,7 +54,7 @@ async def send_events(session: Session, *, now: datetime | None = None) -> int:
 
 
 async def read_subscribed_kinds(session: Session) -> frozenset[str]:
-    """Read the kinds of events of the operators' tenant that have a subscription.
+    """Read the kinds of events to which endpoints of the operators' tenant subscribe.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/notify/subscribed_kinds.sql

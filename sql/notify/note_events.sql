@@ -1,6 +1,6 @@
 -- Writes observed events, if an endpoint of the tenant subscribes to the event's kind. Observers report a lasting state
--- repeatedly, so an event is skipped if all these endpoints had an event of the same kind and subject within the
--- interval.
+-- repeatedly. So an event is skipped if all subscribed endpoints have had an event of the same kind and subject within
+-- the interval.
 --
 -- in:    arrays with a value for each event: :tenant_ids text[], :kinds text[], :subjects text[], :sentences text[],
 --        :details jsonb[] (each an object); :every interval
@@ -20,7 +20,7 @@ where exists (
             select
             from shardclock.event_throttles h
             where h.tenant_id = s.tenant_id and h.endpoint = s.endpoint and h.kind = o.kind and h.subject = o.subject
-                -- A time far in the future is from before the clock was set back.
+                -- A time far in the future was written before the clock was set back.
                 and h.sent_at > clock_timestamp() - :every::interval
                 and h.sent_at <= clock_timestamp() + :every::interval
         )

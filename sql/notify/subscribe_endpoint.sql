@@ -1,4 +1,4 @@
--- Subscribes an endpoint to kinds of events, in place of an earlier subscription.
+-- Subscribes an endpoint to kinds of events; replaces an earlier subscription of the endpoint.
 --
 -- in:    :tenant_id text, :endpoint text, :kinds text[], :failures_min integer, :text_only boolean
 -- out:   changed boolean: one row; no row if the endpoint has this subscription already

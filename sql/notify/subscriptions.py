@@ -1,4 +1,4 @@
-"""The subscriptions of endpoints to events for operators."""
+"""The subscriptions of endpoints to operator events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from shardclock_server.sql.session import Session
 class EventSubscription:
     """The kinds of events that an endpoint gets.
 
-    A failed run of a job is an event from `failures_min` failed runs in a row on. With `text_only` the body has
-    only the text.
+    A failed run of a job is an event if at least `failures_min` runs in a row have failed. With `text_only` the
+    webhook's body has only the text.
     """
 
     key: EndpointName
@@ -44,7 +44,7 @@ class FoundSubscription:
 
 
 async def subscribe_endpoint(session: Session, wanted: EventSubscription) -> bool:
-    """Subscribe an endpoint, in place of its earlier subscription; False if there is nothing to change.
+    """Subscribe an endpoint, and replace its earlier subscription; False if it has this subscription already.
 
     errors:  StatementRefused  the endpoint does not exist
              StoreUnavailable  the outcome is unknown: call again
@@ -63,7 +63,7 @@ async def subscribe_endpoint(session: Session, wanted: EventSubscription) -> boo
 
 
 async def unsubscribe_endpoint(session: Session, key: EndpointName) -> bool:
-    """Remove an endpoint's subscription; False if it has none.
+    """Remove an endpoint's subscription; False if the endpoint has no subscription.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/notify/unsubscribe_endpoint.sql

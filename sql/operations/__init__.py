@@ -1,1 +1,1 @@
-"""Bulk operations: their progress, and the pages of keys that are still to change."""
+"""Bulk operations: their progress, and the pages of keys whose rows have not been changed yet."""

@@ -1,7 +1,7 @@
 -- Locks a running operation of this login until the end of the transaction, if the operation is due and unlocked.
 --
 -- in:    :operation_id bigint, :now timestamptz or null
--- out:   operation_id bigint, none if another gateway works on it
+-- out: operation_id bigint; no row if another gateway works on the operation
 -- locks: the row; skips a locked one
 -- index: operations_pkey
 select o.operation_id
@@ -11,7 +11,7 @@ where o.operation_id = :operation_id::bigint
     and o.role = session_user
     and (
         o.due_at <= coalesce(:now::timestamptz, now())
-        -- A time beyond the longest pause is from before the clock was set back.
+        -- A time that is later than the longest pause was written before the clock was set back.
         or o.due_at > coalesce(:now, now()) + interval '1 hour'
     )
 for update skip locked

@@ -2,7 +2,7 @@
 --
 -- in:    :operation_id bigint, :state text (CANCELED or FAILED), :error text or null
 -- out:   operation_id bigint, no row if it had ended
--- locks: the rows; waits for the page that is changed at this moment
+-- locks: the rows; waits while another transaction changes a page
 -- index: operations_pkey, operation_pages_pkey
 with ended as (
     update shardclock.operations o

@@ -1,4 +1,4 @@
-"""The stored bulk operations, and the pages of keys that they have still to change."""
+"""The stored bulk operations, and their pages of keys whose rows have not been changed yet."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ STATES = (RUNNING, INTERRUPTED, DONE, CANCELED, FAILED)
 
 @dataclass(frozen=True, slots=True)
 class NewOperation:
-    """A bulk change that begins, and its caller.
+    """A new bulk change, and its caller.
 
-    shape:   `tenant_id` is None for all tenants; `filter` is bounded and contains no secret; `change` has the verb's
-             parameters; a repeated begin with the same `request_id` finds the operation
+    shape:   `tenant_id` is None for all tenants; `filter` has a limited size and contains no secret; `change` has the
+             verb's parameters; a repeated call with the same `request_id` finds the operation
     """
 
     request_id: UUID
@@ -34,7 +34,7 @@ class NewOperation:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts when an operation begins: rows found, rows left out, and rows changed already."""
+    """The counts at the begin of an operation: rows found, rows left out, and rows changed already."""
 
     matched: int
     left_out: int = 0
@@ -64,7 +64,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A stored operation; `filter` and `change` are JSON texts. INTERRUPTED: no process continues it now."""
+    """A stored operation; `filter` and `change` are JSON texts.
+
+    The state INTERRUPTED means that no process is continuing the operation.
+    """
 
     operation_id: int
     begun_at: datetime
@@ -89,12 +92,12 @@ class Operation:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has not ended."""
+        """Return whether the operation has not ended."""
         return self.state in (RUNNING, INTERRUPTED)
 
     @property
     def reason(self) -> str | None:
-        """Return the reason that its caller gave."""
+        """Return the caller's reason for the operation."""
         reason = json.loads(self.change).get("reason")
         return None if reason is None else str(reason)
 
@@ -103,8 +106,8 @@ class Operation:
 class OperationFilter:
     """A filter of operations; a field that is None filters nothing.
 
-    shape:   `of_all` adds the operations for all tenants to those of the tenant; `of_operators`: `actor` also finds
-             operators and database roles
+    shape:   with `of_all`, the result also has the operations for all tenants; with `of_operators`, `actor` also
+             matches operators and database roles
     """
 
     tenant_id: str | None = None
@@ -118,7 +121,9 @@ class OperationFilter:
 async def begin_operation(
     session: Session, new: NewOperation, counts: Counts, keys: Sequence[int], *, page_size: int, due_in_s: float
 ) -> int:
-    """Begin an operation with the keys that it changes, and return its number. If there are no keys, it ends at once.
+    """Begin an operation with the keys that it changes, and return its number.
+
+    An operation without keys ends immediately.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same `request_id`
     source:  sql/operations/begin_operation.sql
@@ -158,7 +163,7 @@ async def find_due_operation(session: Session, *, now: datetime | None = None) -
 
 
 async def lock_operation(session: Session, operation_id: int) -> bool:
-    """Lock a running operation until the end of the transaction; False: it has ended.
+    """Lock a running operation until the end of the transaction; False: the operation has ended.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/operations/lock_operation.sql
@@ -167,7 +172,7 @@ async def lock_operation(session: Session, operation_id: int) -> bool:
 
 
 async def claim_operation(session: Session, operation_id: int, *, now: datetime | None = None) -> bool:
-    """Lock a due operation of this login until the end of the transaction; False: it has ended, or is locked.
+    """Lock a due operation of this login until the end of the transaction; False: the operation has ended or is locked.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/operations/claim_operation.sql
@@ -187,7 +192,7 @@ async def take_page(session: Session, operation_id: int) -> Sequence[int]:
 
 
 async def note_page(session: Session, operation_id: int, *, changed: int, unchanged: int, due_in_s: float) -> Progress:
-    """Add the counts of one page to a locked operation; after its last page the operation is done.
+    """Add the counts of one page to a locked operation; after the last page, the operation's state is done.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/operations/note_page.sql
@@ -204,7 +209,7 @@ async def note_page(session: Session, operation_id: int, *, changed: int, unchan
 
 
 async def end_operation(session: Session, operation_id: int, state: str, *, error: str | None = None) -> bool:
-    """End a running operation before its last page; False: it had ended.
+    """End a running operation before its last page; False: the operation has ended already.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/operations/end_operation.sql
@@ -232,7 +237,7 @@ async def list_operations(
 ) -> list[Operation]:
     """List operations, newest first.
 
-    shape:   at most `limit`, with numbers below `below`; with `operation_id`, this one alone
+    shape:   at most `limit`, with numbers below `below`; with `operation_id`, only this operation
     errors:  StoreUnavailable  no answer in time
     source:  sql/operations/list_operations.sql
     """

@@ -1,11 +1,11 @@
-"""Processes: deployed models, their instances, and an engine's reads and writes.
+"""Processes: deployed models, their instances, and the statements of engines.
 
 definitions  deploy and list models
-instances    start, find and signal instances, as clients do
+instances    start, find and signal instances, for clients
 tasks        tasks for people
 variables variables as JSON that Postgres can store
 incidents    find and resolve incidents
-service_tasks  service tasks for programs that poll for them
+service_tasks  service tasks for programs that poll for tasks
 signals      due signals, and the instances that receive due signals
 apply        one statement that writes the results of a batch of signals
 """

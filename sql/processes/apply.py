@@ -13,7 +13,7 @@ DESCENDANTS_MAX = 10_000  # the limit of live called instances below one instanc
 
 
 class AppliedSteps(NamedTuple):
-    """The keys of the written instances, and the refused call activities, by the key of their root instance."""
+    """The keys of the written instances, and the refusals of call activities by root instance."""
 
     written: list[int]
     full: dict[int, str]
@@ -21,9 +21,9 @@ class AppliedSteps(NamedTuple):
 
 @dataclass(slots=True)
 class Writes:
-    """The results of a batch: rows as `apply_steps.sql` describes them, each with its instance_key.
+    """The results of a batch: rows for the parameters of `apply_steps.sql`, each with its instance_key.
 
-    shape:   `signals` are pairs of a signal's key and its instance's key; no instance takes the signals in `spent`
+    shape:   `signals` are pairs of a signal's key and its instance's key; `spent` has the signals to ended instances
     """
 
     signals: list[tuple[int, int]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Writes:
         return added
 
     def of(self, instance_keys: Sequence[int]) -> "Writes":
-        """Return the results of these instances alone."""
+        """Return only the results of these instances."""
         keys = frozenset(instance_keys)
         part = Writes(signals=[pair for pair in self.signals if pair[1] in keys])
         for name in ROWS:
@@ -68,8 +68,9 @@ async def apply_steps(
 ) -> AppliedSteps:
     """Write the results of a batch of signals.
 
-    An instance that was not written has changed since it was read, or is being advanced now; its signals are still due.
-    The call may be repeated with the same batch: an instance that was written has a new version and stays unchanged.
+    An instance is not written if another engine has advanced it since it was read, or is advancing it now; then its
+    signals are still due. It is safe to repeat the call with the same batch: a written instance has a new version, so
+    the second call does not change it.
 
     errors:  StoreUnavailable  the outcome is unknown: read the signals again
              StatementRefused  Postgres refuses a row of the batch; nothing was written

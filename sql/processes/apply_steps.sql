@@ -1,26 +1,21 @@
 -- Writes the results of a batch of signals (states, timers, tasks, subscriptions, history), and deletes the signals.
--- Skips an instance that another engine has advanced or is advancing, and an instance with a missing signal, which
--- another engine has processed or given up.
+-- Skips an instance that another engine has advanced or is advancing. Also skips an instance if one of its signals is
+-- missing, because another engine has processed or given up the signal.
 --
 -- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals, and their instances;
---        :spent bigint[]: signals to instances that have ended; these are only recorded; :descendants_max integer: the
---        limit of called instances below one root, live or about to begin; then JSON arrays of objects,
---        each with its instance_key:
---        :steps jsonb {instance_key, was (the version that was read; 0: the instance begins), definition_key,
---        tenant_id, process_id, parent_key, parent_token, root_key, state, outcome, error_code, result, signals,
---        passes}, :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
---        name},
---        :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, headers,
---        attempts_max},
---        :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
---        candidate_users, due_date, form_key},
---        :subscriptions jsonb {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once},
---        :children jsonb {instance_key, token, tenant_id, process_id, variables, depth, catches, root_key},
---        :closed jsonb {instance_key, token, node_id (null: all)},
---        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token},
---        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
---        :returned jsonb {instance_key, process_id, message (the key of a kept message that no token received)},
---        :thrown jsonb {instance_key, tenant_id, name, variables}
+--        :spent bigint[]: signals to ended instances; they are only recorded; :descendants_max integer: the limit of
+--        called instances below one root, live or about to begin; then JSON arrays of objects, each with its
+--        instance_key: :steps jsonb {instance_key, was (the version that was read; 0: the instance begins),
+--        definition_key, tenant_id, process_id, parent_key, parent_token, root_key, state, outcome, error_code, result,
+--        signals, passes}, :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule,
+--        zone, name}, :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, headers,
+--        attempts_max}, :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee,
+--        candidate_groups, candidate_users, due_date, form_key}, :subscriptions jsonb {instance_key, token, node_id,
+--        tenant_id, process_id, kind, name, correlation, is_once}, :children jsonb {instance_key, token, tenant_id,
+--        process_id, variables, depth, catches, root_key}, :closed jsonb {instance_key, token, node_id (null: all)},
+--        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token}, :sent jsonb
+--        {instance_key, tenant_id, to_key, token, node_id, signal}, :returned jsonb {instance_key, process_id, message
+--        (the key of a kept message that no token received)}, :thrown jsonb {instance_key, tenant_id, name, variables}
 -- out:   a row for each written instance: instance_key bigint; then a row for each root below which a call was refused:
 --        full_root bigint and refusal text
 -- locks: the instances' rows, their signals, and the rows of waits that have ended, for the statement; skips
@@ -83,7 +78,7 @@ begun as (
         s.result
     from step s
     where s.was = 0
-        -- No instance begins below a root that has ended.
+        -- If the root instance has ended, no called instance begins.
         and (select r.ended_at from shardclock.instances r where r.instance_key = s.root_key) is null
     on conflict do nothing
     returning instance_key
@@ -105,7 +100,7 @@ taken as (
 ),
 spent as (
     delete from shardclock.deliveries d
-    -- No index fits this form of the condition, here and below: docs/decisions/0005-queue-plans.md.
+    -- The condition is written so that no index fits it, here and below: docs/decisions/0005-queue-plans.md.
     where d.timer_key = any (
             array(
                 select l.timer_key
@@ -211,7 +206,7 @@ recorded as (
         'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
     from spent s
     union all
-    -- From this record, the program that has leased the task learns that no answer is needed.
+    -- This record informs the program that has leased the task that it need not complete the task.
     select
         g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence, :holder,
         'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule, null,
@@ -219,7 +214,7 @@ recorded as (
     from service_tasks_gone g
 ),
 tasks_gone as (
-    -- Arrays and limits instead of joins, here and below, so that the planner must probe
+    -- Arrays and limits instead of joins, here and below, force the planner to probe the indexes
     -- (docs/decisions/0005-queue-plans.md).
     delete from shardclock.tasks t
     where t.ctid = any (
@@ -275,7 +270,7 @@ begins_gone as (
     returning d.timer_key
 ),
 still_there as materialized (
-    -- Find rows that other transactions have locked: a client's open transaction, or an engine that begins a child.
+    -- Find rows that are locked by a client's open transaction, or by an engine that begins a child.
     select c.instance_key, c.token, c.node_id, c.tenant_id
     from closed c
     cross join lateral (
@@ -331,7 +326,7 @@ still_there as materialized (
         limit 10
     ) d
     where c.node_id is null
-        -- The next statement sees a child that begins during this statement.
+        -- If a child begins during this statement, the next statement sees the child.
         and (
             d.timer_key not in (select g.timer_key from begins_gone g)
             or d.timer_key in (select h.timer_key from held h)
@@ -355,7 +350,8 @@ planned as (
     )
     select
         t.instance_key, t.token,
-        -- A new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
+        -- A new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes its
+        -- first due date.
         coalesce(t.due_date, now()),
         case when t.schedule is not null then now() end,
         case when t.schedule is null then 0 end,
@@ -403,7 +399,7 @@ family as materialized (
             ) d
         ) as living
     from (select distinct c.root_key from called c) f
-    -- Call no instance below a root that has ended, because all live instances below that root will be cancelled.
+    -- Don't call an instance if the root instance has ended, because all instances below this root will be cancelled.
     where (select r.ended_at from shardclock.instances r where r.instance_key = f.root_key) is null
         and f.root_key not in (select s.instance_key from step s where s.outcome is not null)
 ),
@@ -440,7 +436,7 @@ outgoing as materialized (
     union all
     select g.to_key, g.tenant_id, g.token, null, g.signal, null, '0' from children_gone g
     union all
-    -- The engine retries after this delay, because the transaction with the lock may roll back.
+    -- The engine retries after this delay, because the transaction with the lock may be rolled back.
     select t.instance_key, t.tenant_id, t.token, t.node_id, '{"kind": "closed"}', null, '0.5 s' from still_there t
     union all
     select
@@ -459,7 +455,7 @@ outgoing as materialized (
         '0'
     from child c
     union all
-    -- Write a thrown signal once; an engine later sends it to the subscriptions in batches.
+    -- Write a thrown signal only once; an engine later sends it to the subscriptions in batches.
     select
         null, t.tenant_id, null, null,
         jsonb_build_object(
@@ -520,7 +516,7 @@ assigned as (
         candidate_groups text[], candidate_users text[], due_date timestamptz, form_key text
     )
     where t.instance_key in (select w.instance_key from written w)
-    -- Reopen a task if its completion had no effect, because its token had stopped.
+    -- Reopen a task if its completion had no effect because the task's token had stopped.
     on conflict on constraint tasks_by_token do update set completed_at = null
     returning task_key, instance_key, node_id, name, assignee, candidate_groups, candidate_users, due_date, form_key
 ),
@@ -552,7 +548,7 @@ subscribed as (
     where s.instance_key in (select w.instance_key from written w)
 ),
 resolved as (
-    -- Resolved incidents, incidents of redriven signals, and all incidents of an instance that has ended.
+    -- Delete resolved incidents, incidents of redriven signals, and all incidents of ended instances.
     delete from shardclock.incidents i
     where i.instance_key = any (array(select w.instance_key from written w))
         and (

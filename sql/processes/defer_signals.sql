@@ -1,7 +1,7 @@
--- Defers signals that no engine could process. After the last try, a signal becomes a dead letter, and its instance
--- gets an incident. The start of a called instance becomes no dead letter, because a redrive would begin the instance a
--- second time. Instead the calling instance gets a signal and the incident; the resolution of the incident repeats the
--- call.
+-- Defers signals that no engine could process. After the last attempt, a signal becomes a dead letter, and its instance
+-- gets an incident. The start of a called instance does not become a dead letter, because a redrive would begin the
+-- instance a second time. Instead the calling instance gets a signal and an incident; when a person resolves this
+-- incident, the call is repeated.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer, :raises_incident
 --        boolean: an instance with a deferred signal has an incident until the signal is processed

@@ -16,8 +16,8 @@ RUNNING_MAX = 1_000  # the limit for counting a version's instances, as in list_
 class DescribedProcess:
     """One process of a new model.
 
-    shape:   `description` is {process_id, name, starts, starts_by_hand} as `shardclock.deploy_model` takes it;
-             `task_types` are the types of its service tasks, without types that are expressions
+    shape:   `description` is an object {process_id, name, starts, starts_by_hand} for `shardclock.deploy_model`;
+             `task_types` has the types of the service tasks, without types that are expressions
     """
 
     description: dict[str, Any]
@@ -26,7 +26,7 @@ class DescribedProcess:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """One process of a deployed model; a process is not new if its newest version already has the same file."""
+    """One process of a deployed model; `is_new` is False if its newest version already has the same file."""
 
     definition_key: int
     process_id: str
@@ -36,7 +36,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class FoundDefinition:
-    """One version of a process; `running` counts its running instances; 1,000 means 1,000 or more."""
+    """One version of a process; `running` is the number of its running instances, counted up to 1,000."""
 
     definition_key: int
     tenant_id: str

@@ -1,4 +1,4 @@
--- Finds those of the given instances that have ended.
+-- Finds which of the given instances have ended.
 --
 -- in:    :instance_keys bigint[]
 -- out:   instance_key bigint

@@ -1,8 +1,8 @@
--- Finds incidents, newest first. A given-up start counts as an incident of an instance that never began.
+-- Finds incidents, newest first. A given-up start counts as an incident, although its instance has not begun.
 --
 -- in:    :tenant_id text or null (all tenants), :process_id text or null, :version integer or null (of the process),
 --        :containing text or null (a part of the sentence; upper and lower case are equal), :only_stopped boolean
---        (leave out the dead letters: signals and starts that no engine could process), :page_size integer
+--        (without dead letters, the signals and starts that no engine could process), :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, token bigint, node_id text,
 --        signal_key bigint (0: the token has stopped), sentence text, raised_at timestamptz; for a start, the columns
 --        have the values of find_instance
@@ -42,8 +42,8 @@ from (
         cross join lateral (
             select d.process_id, d.version
             from shardclock.definitions d
-            -- Accept any payload, because a client may have written it by SQL, and one bad start must not hide the
-            -- others.
+            -- Accept any payload, because a client may have written it by SQL, and a single invalid start must not make
+            -- the whole list fail.
             where d.definition_key
                 = case when l.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (l.payload ->> 'definition')::bigint end
             limit 1

@@ -6,7 +6,8 @@
 --        definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb;
 --        timers jsonb, service_tasks jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: the
 --        open waits, and the called instances that have begun. No row: the instance is unknown. An instance that no
---        engine has begun is STARTING, and has none of these values; if its start was given up, it has one incident
+--        engine has begun is STARTING, and these values are null; if its start was given up, the instance has one
+--        incident
 -- locks: nothing
 -- index: instances_pkey; timers_by_token, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, instances_by_parent, incidents_pkey, business_keys_pkey, probes; deliveries_pkey

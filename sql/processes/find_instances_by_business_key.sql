@@ -12,7 +12,7 @@ select
     i.instance_key, i.tenant_id, d.process_id, d.version, i.state, i.started_at, i.ended_at, i.parent_key, i.incidents,
     b.business_key
 from (
-    -- Sort before the joins, so that a page reads only the instances that it shows or that other filters exclude.
+    -- Sort before the joins, so that the call reads no instances beyond the page.
     select b.instance_key, b.business_key, -b.instance_key as place
     from shardclock.business_keys b
     where b.business_key = :business_key::text
@@ -28,7 +28,7 @@ cross join lateral (
     from shardclock.instances r
     where r.instance_key = b.instance_key
     union all
-    -- The limit stops Postgres after the first branch with a row.
+    -- With this limit, Postgres stops after the first branch that returns a row.
     select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.fired_at, null, null, 0
     from shardclock.deliveries w
     where w.timer_key = b.instance_key and (w.target = 'process:instance') is true and w.process_instance_key is null

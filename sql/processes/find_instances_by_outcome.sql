@@ -22,7 +22,7 @@ from (
 cross join lateral (
     select i.instance_key, i.process_id, i.definition_key, i.outcome, i.started_at, i.ended_at, i.parent_key
     from shardclock.instances i
-    -- The first condition is the partial index's own condition, so that a generic plan can use the index for both
+    -- The first condition is the condition of the partial index, so that a generic plan can use the index for both
     -- states.
     where coalesce(i.outcome, 'COMPLETED') <> 'COMPLETED'
         and i.outcome = :state::text

@@ -29,8 +29,8 @@ cross join lateral (
         cross join lateral (
             select d.process_id, d.version
             from shardclock.definitions d
-            -- Accept any payload, because a client may have written it by SQL, and one bad start must not hide the
-            -- others.
+            -- Accept any payload, because a client may have written it by SQL, and a single invalid start must not make
+            -- the whole list fail.
             where d.definition_key
                 = case when w.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (w.payload ->> 'definition')::bigint end
             limit 1
@@ -44,7 +44,7 @@ cross join lateral (
     )
     union all
     (
-        -- A called instance has no given-up start: the calling instance gets the incident.
+        -- A called instance never has a given-up start, because the calling instance gets the incident.
         select w.timer_key, d.process_id, d.version, w.fired_at, 1, null
         from shardclock.dead_letters w
         cross join lateral (

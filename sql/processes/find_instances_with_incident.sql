@@ -18,8 +18,7 @@ from (
             (select d.version from shardclock.definitions d where d.definition_key = i.definition_key) as version,
             coalesce(i.outcome, 'RUNNING') as state, i.started_at, i.ended_at, i.parent_key, n.incidents
         from (
-            -- Sort before the joins, so that a page reads only the instances that it shows or that other filters
-            -- exclude.
+            -- Sort before the joins, so that the call reads no instances beyond the page.
             select n.instance_key, count(*) as incidents
             from shardclock.incidents n
             where :before::bigint is null or n.instance_key < :before

@@ -1,4 +1,4 @@
--- Finds one task, with its acts. An engine deletes the task's row soon after the task's end; afterwards all facts come
+-- Finds one task, with its acts. An engine deletes the task's row soon after the task's end; afterwards all values come
 -- from the acts.
 --
 -- in:    :task_key bigint, :tenant_id text or null (any tenant), :acts_max integer: only the last :acts_max acts
@@ -35,7 +35,7 @@ found as (
     select
         :task_key, i.tenant_id, i.instance_key, i.process_id, f.detail ->> 'node', f.detail ->> 'name',
         (select a.detail ->> 'assignee' from act a where a.detail ? 'assignee' order by a.act_id desc limit 1),
-        -- An act without a name has no candidates either; otherwise a missing array is empty.
+        -- If an act has no name, its candidates are unknown; if it has a name, a missing array counts as empty.
         case
             when f.detail ? 'name' then array(select jsonb_array_elements_text(f.detail -> 'candidate_groups'))
         end,
@@ -51,7 +51,8 @@ found as (
         order by a.act_id
         limit 1
     ) f
-    -- A limit instead of a join, so that the planner must probe (docs/decisions/0005-queue-plans.md).
+    -- A subquery with a limit instead of a join forces the planner to probe the index
+    -- (docs/decisions/0005-queue-plans.md).
     cross join lateral (
         select i.instance_key, i.tenant_id, i.process_id
         from shardclock.instances i

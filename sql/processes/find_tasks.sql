@@ -8,8 +8,8 @@
 --        :candidate_groups selects the tasks of these groups (null: any group), :page_size integer
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        business_key text; looked_to bigint: the last key of the step; null: the page is full, or there are no more
---        rows. If no task was found, one row has only looked_to
+--        business_key text; looked_to bigint: the last key that was read, from which the next call continues; null: the
+--        page is full, or there are no more rows. If no task was found, one row has only looked_to
 -- locks: nothing
 -- index: tasks_pkey or tasks_by_tenant, :rows_max rows, twice if the page is not full; business_keys_pkey, probes
 with found as materialized (
@@ -17,7 +17,7 @@ with found as materialized (
         t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
         t.candidate_users, t.created_at, t.due_date, t.form_key
     from (
-        -- The limit is inside, so that a filter can't make a call read more rows.
+        -- The limit is in the inner query, so that a filter can't make the call read more rows.
         select
             t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
             t.candidate_users, t.created_at, t.due_date, t.form_key, t.completed_at

@@ -13,7 +13,7 @@ select
     t.candidate_users, t.created_at, t.due_date, t.form_key,
     (select b.business_key from shardclock.business_keys b where b.instance_key = t.instance_key) as business_key
 from (
-    -- No order in the inner query, so that the planner never scans all tasks by their keys.
+    -- The inner query has no order, so that the planner never scans all tasks in the order of their keys.
     select
         t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
         t.candidate_users, t.created_at, t.due_date, t.form_key, t.completed_at

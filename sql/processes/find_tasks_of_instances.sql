@@ -31,7 +31,7 @@ from (
     where :instance_key is null and b.business_key = :business_key
         and (:tenant_id::text is null or b.tenant_id = :tenant_id)
 ) i
--- A limit instead of a join, so that the planner must probe (docs/decisions/0005-queue-plans.md).
+-- A subquery with a limit instead of a join forces the planner to probe the index (docs/decisions/0005-queue-plans.md).
 cross join lateral (
     select
         t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,

@@ -1,5 +1,6 @@
--- Deletes instances that ended long ago, with their history; a trigger deletes their business keys. A call deletes a
--- limited number of a long history's rows, so that the statement ends in time. The last call deletes the instance.
+-- Deletes instances that ended long ago, with their history; a trigger deletes their business keys. If an instance has
+-- a long history, one call deletes only a limited number of its rows, so that the statement does not time out. The last
+-- call deletes the instance.
 --
 -- in:    :kept interval (the retention after an instance's end), :batch integer, :parts integer: the limit of
 --        deleted steps, and of deleted acts
@@ -38,15 +39,15 @@ act as materialized (
     ) a
     limit :parts
 ),
--- No lock needed: no transaction changes these rows, and a transaction that deletes them has locked their instance's
--- row.
+-- No lock is needed: these rows never change, and each transaction that deletes them has locked the row of their
+-- instance.
 steps_gone as (
     delete from shardclock.instance_steps s where s.ctid = any (array(select step.place from step))
 ),
 acts_gone as (
     delete from shardclock.task_acts a where a.ctid = any (array(select act.place from act))
 ),
--- Instances without remaining history. A value instead of a join, so that the planner must probe
+-- Select the instances whose history is deleted. A subquery instead of a join forces the planner to probe the index
 -- (docs/decisions/0005-queue-plans.md).
 whole as materialized (
     select o.instance_key

@@ -1,4 +1,4 @@
-"""Find incidents, and resolve many in one call."""
+"""Find incidents, and resolve many incidents in one call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,11 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class FoundIncident:
-    """One incident. `version` is its process's. `signal_key` is the key of a dead letter; 0: the token has stopped."""
+    """One incident.
+
+    `version` is the version of the instance's process. `signal_key` is the key of a dead letter; 0: the token has
+    stopped.
+    """
 
     instance_key: int
     tenant_id: str
@@ -24,7 +28,10 @@ class FoundIncident:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """Filters for incidents; a field that is None filters nothing. `containing` is a text in the incident's message."""
+    """Filters for incidents; a field that is None filters nothing.
+
+    `containing` is a part of the incident's sentence.
+    """
 
     tenant_id: str | None = None
     process_id: str | None = None
@@ -53,7 +60,7 @@ async def find_incidents(
 
 
 async def resolve_incidents(session: Session, stopped: Sequence[FoundIncident]) -> list[tuple[int, int]]:
-    """Resume stopped tokens; return the tokens that got the signal, as pairs of instance key and token.
+    """Resume stopped tokens; return the resumed tokens, as pairs of instance key and token.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/resolve_incidents.sql

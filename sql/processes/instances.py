@@ -1,4 +1,4 @@
-"""Start, find and signal instances, as clients do."""
+"""Start, find and signal instances, for clients."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from shardclock.jsonb import stored_json
 from shardclock_server.sql.processes.variables import write_variables
 from shardclock_server.sql.session import Session
 
-# Instances of one state, instances that have ended with any outcome, or instances with an incident.
+# The states by which clients search instances: one state, ended with any outcome, or with an incident.
 StateFilter = Literal["STARTING", "RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundInstance:
-    """One instance; `version` is its process's, and `state` is RUNNING, COMPLETED, CANCELED or ERROR.
+    """One instance; `version` is the version of its process, and `state` is RUNNING, COMPLETED, CANCELED or ERROR.
 
     An instance that no engine has begun yet is STARTING.
     """
@@ -46,7 +46,7 @@ class WholeInstance:
 
 @dataclass(frozen=True, slots=True)
 class FoundStep:
-    """One step of an instance: the signals that the instance took, and the nodes that its tokens passed.
+    """One step of an instance: the signals that the instance has processed, and the moves of its tokens.
 
     shape:   as the columns of instance_steps
     """
@@ -99,7 +99,7 @@ async def find_instances(
     before: int | None = None,
     page_size: int = 100,
 ) -> list[FoundInstance]:
-    """Find instances, newest first; an instance without a begun step is found only by its business key or state.
+    """Find instances, newest first; an instance that no engine has begun is found only by business key or state.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql,
@@ -107,7 +107,8 @@ async def find_instances(
              sql/processes/find_instances_starting.sql, sql/processes/find_instances_running.sql
     """
     filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
-    # Each filter has a separate statement, because a generic plan for all filters would not begin at the rare rows.
+    # Each filter has a separate statement, because a generic plan for all filters would read many rows for a rare
+    # state.
     if business_key is not None:
         rows = await session.rows("find_instances_by_business_key", business_key=business_key, state=state, **filters)
     elif state == "INCIDENT":
@@ -146,7 +147,7 @@ async def find_instance(session: Session, instance_key: int, *, tenant_id: str |
 
 
 async def ended_instances(session: Session, instance_keys: Sequence[int]) -> list[int]:
-    """Find the given instances that have ended.
+    """Find which of the given instances have ended.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/ended_instances.sql
@@ -168,7 +169,7 @@ async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_
 
 
 async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> str:
-    """Request the cancellation of an instance; return SENT, its outcome (CANCELED, COMPLETED or ERROR), or NOT_FOUND.
+    """Request the cancellation of an instance; return SENT, its outcome if it has ended, or NOT_FOUND.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/cancel_instance.sql
@@ -213,7 +214,7 @@ async def move_tokens(
     begun: Sequence[str] = (),
     tenant_id: str | None = None,
 ) -> bool:
-    """End tokens and begin others in one change; return False if the instance has ended or is unknown.
+    """End tokens and begin other tokens in one change; return False if the instance has ended or is unknown.
 
     errors:  StoreUnavailable  the outcome is unknown
     source:  sql/functions/processes/move_tokens.sql
@@ -237,7 +238,7 @@ async def publish_message(
     tenant_id: str,
     time_to_live_s: float = 0.0,
 ) -> list[int]:
-    """Publish a message; return the instances that get it now.
+    """Publish a message; return the instances that get the message now.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the variables are too large
@@ -256,7 +257,7 @@ async def publish_message(
 
 
 async def throw_signal(session: Session, name: str, *, variables: Mapping[str, Any], tenant_id: str) -> list[int]:
-    """Throw a signal; return the instances that get it.
+    """Throw a signal; return the instances that get the signal.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the variables are too large

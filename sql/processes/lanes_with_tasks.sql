@@ -1,4 +1,4 @@
--- Finds the lanes (pairs of task type and tenant) that have a service task for programs to claim.
+-- Finds the lanes (pairs of task type and tenant) with a service task that a program can claim.
 --
 -- in:    :tenants text[] and :task_types text[]: the lanes, one element of each array for each lane
 -- out:   tenant_id text, task_type text: of the lanes with a task

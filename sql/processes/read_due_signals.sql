@@ -1,20 +1,19 @@
--- Reads the due signals of the holder's instances, with the instances' states. Claims no row, because the version of an
--- instance fences its changes.
+-- Reads the due signals of the holder's instances, with the instances' states. Claims no rows, because changes of an
+-- instance are fenced by the instance's version.
 --
--- Each tenant has a lane; lanes with the least usage come first. Each lane has an equal part of the batch: the
--- statement returns at most this number of the lane's signals, and reads at most ten times as many. In a lane,
--- cancellations come first and wait for no other signal; the statement reads the oldest and the newest, so that many
--- early cancellations don't hide a later one. Any other signal waits for the start of its instance, and for an earlier
--- deferred signal of its instance, which no engine could process.
+-- Each tenant has a lane; lanes with the least usage come first. Each lane has an equal share of the batch: the limit
+-- of signals that the statement returns for the lane. The statement reads at most ten times as many. In a lane,
+-- cancellations come first and wait for no other signal. The statement reads the oldest and the newest cancellations,
+-- so that many early cancellations don't hide a later cancellation. Any other signal waits until its instance has
+-- begun. It also waits for an earlier signal of the instance that was deferred because no engine could process it.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: the batch ends when its signals and states have this size,
---        :stripe integer of :stripes integer: the stripe's number, from 0, and the number of stripes: one stripe reads
---        a part of the holder's instances;
---        :without bigint[]: instances that are left out, except for their cancellations,
---        :tenants text[] and :ahead_s double precision[]: for each tenant, its usage above the others, in seconds,
---        :after_tenant text: the search for lanes begins after this tenant; '' is the beginning,
---        :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: the lanes with a cursor, which are
---        read from the cursor on
+--        :stripe integer of :stripes integer: the stripe's number, from 0, and the number of stripes: a stripe is a
+--        part of the holder's instances; :without bigint[]: instances that are left out, except for their
+--        cancellations, :tenants text[] and :ahead_s double precision[]: for each tenant, the seconds of engine time by
+--        which it has used more than other tenants, :after_tenant text: the search for lanes begins after this tenant;
+--        '' is the beginning, :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: the lanes with
+--        a cursor, which are read from the cursor on
 -- out:   a row for each signal, in the order of processing; a cancellation may have two rows: timer_key bigint (the
 --        signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has
@@ -147,10 +146,10 @@ due as (
                         and d.payload ->> 'kind' = 'cancel'
                     )
                     or (
-                        -- A signal waits for the start of its instance, which may be due later after a redrive at a
-                        -- rate. A signal to a token other than the process itself (1) needs no check, because its
-                        -- instance has begun. Read the start as a value: with a join, a plan from an empty table would
-                        -- read all deliveries for each signal.
+                        -- A signal waits for the start of its instance. The start may be due later than the signal,
+                        -- after a redrive with a rate. A signal to another token than the process itself (token 1)
+                        -- needs no check, because its instance has begun. Read the start by a subquery: with a join, a
+                        -- plan that was made for an empty table would read all deliveries for each signal.
                         (
                             d.element_instance_key > 1
                             or coalesce(
@@ -170,13 +169,13 @@ due as (
                                     and coalesce(e.process_instance_key, e.timer_key)
                                         = coalesce(d.process_instance_key, d.timer_key)
                                     and e.timer_key <> d.timer_key
-                                    -- Process the older of two deferred signals, so that they don't wait for each
-                                    -- other.
+                                    -- Of two deferred signals, process the older signal, so that they don't wait for
+                                    -- each other.
                                     and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
                             )
                             or d.process_instance_key is null
                         )
-                        -- A thrown signal waits until the engines have sent the earlier signal of its name to all
+                        -- A thrown signal waits until an engine has sent the earlier signal of the same name to all
                         -- subscriptions.
                         and (
                             d.process_instance_key is not null
@@ -203,7 +202,7 @@ due as (
     ) d
     limit :batch
 ),
--- A full batch ends with this lane; later lanes are unread.
+-- If the batch is full, it ends with this lane, and later lanes are not read.
 last_lane as materialized (
     select case when count(*) >= :batch::integer then max(d.turn) end as turn from due d
 ),
@@ -251,7 +250,7 @@ known as (
         end as state,
         coalesce(
             i.ended_at,
-            -- Only for the start of a called process.
+            -- This applies only to the start of a called process.
             case
                 when coalesce(d.start_root_key, s.root_key) is not null
                     then (
@@ -270,8 +269,8 @@ known as (
         where i.instance_key = d.instance_key and i.tenant_id = d.tenant_id
         limit 1
     ) i on true
-    -- The start of an instance that is cancelled before its begin. Read the start by its key, so that no plan reads all
-    -- starts of the tenant.
+    -- Find the start of an instance that is cancelled before it has begun. Read the start by its key, so that a plan
+    -- never reads all starts of the tenant.
     left join lateral (
         select
             f.definition_key, f.process_id,
@@ -307,8 +306,8 @@ known as (
 measured as (
     select
         k.*,
-        -- The length of the signal as text, because a stored JSON number of a few bytes may have thousands of digits.
-        -- The length of a state needs no read of the state.
+        -- Use the length of the signal as text, because a number of a few stored bytes may have thousands of digits as
+        -- text. Postgres knows the length of a state without reading the state.
         sum(coalesce(octet_length(k.signal), 0) + coalesce(octet_length(k.state), 0)) over (
             order by k.turn, k.rank, k.next_attempt_at, k.timer_key
             rows between unbounded preceding and 1 preceding

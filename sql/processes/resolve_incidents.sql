@@ -8,7 +8,7 @@ select r.instance_key, r.token
 from (
     select g.instance_key, g.token, g.number, shardclock.resolve_incident(g.instance_key, g.token) as outcome
     from unnest(:instance_keys::bigint[], :tokens::bigint[]) with ordinality as g (instance_key, token, number)
-    -- An incident of a deferred signal can't be resolved; its dead letter is redriven.
+    -- The incident of a deferred signal can't be resolved here; an operator redrives its dead letter instead.
     where exists (
         select
         from shardclock.incidents n

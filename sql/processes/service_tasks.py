@@ -1,4 +1,4 @@
-"""Service tasks for user programs that poll for them, in place of a handler."""
+"""Service tasks for user programs that poll for tasks (instead of a handler in an app)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class TakenTask:
-    """One service task that the caller has claimed until the lease ends; each answer names the task's key and claim.
+    """One service task that the caller has claimed until the lease ends; completing it takes the task's key and claim.
 
-    shape:   `variables` includes the headers; a variable replaces a header of the same name. `attempts_left` includes
-             this attempt
+    shape:   `variables` includes the headers; a variable takes precedence over a header of the same name.
+             `attempts_left` includes this attempt
     """
 
     task_key: int
@@ -36,7 +36,7 @@ class TakenTask:
 
 
 async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane]:
-    """Find the lanes that have a task for a program now.
+    """Find the lanes with a task that a program can claim now.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/lanes_with_tasks.sql
@@ -53,7 +53,7 @@ async def activate_service_tasks(
 ) -> list[TakenTask]:
     """Claim service tasks of a type, for a program with the name `worker`.
 
-    errors:  StoreUnavailable  the outcome is unknown: claimed tasks are free again when their leases end
+    errors:  StoreUnavailable  the outcome is unknown: tasks that were claimed are free when their leases end
              StatementRefused  the number, the lease or the worker is invalid
     source:  sql/functions/processes/activate_service_tasks.sql
     """
@@ -71,7 +71,7 @@ async def activate_service_tasks(
 async def extend_service_task(
     session: Session, task_key: int, claim: int, *, lease_s: float, tenant_id: str | None = None
 ) -> str:
-    """Extend the claim to `lease_s` from now; return EXTENDED, or a state as `complete_service_task` returns it.
+    """Set the end of the lease to `lease_s` from now; return EXTENDED, or a state as for `complete_service_task`.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the lease is invalid
@@ -90,11 +90,11 @@ async def extend_service_task(
 async def complete_service_task(
     session: Session, task_key: int, claim: int, *, variables: Mapping[str, Any], tenant_id: str | None = None
 ) -> str:
-    """Complete a service task; return COMPLETED, or the state of a task that is no longer the caller's.
+    """Complete a service task; return COMPLETED, or another state if the caller has lost the task.
 
     shape:   TAKEN: another caller has claimed the task; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or
-             RETRIED_BEFORE: the answer to this claim was given before; CANCELED; NOT_FOUND: the caller never claimed
-             the task, or the log no longer has the task's end
+             RETRIED_BEFORE: an earlier call has ended this claim; CANCELED: the instance no longer waits for the task;
+             NOT_FOUND: the caller never claimed the task, or its record was deleted from the log
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
@@ -120,11 +120,11 @@ async def fail_service_task(
     retry_after_s: float = 0.0,
     tenant_id: str | None = None,
 ) -> str:
-    """Report the failure of a service task; return RETRIED, or DEAD: the task's instance has an incident.
+    """Report the failure of a service task; return RETRIED, or DEAD if the task's instance now has an incident.
 
     Without `retries`, another attempt follows until the model's limit of attempts, by default three, is reached.
 
-    shape:   for another result, a state as `complete_service_task` returns it
+    shape:   any other result is a state as for `complete_service_task`
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/fail_service_task.sql
     """
@@ -150,7 +150,7 @@ async def throw_service_task_error(
     variables: Mapping[str, Any],
     tenant_id: str | None = None,
 ) -> str:
-    """End a service task with a BPMN error; return DISCARDED, or a state as `complete_service_task` returns it.
+    """End a service task with a BPMN error; return DISCARDED, or a state as for `complete_service_task`.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the code is invalid, or the variables are too large

@@ -8,17 +8,19 @@ from typing import NamedTuple
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.statements import call_of, statement
 
-START_LOCK_WAIT = "100ms"  # short, because the engine processes no other signals during this wait
+START_LOCK_WAIT = "100ms"  # a short wait, because it stops the engine
 RECEIVERS_MAX = 500  # one statement sends a thrown signal to at most this many receivers
-RECEIVERS_BYTES_MAX = 4 * 2**20  # the limit of variables, for all receivers of that statement together
-TAKEN_BYTES_MAX = 32 * 2**20  # the limit of signals and states that one statement reads; the last may exceed it
+RECEIVERS_BYTES_MAX = 4 * 2**20  # the limit of variables' bytes, for all receivers of one statement together
+TAKEN_BYTES_MAX = (
+    32 * 2**20
+)  # the limit of bytes of signals and states that one statement reads; the last row may exceed it
 
 
 class DueSignal(NamedTuple):
     """One due signal, with the state of its instance.
 
-    `signal` is JSON; None: a timer has fired. If `is_first`, the signal's key is also the key of the new instance. The
-    cancellation of an instance that has not begun has the definition and the parent of that instance's start.
+    `signal` is JSON; None: a timer has fired. If `is_first`, the signal's key is also the key of the new instance. If
+    an instance is cancelled before it has begun, its start supplies the definition and the parent.
 
     shape:   `version` is None if the instance is unknown; only an instance's first signal has `state`
     """
@@ -45,7 +47,7 @@ class DueSignal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """A part of an engine's instances; the parts' signals are processed at the same time."""
+    """A part of an engine's instances; an engine processes the signals of several stripes concurrently."""
 
     number: int = 0
     count: int = 1
@@ -55,7 +57,7 @@ WHOLE = Stripe()
 
 
 class LaneCursor(NamedTuple):
-    """The position in a lane up to which no signal could be processed."""
+    """The cursor of a lane: no signal up to this position could be processed."""
 
     due_at: datetime
     timer_key: int
@@ -63,11 +65,11 @@ class LaneCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneOrder:
-    """The order in which a turn reads the lanes of the tenants.
+    """The order in which an engine reads the tenants' lanes.
 
-    shape:   `ahead_s` by tenant, for tenants that have used more time than others; the search begins after
-             `after_tenant`; each lane in `behind` is read from the position after its cursor
-    units:   seconds of work
+    shape:   `ahead_s` has the tenants that have used more time than other tenants; the search of lanes begins after
+             `after_tenant`; each lane in `behind` is read after its cursor
+    units:   `ahead_s` in seconds of engine time
     """
 
     ahead_s: Mapping[str, float] = field(default_factory=dict)
@@ -81,9 +83,8 @@ ALL_LANES = LaneOrder()
 class Poll(NamedTuple):
     """The signals that one statement found.
 
-    shape:   tenants that are ahead come last; for each tenant cancellations come first, then the soonest signals;
-             `next_tenant` is the cursor of the next search for lanes, "" at the beginning; `behind` has, by tenant, the
-             position of each lane up to which no signal can be processed yet
+    shape:   tenants in `ahead_s` come last; for each tenant cancellations come first, then the soonest signals;
+             `next_tenant` is the `after_tenant` of the next search; `behind` has the cursors of lanes, by tenant
     """
 
     signals: list[DueSignal]
@@ -100,11 +101,11 @@ async def read_due_signals(
     without: Iterable[int] = (),
     lanes: LaneOrder = ALL_LANES,
 ) -> Poll:
-    """Read the due signals of the holder's instances, a share of the batch for each tenant; claim nothing.
+    """Read the due signals of the holder's instances, a share of the batch for each tenant; claim no rows.
 
-    For instances in `without`, only a cancellation is read.
+    For the instances in `without`, only cancellations are read.
 
-    shape:   at most `batch`; fewer if they are large, but at least the first one
+    shape:   at most `batch`; fewer if the signals are large, at least one
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/processes/read_due_signals.sql
     """
@@ -164,13 +165,13 @@ async def defer_signals(
     tries_max: int,
     raises_incident: bool = False,
 ) -> dict[int, bool]:
-    """Defer signals that could not be processed; return for each whether it is given up because this was its last try.
+    """Defer signals that could not be processed; return for each signal whether it was given up after its last attempt.
 
-    With `raises_incident`, the signals' instances have an incident until the signals are processed.
+    With `raises_incident`, each signal's instance has an incident until the signal is processed.
 
-    shape:   by the signal's key; a signal with a missing key was locked, or is gone
+    shape:   by the signal's key; without signals that are locked or deleted
 
-    errors:  StoreUnavailable  the outcome is unknown: the signals are due soon in any case
+    errors:  StoreUnavailable  the outcome is unknown: in both cases the signals are due again soon
     source:  sql/processes/defer_signals.sql
     """
     rows = await session.rows(
@@ -199,9 +200,9 @@ async def cancel_start(session: Session, instance_key: int, *, signal_key: int) 
 
 
 async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> int:
-    """Give waiting tokens the messages that were published before; return the number of these messages.
+    """Correlate waiting tokens with kept messages; return the number of correlated messages.
 
-    shape:   each transaction sends at most a thousand messages, and transactions follow until no message is left
+    shape:   uses several transactions, each for at most a thousand messages
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/correlate_waiting.sql
     """
@@ -212,7 +213,7 @@ async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> i
 
 
 class KeptCursor(NamedTuple):
-    """The position in the list of kept messages."""
+    """The cursor of a page in the list of kept messages."""
 
     expires_at: datetime
     message_key: int
@@ -222,7 +223,7 @@ KEPT_BEGIN = KeptCursor(datetime.min.replace(tzinfo=UTC), 0)
 
 
 async def correlate_kept(session: Session, after: KeptCursor, *, batch: int) -> KeptCursor:
-    """Give kept messages of one page to tokens that wait for them; return the cursor of the next page.
+    """Correlate the kept messages of one page with waiting tokens; return the cursor of the next page.
 
     shape:   KEPT_BEGIN after the last page
     errors:  StoreUnavailable  the outcome is unknown: call again
@@ -257,7 +258,7 @@ async def forget_starts(session: Session, *, batch: int) -> int:
 
 
 async def forget_instances(session: Session, *, kept_s: float, batch: int, parts: int) -> bool:
-    """Delete instances that ended long ago, with their history; return whether there may be more to delete.
+    """Delete instances that ended long ago, with their history; return whether another call may delete more.
 
     One call deletes at most `parts` steps and `parts` acts of a long history.
 

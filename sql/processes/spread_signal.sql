@@ -1,5 +1,5 @@
--- Sends a thrown signal to the next batch of its subscriptions; a later call sends it to the others. The due date of
--- the sent signals is the throw, so that an instance processes them before later signals.
+-- Sends a thrown signal to the next batch of its subscriptions; later calls send it to the remaining subscriptions. The
+-- sent signals have the time of the throw as their due date, so that an instance processes them before later signals.
 --
 -- in:    :holder bigint, :timer_key bigint (of the delivery that holds the signal), :receivers_max integer,
 --        :bytes_max bigint: the limit of variables' bytes, except for the first receiver

@@ -1,4 +1,4 @@
-"""Find people's tasks, read their acts, assign and complete them."""
+"""Find, assign and complete people's tasks, and read the acts on tasks."""
 
 import math
 import time
@@ -14,7 +14,7 @@ from shardclock_server.sql.statements import statement
 from shardclock_server.timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000
-STEP_ROWS = 10_000  # one statement searches this many rows for tasks, in about ten milliseconds
+STEP_ROWS = 10_000  # one statement reads this many rows, in about ten milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class TaskAct:
 class WholeTask:
     """One task with its acts; `state` is CREATED, ASSIGNED, COMPLETED or CANCELED.
 
-    shape:   for an ended task only the facts in its acts remain, and all other fields are None; `acts` has the last
-             1,000 acts, oldest first
+    shape:   after a task's end, only the fields that its acts contain have values, and all other fields are None;
+             `acts` has the last 1,000 acts, oldest first
     """
 
     task_key: int
@@ -78,7 +78,8 @@ class TaskFilter:
     """Filters for tasks; a field that is None filters nothing.
 
     `unassigned`: tasks without an assignee. `candidate_groups`: tasks for any of these groups. `for_user`: a person's
-    tasks, and tasks without an assignee that the person may take, as candidate user or in one of the groups.
+    tasks, and tasks without an assignee that the person may take (as candidate user, or through one of
+    `candidate_groups`).
 
     errors:  Refusal  an assignee is given together with `unassigned` or `for_user`
     """
@@ -104,7 +105,7 @@ EVERY_TASK = TaskFilter()
 
 @dataclass(frozen=True, slots=True)
 class TasksPage:
-    """One page of tasks, and the `after` argument of the next call; None: this is the last page."""
+    """One page of tasks, and the `after` argument for the next call; None: this is the last page."""
 
     tasks: list[FoundTask]
     next: int | None
@@ -128,10 +129,10 @@ async def search_tasks(
     page_size: int = 100,
     within_s: float = math.inf,
 ) -> TasksPage:
-    """Find open tasks, oldest first; tasks of an instance, a business key or an assignee are found by an index.
+    """Find open tasks, oldest first; an index finds the tasks of an instance, a business key or an assignee.
 
     With any other filter, all tasks of the tenant are searched in steps. If a search takes longer than `within_s`, the
-    page ends at the position that the search has reached. This page is short or empty, and is not the last one.
+    page ends at the row that was read last. The page is then short or empty, although more pages follow.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_tasks.sql, sql/processes/find_tasks_of_assignee.sql,
@@ -166,7 +167,7 @@ async def _walk(session: Session, wanted: TaskFilter, *, after: int, page_size: 
 
 
 def _filters_of(name: str, wanted: TaskFilter) -> dict[str, object]:
-    """Return the filters that are parameters of the statement; the choice of the statement covers the other filters."""
+    """Return the filters that are parameters of the statement; the other filters determine which statement is used."""
     filters = asdict(wanted) | {"candidate_groups": list(wanted.candidate_groups) or None}
     return {parameter: filters[parameter] for parameter in statement(name).parameters if parameter in filters}
 

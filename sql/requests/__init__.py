@@ -1,1 +1,1 @@
-"""Idempotent requests: the stored answers of the HTTP API, for requests that are sent again."""
+"""Idempotent requests: the stored responses of the HTTP API, for requests that are sent again."""

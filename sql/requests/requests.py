@@ -1,7 +1,7 @@
-"""Idempotent requests: the same request, sent again within 24 hours, gets the same answer without being done again.
+"""Idempotent requests: a request that is repeated within 24 hours gets the same response, without new work.
 
-A caller begins a request, does its work and stores the answer in one transaction: both are committed, or neither is.
-The reasons for advisory locks and for three tables: docs/decisions/0044-idempotent-requests.md.
+In a single transaction, a caller begins a request, does the work and stores the response. So work and response are
+committed together. The reasons for advisory locks and for three tables: docs/decisions/0044-idempotent-requests.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ class IdempotentRequest:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the request's tenant and key: two tenants may use the same key for different requests."""
+        """Return the request's tenant and key; each tenant has its own keys."""
         return self.tenant_id, self.idempotency_key
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The answer to a request that was done: its HTTP status, and its body as JSON text."""
+    """The stored response of a request: its HTTP status, and its body as JSON text."""
 
     status: int
     body: str = field(repr=False)
@@ -41,12 +41,12 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Another caller is making the same request now. Send the request again later."""
+    """Another caller is processing the same request now. The client sends the request again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherParameters:
-    """An earlier request with other content has the same idempotency key."""
+    """An earlier request with the same idempotency key has different content."""
 
 
 Begun: TypeAlias = Stored | InFlight | OtherParameters | None
@@ -57,21 +57,22 @@ async def begin_requests(
 ) -> list[Begun]:
     """Begin requests in the caller's transaction. Other callers can't begin them before this transaction ends.
 
-    None means that the caller must do the request, and store the answer by `store_requests` in the same transaction.
-    After a rollback no part of the request remains, and the next caller begins it anew. A transaction must begin a
-    request only once: a second call would get the same lock again.
+    The outcome None means that the caller must do the work, and store the response with `store_requests` in the same
+    transaction. After a rollback nothing of the request is stored, and the next caller begins it again. A transaction
+    must begin a request only once: a second call would get the same lock again.
 
-    shape:   one outcome for each request, in their order; of two requests with the same key the second is `InFlight`
-             if the caller must do the first. A stored body is the same JSON, but spaces and the order of keys may
-             differ.
-    errors:  asyncpg's own, as from any statement of the caller's transaction
+    shape:   one outcome for each request, in the order of the requests; if two requests have the same key, and the
+             caller must do the first, the second is `InFlight`. In a stored body, spaces and the order of keys may
+             differ from the original JSON.
+    errors:  the errors of asyncpg, as from any statement in the caller's transaction
     source:  sql/requests/lock_requests.sql, sql/requests/find_requests.sql
     """
     assert len(requests) <= REQUESTS_MAX
     distinct = list(dict.fromkeys(request.key for request in requests))
     names = {"tenants": [tenant_id for tenant_id, _ in distinct], "keys": [key for _, key in distinct]}
     # A former holder of the lock has ended its transaction by now. The second statement has a later snapshot, so it
-    # finds that commit. A single statement would have a snapshot from before it got the lock, and miss the commit.
+    # sees this transaction's commit. The snapshot of a single statement would be older than the lock, and would not
+    # include the commit.
     locks = await connection.fetch(*statement("lock_requests").with_values(names))
     rows = await connection.fetch(*statement("find_requests").with_values(names | {"now": now}))
     locked = {key for key, row in zip(distinct, locks, strict=True) if row["locked"]}
@@ -81,9 +82,9 @@ async def begin_requests(
 async def store_requests(
     connection: Connection, answered: Sequence[tuple[IdempotentRequest, Stored]], *, now: datetime | None = None
 ) -> None:
-    """Store the answers to requests, in the transaction that began them.
+    """Store the responses of requests, in the transaction that began these requests.
 
-    errors:  asyncpg's own, as from any statement of the caller's transaction
+    errors:  the errors of asyncpg, as from any statement in the caller's transaction
     source:  sql/requests/store_requests.sql
     """
     values = {
@@ -98,7 +99,7 @@ async def store_requests(
 
 
 async def find_answered(session: Session, requests: Sequence[IdempotentRequest]) -> set[tuple[str, str]]:
-    """Return the keys, each with its tenant, that have an answer now, for any content.
+    """Return which of the given tenants and keys have a stored response, for a request with any content.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/requests/find_requests.sql
@@ -110,7 +111,7 @@ async def find_answered(session: Session, requests: Sequence[IdempotentRequest])
 async def forget_requests(session: Session) -> int:
     """Empty the table of the day before yesterday; return the number of emptied tables, 1 or 0.
 
-    Call it about once an hour. A day without a call only takes space.
+    Callers run this about once an hour. Without a call, old responses only take up space.
 
     errors:  StoreUnavailable  no answer in time, or a transaction (a dump) has locked that table: call again later
     source:  sql/functions/requests/forget_requests.sql
@@ -124,11 +125,11 @@ def _outcomes(
     outcomes: list[Begun] = []
     for request in requests:
         row = found.get(request.key)
-        if row is not None:  # the answer is committed, so it counts, with or without the lock
+        if row is not None:  # the stored response is committed, so it is valid with or without the lock
             same = row["fingerprint"] == request.fingerprint
             outcomes.append(Stored(row["status"], row["body"]) if same else OtherParameters())
         elif request.key in locked:
-            locked.discard(request.key)  # the caller does this request; a second one with this key is then in flight
+            locked.discard(request.key)  # the caller must do this request; a second with this key is in flight
             outcomes.append(None)
         else:
             outcomes.append(InFlight())

@@ -1,4 +1,4 @@
--- Stores the answers to requests. A stored answer that is older than 24 hours is replaced.
+-- Stores the responses of requests. Replaces a stored response that is older than 24 hours.
 --
 -- in:    one array for each column: :tenants text[], :keys text[], :fingerprints bytea[], :statuses integer[],
 --        :bodies jsonb[]; and :now timestamptz or null

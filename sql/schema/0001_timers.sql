@@ -35,8 +35,8 @@ create table shardclock.timers (
     missed_once text,
     -- A paused timer keeps its due date here; its `due_date` is the end of time, which no shard reaches.
     paused_due_date timestamptz,
-    -- The end of a pause, and the choice for missed occurrences at this end. Null, which takes no space, unless the
-    -- pause has an end.
+    -- The end of a pause, and the choice for missed occurrences at this end. Null if the pause has no end; a null takes
+    -- no space.
     resume_at timestamptz,
     resume_missed text,
     -- When a client last set the due date (moved, resumed or ran the timer); null if the timer was only scheduled. For a
@@ -50,13 +50,13 @@ create table shardclock.timers (
     period_us bigint,
 
     constraint timers_pkey primary key (timer_key),
-    -- A trigger below checks all other rules. As check constraints, each statement would read them from the catalog and
-    -- plan them again, in 50 µs, eight times the cost of the row. Claims change only the two columns of these two
-    -- constraints, and the trigger does not run for a claim.
+    -- A trigger below checks all other rules. If these rules were check constraints, each statement would read and plan
+    -- them again. This would take 50 µs, eight times the cost of the row. The trigger does not run for a claim, because
+    -- a claim changes only the columns of these two constraints.
     constraint claim_is_whole check ((claimed_by is null) = (claimed_until is null)),
     constraint claim_ends check (isfinite(claimed_until))
 )
--- A claim updates no indexed column; the free space in each page keeps these updates heap-only.
+-- A claim updates no indexed column; with free space in each page, these updates are heap-only.
 -- The table is a queue: dead rows pile up at the front of every slot, so vacuum runs early and without a cost limit.
 with (
     fillfactor = 80,
@@ -67,14 +67,14 @@ with (
 
 alter sequence shardclock.timer_key_seq owned by shardclock.timers.timer_key;
 
--- With few samples the planner can't tell whether a prefix of names is rare or common.
+-- With few samples the planner can't estimate whether a prefix of names is rare or common.
 alter table shardclock.timers alter column name set statistics 1000;
 
 create index timers_by_slot on shardclock.timers (slot, due_date);
 
 create index timers_by_tenant on shardclock.timers (tenant_id, due_date, timer_key)
--- The index leaves out the tenant `default`, which users without tenants have: it costs a third of a bulk insert, and
--- 105 bytes of WAL for each timer.
+-- The index leaves out the tenant `default` of users without tenants, because the index costs a third of a bulk insert
+-- and 105 bytes of write-ahead log for each timer.
 where tenant_id <> 'default';
 
 create index timers_by_process_instance on shardclock.timers (process_instance_key)
@@ -84,23 +84,24 @@ where process_instance_key is not null;
 create unique index timers_by_name_prefix on shardclock.timers (tenant_id, name text_pattern_ops)
 where name is not null;
 
--- The index leaves out plain timers (target log), to save its cost for them. A claim changes none of the index's
--- columns, so the claim's update stays heap-only.
+-- The index leaves out timers with the target log, so that they don't pay for the index. A claim changes none of the
+-- index's columns, so the claim's update stays heap-only.
 create index timers_by_target on shardclock.timers (target, due_date, timer_key) where target <> 'log';
 
 -- An instance may have thousands of tokens, each with a timer. An engine finds the timers of one token by this index.
--- The key is an expression, so that no plan uses timers_by_process_instance, which would read the timers of all tokens.
+-- The key is an expression, so that no plan uses timers_by_process_instance for this search, because that index would
+-- read the timers of all tokens.
 create index timers_by_token on shardclock.timers ((process_instance_key + 0), element_instance_key)
     where (target = 'process:instance') is true;
 
--- The index leaves out timers that no client has changed, so only a change writes it.
+-- The index leaves out timers that no client has changed, so only a client's change writes to the index.
 create index timers_by_change on shardclock.timers (tenant_id, changed_at, timer_key) where changed_at is not null;
 
--- The index leaves out plain timers, so neither their creation nor their firing writes it.
+-- The index leaves out plain timers, so they never write to the index.
 create index schedules_by_tenant on shardclock.timers (tenant_id) where schedule is not null;
 
--- A shard reads the ends of pauses from this index each second. Without such pauses the index is empty, and neither
--- creation, lease nor firing writes it: docs/decisions/0095-a-pause-has-an-end.md.
+-- A shard reads the ends of pauses from this index each second. Without pauses that have an end, the index is empty,
+-- and no statement writes to it: docs/decisions/0095-a-pause-has-an-end.md.
 create index timers_by_resume on shardclock.timers (resume_at) where resume_at is not null;
 
 comment on table shardclock.timers is
@@ -116,7 +117,7 @@ comment on column shardclock.timers.claimed_until is 'The end of the lease of cl
 comment on column shardclock.timers.tenant_id is 'The tenant of the timer.';
 comment on column shardclock.timers.timer_type is 'BOUNDARY, INTERMEDIATE, START_EVENT or USER.';
 comment on column shardclock.timers.target is
-    'The target that the firing calls; log: the firing calls nothing, and only writes its record.';
+    'The handler or endpoint that a worker calls when the timer fires; log: the firing only writes a log record.';
 comment on column shardclock.timers.target_element_id is 'The element of a process for which the timer is scheduled.';
 comment on column shardclock.timers.name is
     'Unique among the tenant''s pending timers; all occurrences of a schedule have the same name.';
@@ -128,11 +129,11 @@ comment on column shardclock.timers.repetitions is
     'The number of the schedule''s last occurrence; each skipped occurrence adds one. -1: no end; 1 for a plain timer.';
 comment on column shardclock.timers.occurrence is 'The number of this occurrence of its schedule, from 1.';
 comment on column shardclock.timers.anchor is
-    'The moment from which the rule counts: for a repeat its start, for cron the due date of this occurrence.';
+    'The moment at which the rule begins: for a repeat the start of the repeat, for cron the due date of this occurrence.';
 comment on column shardclock.timers.anchor_occurrence is
-    'The number of the occurrence at the anchor; null: no shard has planned this schedule yet.';
+    'The number of the occurrence at the anchor; null: no shard has computed the first due date yet.';
 comment on column shardclock.timers.zone is
-    'The IANA zone in which months, days and cron are counted; null: UTC.';
+    'The IANA time zone for months, days and cron rules; null: UTC.';
 comment on column shardclock.timers.missed is
     'The rule for missed occurrences: fire_once (one firing for all of them), fire_all, or skip; null: fire_once.';
 comment on column shardclock.timers.missed_once is
@@ -141,7 +142,7 @@ comment on column shardclock.timers.missed_once is
 comment on column shardclock.timers.paused_due_date is
     'The due date of a paused timer; its due_date is the end of time. Null: the timer is not paused.';
 comment on column shardclock.timers.resume_at is
-    'The moment at which a shard resumes the paused timer. Null: the pause has no end, or the timer is not paused.';
+    'The moment at which the pause ends, and a shard resumes the timer. Null: the pause has no end, or the timer is not paused.';
 comment on column shardclock.timers.resume_missed is
     'The rule for the occurrences that the pause will have missed at resume_at: fire_once, fire_all or skip; null: the '
     'column missed.';
@@ -149,7 +150,7 @@ comment on column shardclock.timers.changed_at is
     'The time at which a client last moved, resumed or ran this timer, or changed its rule; null: never. For a paused '
     'timer, the time of its pause.';
 comment on column shardclock.timers.kept_due_date is
-    'For a schedule that a client runs now: the due date of the occurrence after this one, in place of the rule''s date. '
+    'For a schedule that a client runs now: the due date of the occurrence after this run. '
     'Before the schedule is planned, the value has no meaning. Null: no client has asked for a run.';
 comment on column shardclock.timers.period_us is
     'The fixed period of a schedule without an end, in microseconds, after its first firing. Null: a shard computes the '
@@ -157,15 +158,15 @@ comment on column shardclock.timers.period_us is
 comment on column shardclock.timers.claimed_by is
     'The holder (one incarnation of a shard actor) that leases this row until claimed_until.';
 
--- A row with a period is the next occurrence of a schedule that was checked, and only the shards' role may insert
--- period_us (sql/roles.sql). The check would be a seventh of the cost of such an occurrence:
+-- A row with a period needs no check: it is the next occurrence of a schedule that was checked, and only the role of
+-- shards may insert period_us (sql/roles.sql). The check would be a seventh of the cost of such an occurrence:
 -- docs/decisions/0082-fixed-periods.md.
 create trigger check_new_timer
 before insert on shardclock.timers
 for each row when (new.period_us is null) execute function shardclock.check_timer();
 
--- The trigger runs after the update: a trigger before the update would lock each row that a shard leases, for any list
--- of columns. A lease changes none of the trigger's columns; its two columns have two short check constraints.
+-- The trigger runs after the update, because a trigger before the update would also lock each row that a shard leases.
+-- A lease changes none of the trigger's columns; its two columns have two short check constraints.
 create trigger check_changed_timer
 after update of
     timer_key, process_instance_key, element_instance_key, due_date, created_at, anchor, anchor_occurrence,
@@ -174,8 +175,8 @@ after update of
 on shardclock.timers
 for each row execute function shardclock.check_timer();
 
--- The trigger always runs, even if a session sets session_replication_role, because a row that breaks a rule would stop
--- a shard.
+-- The trigger also runs in sessions that set session_replication_role, because a row that breaks a rule would stop a
+-- shard.
 alter table shardclock.timers enable always trigger check_new_timer;
 
 alter table shardclock.timers enable always trigger check_changed_timer;
@@ -193,12 +194,12 @@ where name !~ '^(posix|right)/' and name not in ('localtime', 'posixrules', 'Fac
 on conflict do nothing;
 
 comment on table shardclock.zones is
-    'The IANA time zones that this Postgres knows. A search in this table is fast, and finds no abbreviations.';
+    'The IANA time zones that this Postgres knows. A search in this table is faster than in Postgres''s view, and finds no abbreviations.';
 
 create type shardclock.ensured_timer as (timer_key bigint, due_date timestamptz, outcome text);
 
 comment on type shardclock.ensured_timer is
-    'The timer that has the name now, and the outcome: created, replaced (the timer replaced another) or unchanged.';
+    'The timer that now has the name, and the outcome: created, replaced (the timer replaced another timer) or unchanged.';
 
 create type shardclock.found_timer as (
     timer_key bigint,

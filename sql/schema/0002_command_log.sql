@@ -2,7 +2,7 @@
 --
 -- needs: mark_log_writer, ensure_log_partitions
 
--- `cache` must stay 1: a session with cached values would draw positions below its mark.
+-- `cache` must be 1, because a session with cached values would draw positions below its mark.
 create sequence shardclock.position_seq as bigint cache 1;
 
 create table shardclock.command_log (
@@ -31,14 +31,15 @@ alter sequence shardclock.position_seq owned by shardclock.command_log.position;
 -- The default partition takes the records of days without a partition, so that no firing fails.
 create table shardclock.command_log_default partition of shardclock.command_log default;
 
--- Readers scan by position. `show`, and the answer to a cancel that came too late, search by key and by name.
+-- Readers scan by position. `shardclock show` searches by key and by name, and so do late cancellations, to return how
+-- the timer ended.
 create index command_log_in_order on shardclock.command_log (position);
 
 create index command_log_by_timer_key on shardclock.command_log (timer_key);
 
 create index command_log_by_name on shardclock.command_log (tenant_id, name, recorded_at) where name is not null;
 
--- A repeated operation finds the records of its first call by this index.
+-- With this index, a repeated operation finds the records of its first call.
 create index command_log_by_operation on shardclock.command_log ((detail ->> 'operation'))
 where detail ->> 'operation' is not null;
 
@@ -62,14 +63,16 @@ comment on column shardclock.command_log.detail is
     'DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program '
     'that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
 
--- A trigger takes the mark for all statements: after one statement without a mark, readers would lose other records.
+-- A trigger takes the mark for all statements, because a single statement without a mark would make readers miss
+--                                              records.
 create trigger command_log_marks_writers before insert on shardclock.command_log
     for each statement execute function shardclock.mark_log_writer();
 
 alter table shardclock.command_log enable always trigger command_log_marks_writers;
 
--- A count of the log's records by intent would read the whole log. A sequence counts without a lock and is read at
--- once. The sequence counts rolled-back changes too, like Postgres's own statistics, and a crash may add up to 32.
+-- A count of the log's records by intent would read the whole log. A sequence counts without a lock, and can be read
+-- immediately. The sequence also counts changes that were rolled back, like Postgres's own statistics, and a crash may
+-- add up to 32.
 create sequence shardclock.canceled_seq as bigint;
 
 comment on sequence shardclock.canceled_seq is 'The number of timers that clients have cancelled, for metrics.';
@@ -114,20 +117,20 @@ where m.locktype = 'advisory'
     );
 
 comment on view shardclock.log_writers is
-    'Open transactions that have written to the log: readers stop before the first position that one of them may have drawn.';
+    'Open transactions that have written to the log. Readers stop before the first position that such an open transaction may have drawn.';
 
--- The days on which a coordinator led, by Postgres's clock at the time. Retention counts these days instead of the
--- calendar's: otherwise a clock that jumps forward by 40 days would make retention drop all partitions.
+-- The days on which a coordinator led, by Postgres's clock at the time. Retention counts these days instead of calendar
+-- days. Otherwise retention would drop all partitions after the clock has jumped forward by 40 days.
 create table shardclock.log_days (
     day date not null,
 
     constraint log_days_pkey primary key (day)
 );
 
-comment on table shardclock.log_days is 'The days on which a coordinator led: retention counts these.';
+comment on table shardclock.log_days is 'The days on which a coordinator led; retention counts these days.';
 
--- By default a view reads with its owner's rights, and no policy applies to the owner. So this view has its caller's
--- rights: docs/decisions/0056-row-level-security.md.
+-- By default a view reads with the rights of its owner, and policies don't apply to the owner. So this view is set to
+-- read with the caller's rights: docs/decisions/0056-row-level-security.md.
 create view shardclock.timer_history with (security_invoker = true) as
 select
     timer_key, case when paused_due_date is null then 'PENDING' else 'PAUSED' end as state,
@@ -148,7 +151,7 @@ comment on view shardclock.timer_history is
     'Every timer, past and present, with its state: PENDING, PAUSED, TRIGGERED, CANCELED or SKIPPED (missed: skip).';
 comment on column shardclock.timer_history.state is 'PENDING, PAUSED, TRIGGERED, CANCELED or SKIPPED.';
 comment on column shardclock.timer_history.due_date is
-    'The due date; for a paused timer, the date that is kept for the resume.';
+    'The due date; for a paused timer, its due date before the pause.';
 comment on column shardclock.timer_history.changed_at is
     'The time at which a client last changed the due date; for a paused timer, the time of its pause; null: never, or the '
     'timer has ended.';
@@ -166,11 +169,11 @@ create view shardclock.logged_keys as
 select l.timer_key from shardclock.command_log l;
 
 comment on view shardclock.logged_keys is
-    'The keys in the log, of all tenants, once for each record: a key that was drawn twice is visible here.';
+    'The keys in the log, of all tenants, once for each record; the view shows whether a key was drawn twice.';
 
--- The view reads with its owner's rights, so that only the ends of the index are read: a tenant's own records may be
--- anywhere. The view shows only numbers. A search for a tenant's few ended timers reads a large log in steps between
--- these ends.
+-- The view reads with its owner's rights. So only both ends of the index are read; a search for a tenant's own records
+-- could read the whole index. The view contains only numbers. A search for a tenant's ended timers reads the log section
+-- by section, between the two positions of this view.
 create view shardclock.log_ends as
 select min(l.position) as first, max(l.position) as last from shardclock.command_log l;
 

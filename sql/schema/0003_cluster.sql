@@ -18,7 +18,7 @@ create table shardclock.scale (
     constraint target_per_s_is_positive check (target_per_s > 0)
 );
 
--- Each role has two keepers by default, so that one can take over the slots of the other.
+-- Each role has two keepers by default, so that one keeper can take over the slots of the other keeper.
 insert into shardclock.scale (role) values ('shard'), ('worker'), ('engine');
 
 comment on table shardclock.scale is
@@ -61,15 +61,15 @@ create index holders_ended on shardclock.holders (ended_at) where ended_at is no
 
 create index holders_suspended on shardclock.holders (suspended_at) where suspended_at is not null and ended_at is null;
 
--- Each beat of a shard reads the workers of its machine by this index.
+-- With each heartbeat, a shard reads the workers of its machine by this index.
 create index holders_workers on shardclock.holders (host) where role = 'worker' and ended_at is null;
 
 comment on table shardclock.holders is
-    'One row for each incarnation of a slot keeper. When a holder has ended, others may take its claims immediately.';
+    'One row for each incarnation of a slot keeper. After a holder has ended, other holders may take its claims immediately.';
 comment on column shardclock.holders.part is
-    'The holder''s part of the slots: the slots with slot % part_count = part; null: no slots.';
+    'The holder has the slots with slot % part_count = part; null: the holder has no slots.';
 comment on column shardclock.holders.identity is
-    'The installation that the holder''s cluster is configured for; '''': none; null: the holder is never on hold.';
+    'The installation for which the holder''s cluster is configured; '''': no installation; null: the holder is never on hold.';
 comment on column shardclock.holders.suspended_at is
     'The time at which the coordinator suspended the silent holder, so that others may take its claims; '
         'null again after its next heartbeat.';
@@ -81,7 +81,7 @@ comment on column shardclock.holders.seen_at is 'The last heartbeat before the e
 
 -- Values that change several times a second are in separate tables, not in the rows that claims read. Statements read
 -- these tables newest first, so they never read the old versions that vacuum can't remove because of an old snapshot.
--- For the same reason there is no unique index on the holder: a search in that index would read all versions
+-- For the same reason there is no unique index on the holder: a search in a unique index would read all versions
 -- (docs/decisions/0023-fired-rows-that-stay.md).
 create table shardclock.beats (
     holder bigint not null,
@@ -109,7 +109,7 @@ where h.ended_at is null;
 
 comment on view shardclock.presence is 'The holders that have not ended, each with its last heartbeat.';
 comment on column shardclock.presence.alive is
-    'Whether the holder had a heartbeat within 5 s. Metrics, policies, releases and adoptions use this value.';
+    'Whether the holder had a heartbeat within 5 s. Metrics, scaling policies, and changes of the database''s owner use this value.';
 
 create table shardclock.coordination (
     singleton boolean not null default true,
@@ -124,10 +124,10 @@ insert into shardclock.coordination default values;
 
 comment on table shardclock.coordination is 'One row: an operator''s settings for the whole cluster.';
 comment on column shardclock.coordination.ramp_per_s is
-    'The limit of timers that the cluster fires in a second after an outage, fair between tenants; null: no limit.';
+    'The limit of overdue timers that the cluster fires each second after an outage, divided between tenants; null: no limit.';
 
--- Like beats, renewals leave old row versions. The index finds the newest version first, so that no statement reads the
--- other versions.
+-- Like heartbeats, renewals of the leader's lease leave old row versions. The index finds the newest version first, so
+-- that no statement reads the other versions.
 create table shardclock.leadership (
     renewed_at timestamptz not null default clock_timestamp(),
     term bigint not null default 0,
@@ -144,7 +144,7 @@ insert into shardclock.leadership default values;
 comment on table shardclock.leadership is
     'One row: the leading coordinator, its term, and the end of its lease, which it renews.';
 comment on column shardclock.leadership.node_id is
-    'The node of the leader. While the lead is handed over, only a coordinator of this node takes it.';
+    'The node of the leader. While the lead is being handed over, only a coordinator of this node can take the lead.';
 
 -- No timer fires in a copy of a database until an operator releases the copy.
 create table shardclock.identity (
@@ -152,7 +152,8 @@ create table shardclock.identity (
     name text,
     origin text,
     adopted_at timestamptz,
-    -- An operator may put a database on hold; a copy is on hold without an operator. No timer fires until the release.
+    -- An operator may put a database on hold; a copy of a database is on hold automatically. During a hold no timer
+    -- fires.
     held_why text,
     -- Ended holds of operators are kept, so that `explain` can give the reason of a late firing.
     holds jsonb not null default '[]',
@@ -174,7 +175,7 @@ comment on column shardclock.identity.origin is
 comment on column shardclock.identity.held_why is
     'The reason of an operator''s hold; null: no hold is in force.';
 comment on column shardclock.identity.holds is
-    'The last 50 holds of operators, oldest first: why, began_at, and ended_at, which a hold in force does not have.';
+    'The last 50 holds of operators, oldest first: why, began_at and ended_at (missing while the hold is in force).';
 
 create trigger keep_hold before update on shardclock.identity for each row
 when (new.held_why is distinct from old.held_why) execute function shardclock.keep_hold();

@@ -19,8 +19,8 @@ create table shardclock.consumers (
 
     constraint consumers_pkey primary key (group_name, partition),
     constraint group_name_is_1_to_200_characters check (length(group_name) between 1 and 200),
-    -- The role of a group's members writes to this table itself. So the table must refuse texts that are not safe to
-    -- show in a terminal, and numbers that are too large for the sum of all groups.
+    -- The role of a group's members writes to this table itself. So the table must refuse texts that are unsafe in a
+    -- terminal, and numbers that would make the sum over all groups overflow.
     constraint group_name_has_no_control_characters check (group_name !~ '[[:cntrl:]]'),
     constraint position_is_not_negative check (position >= 0),
     constraint attempts_are_not_negative check (attempts >= 0),
@@ -29,8 +29,7 @@ create table shardclock.consumers (
     constraint partition_is_one_of_1_to_840
         check (partitions between 1 and 840 and partition between 0 and partitions - 1)
 )
--- A row changes with each batch. Half of each page stays free, so that new versions
--- of a row fit on the row's own page.
+-- Each batch updates a row. Half of each page is free space, so that new versions of a row fit on the same page.
 with (fillfactor = 50);
 
 comment on table shardclock.consumers is
@@ -44,11 +43,11 @@ comment on column shardclock.consumers.lease is
     'The number of the newest lease, drawn at random; the member with this lease gives the number with each write.';
 comment on column shardclock.consumers.leased_records is 'The limit of records of the newest lease.';
 comment on column shardclock.consumers.leased_for is
-    'The length of a lease; if a lease ends later than that, Postgres''s clock was ahead when the lease was written.';
+    'The duration of a lease. If a lease ends later than this from now, Postgres''s clock was ahead when the lease was written.';
 comment on column shardclock.consumers.attempts is 'The number of failures of the next record alone.';
 comment on column shardclock.consumers.failures is 'The number of failures since the group began.';
 comment on column shardclock.consumers.error is 'The reason of the last failure.';
-comment on column shardclock.consumers.not_before is 'The earliest time of the next try after a failure.';
+comment on column shardclock.consumers.not_before is 'The earliest time of the next attempt after a failure.';
 
 create table shardclock.records_aside (
     group_name text not null,

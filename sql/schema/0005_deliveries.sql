@@ -36,7 +36,7 @@ create table shardclock.deliveries (
     claimed_by bigint,
     claimed_until timestamptz,
     occurrence bigint not null,
-    -- The number of claims by workers. A worker's answer counts only if there was no later claim.
+    -- The number of claims by workers. A worker's outcome is valid only if there was no later claim.
     claims integer not null default 0,
     failed_attempts integer not null default 0,
     given_back integer not null default 0,
@@ -50,16 +50,16 @@ create table shardclock.deliveries (
     payload jsonb,
     failures jsonb,
     attempts_max integer,
-    -- For programs that do service tasks. Workers don't use these two columns.
+    -- For programs that claim service tasks. Workers don't use these two columns.
     worker text,
     headers jsonb,
 
     constraint deliveries_pkey primary key (timer_key),
     constraint claim_is_whole check ((claimed_by is null) = (claimed_until is null))
 )
--- The table is a queue, like timers: 0001_timers.sql has the reasons. One difference to timers: each row is claimed at
--- least once, and all rows of a page at nearly the same time. So each page has free space for all its rows, which
--- halves the cost of a claim, and saves 270 bytes of write-ahead log.
+-- The table is a queue, like timers: 0001_timers.sql has the reasons. One difference: each row is claimed at least
+-- once, and the rows of one page are claimed at nearly the same time. So each page has free space for all its rows,
+-- which halves the cost of a claim, and saves 270 bytes of write-ahead log.
 with (
     fillfactor = 40,
     autovacuum_vacuum_scale_factor = 0.02,
@@ -91,16 +91,16 @@ create index deliveries_of_children on shardclock.deliveries (name) where name l
 -- Target and tenant come first, so that a scan for one target never reads the deliveries of a target that doesn't
 -- answer. The key comes last, so that a claim can begin after the row at which the last claim ended.
 --
--- The key is an expression, so that each plan, however old, finds a row by its key through deliveries_pkey. On a table
--- that was emptied and vacuumed, the scan of a whole index with the key seems as cheap as a probe. So no other index of
--- a queue has the key as a column: docs/decisions/0005-queue-plans.md.
+-- The key is an expression, so that even an old plan searches a row by its key in deliveries_pkey. If a table is empty
+-- after a vacuum, the planner believes that the scan of a whole index is as cheap as a probe by the key. So in the
+-- tables that are queues, no other index has the key as a column: docs/decisions/0005-queue-plans.md.
 create index deliveries_by_lane on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0));
 
--- The index has only deliveries with a failed attempt. A claim changes none of its columns.
+-- The index has only deliveries with a failed attempt. A claim changes no column of the index.
 create index deliveries_failing on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0))
     where failed_attempts > 0;
 
--- Waiting starts; the index for starts that were given up is below.
+-- This index has the waiting starts; the index for given-up starts is below.
 create index deliveries_of_starts on shardclock.deliveries (tenant_id, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
 
@@ -112,13 +112,13 @@ create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
     where (target = 'process:instance' and name like 'child:%' and length(payload ->> 'root') < 20) is true;
 
 -- A thrown signal may reach its receivers in several batches. Each receiver gets signals of the same name in the order
--- in which they were thrown. Only this index has the order of the query for the first signal of a name, so that no plan
--- reads the whole of deliveries_by_lane. With this index, a query counts a tenant's unfinished signals without reading
--- the payloads of starts.
+-- in which they were thrown. The query for the first signal of a name needs this order; without the index, a plan could
+-- read all of deliveries_by_lane. With this index, a query counts a tenant's unfinished signals without reading the
+-- payloads of starts.
 create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload ->> 'name'), (timer_key + 0))
     where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
 
--- A worker finds the endpoints that have due deliveries, and need not probe each existing endpoint.
+-- With this index, a worker finds the endpoints with due deliveries, without probing each existing endpoint.
 create index deliveries_of_endpoints on shardclock.deliveries (next_attempt_at, timer_key) where target like 'webhook:%';
 
 -- Queued starts of a job begin in the order of their requests, across the slots of all workers. A worker finds the
@@ -127,17 +127,17 @@ create index deliveries_of_jobs_by_due_date on shardclock.deliveries (target, du
 where target like 'job:%';
 
 comment on table shardclock.deliveries is
-    'Firings on their way to their targets. Ended deliveries are in shardclock.command_log, or in shardclock.dead_letters.';
+    'Open deliveries: firings whose targets have not been called successfully yet. Ended deliveries are in shardclock.command_log, or in shardclock.dead_letters.';
 comment on column shardclock.deliveries.timer_key is 'The key of the timer that fired; a firing has one delivery.';
 comment on column shardclock.deliveries.next_attempt_at is 'The due time of the next attempt.';
 comment on column shardclock.deliveries.fired_at is 'The time of the firing.';
 comment on column shardclock.deliveries.redriven_at is
-    'The time from which a redriven delivery is due again; null: the delivery was never given up.';
+    'The time at which a redriven delivery is due again; null: the delivery was never redriven.';
 comment on column shardclock.deliveries.claimed_by is
     'The holder (one incarnation of a worker) that has claimed the delivery until claimed_until.';
 comment on column shardclock.deliveries.failed_attempts is 'The number of failed attempts.';
 comment on column shardclock.deliveries.given_back is
-    'The number of claims that a worker has given back without a call, for example at a drain.';
+    'The number of claims that workers have released without a call, for example at a drain.';
 comment on column shardclock.deliveries.slot is
     'timer_key % 840; worker i of N keeps the slots with slot % N = i.';
 comment on column shardclock.deliveries.failures is
@@ -176,8 +176,8 @@ create table shardclock.dead_letters (
 
 create index dead_letters_by_target on shardclock.dead_letters (target, tenant_id, died_at);
 
--- The overview finds each target of a tenant's dead letters by one probe. No other statement has the condition: a search
--- for one target of all tenants would read the whole index, because it is small.
+-- With this index, the overview of dead letters finds each target of a tenant by one probe. Only the overview has this
+-- condition. Otherwise a search for one target of all tenants might read the whole index, because the index is small.
 create index dead_letters_by_tenant on shardclock.dead_letters (tenant_id, target) where (target > '') is true;
 
 -- A redrive or a discard of many dead letters begins with the oldest, 10,000 at a time. Without this index each page
@@ -185,8 +185,8 @@ create index dead_letters_by_tenant on shardclock.dead_letters (tenant_id, targe
 create index dead_letters_in_order on shardclock.dead_letters (died_at, (timer_key + 0));
 
 -- Starts that were given up are listed among incidents, by time, and among the starting instances, by key. Each tenant
--- has a separate list. No other statement has the condition in this form: otherwise, on an empty table, a plan for a
--- search by a key might use these indexes.
+-- has a separate list. Only these two lists have the condition in this form. Otherwise a plan for a search by key, made
+-- for an empty table, might use these indexes.
 create index dead_letters_of_starts_by_death on shardclock.dead_letters (tenant_id, died_at, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
 
@@ -200,7 +200,7 @@ comment on table shardclock.dead_letters is
     'Deliveries that were given up, until a client redrives or discards them.';
 comment on column shardclock.dead_letters.died_at is 'The time at which the delivery was given up.';
 comment on column shardclock.dead_letters.claims is
-    'The number of claims by workers: after a redrive, an answer to one of these claims must not count.';
+    'The number of claims by workers; after a redrive, the outcomes of these old claims must not count.';
 comment on column shardclock.dead_letters.reason is 'The reason why the delivery was given up, in a sentence.';
 
 -- The endpoints of tenants, to which webhooks are sent.
@@ -248,8 +248,8 @@ create table shardclock.endpoints (
     constraint disabled_is_whole check ((disabled_at is null) = (disabled_why is null))
 );
 
--- Each worker writes at most once a second, and deletes the surplus of the writes before. The table has no foreign key:
--- the check would wait for an operator's lock on the endpoint.
+-- Each worker writes at most once a second, and deletes old rows beyond the limit. The table has no foreign key,
+-- because the check of a foreign key would wait if an operator has locked the endpoint.
 create table shardclock.endpoint_attempts (
     tenant_id text not null,
     name text not null,
@@ -264,13 +264,13 @@ create table shardclock.endpoint_attempts (
     constraint endpoint_attempts_pkey primary key (tenant_id, name, ended_at, timer_key)
 );
 
-comment on table shardclock.endpoint_attempts is 'The last 20 attempts of each endpoint, and those of the last write.';
+comment on table shardclock.endpoint_attempts is 'The last 20 attempts of each endpoint; there may be more between two writes.';
 comment on column shardclock.endpoint_attempts.name is 'The name of the endpoint.';
 comment on column shardclock.endpoint_attempts.attempt is 'The number of the delivery''s attempt, from 1.';
-comment on column shardclock.endpoint_attempts.status is 'The status of the answer; null: no answer came.';
+comment on column shardclock.endpoint_attempts.status is 'The HTTP status of the response; null: there was no response.';
 comment on column shardclock.endpoint_attempts.failure is
     'The reason why the attempt failed; null: the endpoint accepted the delivery.';
-comment on column shardclock.endpoint_attempts.body is 'The first 2 KiB of the answer''s body.';
+comment on column shardclock.endpoint_attempts.body is 'The first 2 KiB of the response''s body.';
 
 comment on table shardclock.endpoints is
     'The endpoints of tenants; each is a target of its tenant''s timers, webhook:<name>.';
@@ -281,10 +281,10 @@ comment on column shardclock.endpoints.secrets is
 comment on column shardclock.endpoints.policy is
     'The tenant''s values for attempts, timeout, concurrency and rate; a missing value has its default.';
 comment on column shardclock.endpoints.disabled_at is
-    'The time of a 410 answer, or of an operator''s disabling: no request is sent; null: the endpoint is enabled.';
+    'The time at which the endpoint was disabled (after a 410 response or by an operator): workers send no requests; null: the endpoint is enabled.';
 
--- These triggers write events for operators: 0010_notify.sql. A given-up event is not an event itself, so that no event
--- causes another event. A given-up signal to an instance also leaves an incident.
+-- These triggers write events for operators: 0010_notify.sql. A given-up delivery of an event does not write another
+-- event. A given-up signal to an instance also leaves an incident.
 create trigger note_dead_letter after insert on shardclock.dead_letters for each row
 when (
     new.target not like 'webhook:notify/%'

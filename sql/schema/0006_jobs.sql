@@ -62,32 +62,32 @@ create table shardclock.jobs (
 -- Each run updates its job's row at least three times, so no index contains a column of these updates.
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-comment on table shardclock.jobs is 'The jobs: their rules, their present states, and the counts of their runs.';
+comment on table shardclock.jobs is 'The jobs: their rules, their current states, and the counts of their runs.';
 comment on column shardclock.jobs.function is 'The function: package.module:function.';
 comment on column shardclock.jobs.every_s is 'The seconds from the end of a run to the next start; null: no interval.';
 comment on column shardclock.jobs.schedule is 'The rule of the job''s starts, cron or an ISO 8601 repeat; null: no rule.';
 comment on column shardclock.jobs.missed is 'The handling of missed starts of the rule: fire_once, fire_all or skip.';
 comment on column shardclock.jobs.overlap is
-    'The handling of a start that is due while a run is going: skip, queue (it waits), or replace (it ends the run).';
+    'The handling of a start that is due while the job runs: skip, queue (the start waits), or replace (the start ends the run).';
 comment on column shardclock.jobs.priority is
-    '1 to 4; if there are too few places, jobs with a lower number come first.';
+    '1 to 4; if workers can''t begin all due runs, jobs with a lower number come first.';
 comment on column shardclock.jobs.config is 'The run.config of the job''s function, unless the start has a payload.';
 comment on column shardclock.jobs.policy is 'The time limit of a run, its retries, and the resources of its process.';
 comment on column shardclock.jobs.declared is
-    'The app''s last declaration: an operator''s change stays until the app declares another value.';
+    'The app''s last declaration; an operator''s change is valid until the app declares another value.';
 comment on column shardclock.jobs.state is 'SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
 comment on column shardclock.jobs.withdrawn_at is
     'The time at which the app was started without this job; null: an app has the job''s code.';
 comment on column shardclock.jobs.disabled_at is 'The time at which a client disabled the job; null: it is not disabled.';
 comment on column shardclock.jobs.run_timer_key is
-    'The delivery of the present run, which is the claim run_claims of this delivery; null: no run.';
+    'The delivery of the current run; the run is the claim number run_claims of this delivery; null: no run.';
 comment on column shardclock.jobs.cancel_asked_at is
-    'The time at which a client cancelled the present run; null: it is not cancelled.';
+    'The time at which a client cancelled the current run; null: the run is not cancelled.';
 comment on column shardclock.jobs.not_before is
-    'The end of the pause after a crash: it gives the crashed run time to end, and an operator time to disable the job.';
+    'The end of the pause after a crash. During the pause the crashed run can end, and an operator can disable the job.';
 comment on column shardclock.jobs.crashes is
-    'Runs without a recorded end. The present run counts until it ends.';
-comment on column shardclock.jobs.consecutive_crashes is 'Crashes in a row; the present run counts until it ends.';
+    'The number of runs without a recorded end. The current run counts until it ends.';
+comment on column shardclock.jobs.consecutive_crashes is 'Crashes in a row; the current run counts until it ends.';
 
 create trigger jobs_refuse_deep_config before insert or update of config on shardclock.jobs
 for each row when (shardclock.is_too_deep(new.config)) execute function shardclock.refuse_deep_config();
@@ -120,7 +120,7 @@ with (fillfactor = 70);
 create index job_runs_by_job on shardclock.job_runs (job, started_at);
 
 comment on table shardclock.job_runs is
-    'The present run and the last runs of each job; the log has older runs.';
+    'The current run and the last runs of each job; the log has older runs.';
 comment on column shardclock.job_runs.outcome is
     'SUCCEEDED, DISCARDED, FAILED, TIMED_OUT, CANCELED, CRASHED, INTERRUPTED or SKIPPED; null: the run has not ended.';
 comment on column shardclock.job_runs.scheduled_at is 'The due time of the start.';
@@ -128,7 +128,7 @@ comment on column shardclock.job_runs.running_at is
     'The time at which the function was called; null: the run''s process did not start.';
 comment on column shardclock.job_runs.log is 'The last lines that the run printed or logged.';
 comment on column shardclock.job_runs.late_at is
-    'The time at which a given-up run has ended, without effect; null: it has not ended.';
+    'The time at which a run ended after it had been given up; this end has no effect. Null: the run was not given up, or has not ended.';
 
 -- This trigger writes events for operators: 0010_notify.sql.
 create trigger note_failed_job after update of consecutive_failures on shardclock.jobs for each row

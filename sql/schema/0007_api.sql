@@ -1,4 +1,5 @@
--- The HTTP API's keys, its answers to idempotent requests, the audit of operators' acts, and bulk operations.
+-- The API keys of the HTTP API, its stored responses to idempotent requests, the audit log of operators' acts, and bulk
+-- operations.
 --
 -- needs: request_slot
 
@@ -33,9 +34,9 @@ create index api_keys_by_name on shardclock.api_keys (name, tenant_id);
 comment on table shardclock.api_keys is 'The keys that identify the HTTP API''s callers, including ended keys.';
 comment on column shardclock.api_keys.tenant_id is 'The tenant; null: an operator''s key, for all tenants.';
 comment on column shardclock.api_keys.prefix is 'The first part of the key, for display and for search.';
-comment on column shardclock.api_keys.digest is 'The SHA-256 of the whole key: the key itself is stored nowhere.';
+comment on column shardclock.api_keys.digest is 'The SHA-256 of the whole key; the key itself is not stored.';
 comment on column shardclock.api_keys.scopes is 'The allowed scopes; each scope includes the scopes before it.';
-comment on column shardclock.api_keys.expires_at is 'The time from which the key is refused; null: it never expires.';
+comment on column shardclock.api_keys.expires_at is 'The time at which the key expires; null: the key never expires.';
 comment on column shardclock.api_keys.revoked_at is 'The time of the revocation; null: the key was not revoked.';
 
 create table shardclock.console_sessions (
@@ -66,14 +67,14 @@ where subject is not null;
 create index console_sessions_by_end on shardclock.console_sessions (expires_at);
 
 comment on table shardclock.console_sessions is
-    'The sessions of the console''s viewers; each one stands for an API key, or for a person of the identity provider.';
+    'The sessions of the console; each session belongs to an API key, or to a person of the identity provider.';
 comment on column shardclock.console_sessions.digest is
-    'The SHA-256 of the token in the browser''s cookie: the token itself is stored nowhere.';
+    'The SHA-256 of the token in the browser''s cookie; the token itself is not stored.';
 comment on column shardclock.console_sessions.key_id is
-    'The API key, and the session ends with the key; null: the session stands for a person.';
+    'The API key; the session ends together with the key; null: the session belongs to a person.';
 comment on column shardclock.console_sessions.subject is 'The person''s identifier, which the issuer never gives to another person.';
 comment on column shardclock.console_sessions.groups is
-    'The person''s groups at the sign-in; the gateway''s setting gives them their scopes and tenants.';
+    'The person''s groups at the sign-in; the gateway''s settings map groups to scopes and tenants.';
 
 create table shardclock.idempotent_requests (
     created_at timestamptz not null,
@@ -102,12 +103,12 @@ create table shardclock.idempotent_requests_2 partition of shardclock.idempotent
 create index idempotent_requests_by_age on shardclock.idempotent_requests (created_at);
 
 comment on table shardclock.idempotent_requests is
-    'The HTTP API''s answers to requests with an idempotency key: for 24 hours a repeated request gets the same answer.';
+    'The HTTP API''s responses to requests with an idempotency key; for 24 hours, a repeated request gets the same response.';
 comment on column shardclock.idempotent_requests.slot is 'The UTC day of created_at, counted from 1970, modulo 3.';
 comment on column shardclock.idempotent_requests.fingerprint is
-    'A digest of the request: the same key with other parameters is another request.';
+    'A digest of the request''s content; a request with the same key and other content is refused.';
 
--- One record for each verb of an operator. Only record_act may write to this table, as the owner.
+-- One record for each act of an operator. Only record_act may write to this table, as the owner.
 create table shardclock.audit (
     act_id bigint generated always as identity,
     recorded_at timestamptz not null default clock_timestamp(),
@@ -136,21 +137,22 @@ create table shardclock.audit (
 
 create index audit_by_age on shardclock.audit (recorded_at, act_id);
 
-comment on table shardclock.audit is 'The acts of operators, one record for each verb, for 400 days.';
+comment on table shardclock.audit is 'The acts of operators, one record for each act, kept for 400 days.';
 comment on column shardclock.audit.role is 'The database role of the login: a gateway''s role, or an operator''s own.';
 comment on column shardclock.audit.interface is 'api: the HTTP API; cli: the command line; console: the pages of a gateway.';
 comment on column shardclock.audit.key_prefix is 'The prefix of the API key; null: a person, or no key was needed.';
 comment on column shardclock.audit.key_name is 'The name of the API key, or the person''s name.';
 comment on column shardclock.audit.subject is
-    'The person''s identifier at the identity provider, which names nobody else; null: no person has signed in.';
+    'The person''s unique identifier at the identity provider; null: no person has signed in.';
 comment on column shardclock.audit.tenant_id is 'The tenant of the act; null: the whole installation.';
-comment on column shardclock.audit.parameters is 'The parameters of the verb; a value that may be secret is only ….';
+comment on column shardclock.audit.parameters is 'The parameters of the act; … replaces a value that may be secret.';
 comment on column shardclock.audit.outcome is
-    'done; not done: the act was refused, or there was nothing to do; failed: the act may be done in part.';
+    'done; not done: the act was refused, or there was nothing to do; failed: the act may be done partially.';
 comment on column shardclock.audit.address is 'The caller''s address, if the program or Postgres knows it.';
 
--- One row for each bulk change. The columns `role` have a default and no right to insert: a gateway continues only the
--- operations of its own login, so that no other login can use the gateway's rights by these tables.
+-- One row for each bulk change. No role may insert a value for the columns `role`; the default is the login. A gateway
+-- continues only the operations of its own login, so that no other login can use the gateway's rights through these
+-- tables.
 create table shardclock.operations (
     operation_id bigint generated always as identity,
     request_id uuid not null,
@@ -189,21 +191,22 @@ create index operations_by_end on shardclock.operations (ended_at);
 
 create index operations_due on shardclock.operations (due_at) where state = 'RUNNING';
 
-comment on table shardclock.operations is 'Bulk changes with their progress, for 400 days after their end.';
-comment on column shardclock.operations.request_id is 'The caller''s name for the operation: a second begin finds it.';
-comment on column shardclock.operations.due_at is 'The time from which any gateway continues the operation.';
+comment on table shardclock.operations is 'Bulk changes and their progress, kept for 400 days after their end.';
+comment on column shardclock.operations.request_id is 'The caller''s id for the operation; a repeated request to begin it finds the operation.';
+comment on column shardclock.operations.due_at is 'The time after which any gateway may continue the operation.';
 comment on column shardclock.operations.matched is 'The number of found rows.';
-comment on column shardclock.operations.expected is 'The count of the dry run; null: there was none.';
+comment on column shardclock.operations.expected is 'The count of the dry run; null: there was no dry run.';
 comment on column shardclock.operations.left_out is 'Matching rows that the verb can''t change.';
 comment on column shardclock.operations.changed is 'The number of changed rows.';
-comment on column shardclock.operations.unchanged is 'Found rows that had ended or changed in the meantime.';
-comment on column shardclock.operations.by_operator is 'Whether an operator began it; tenants don''t see the operator''s name.';
+comment on column shardclock.operations.unchanged is 'The number of found rows that had ended or changed in the meantime.';
+comment on column shardclock.operations.by_operator is 'Whether an operator began the operation; then tenants can''t read the operator''s name.';
 comment on column shardclock.operations.tenant_id is 'The tenant of the rows; null: all tenants.';
 comment on column shardclock.operations.change is 'The parameters of the verb, such as reason and shift.';
-comment on column shardclock.operations.role is 'The database role of the login that began it.';
-comment on column shardclock.operations.error is 'The refusal that ended it, or the last failure.';
+comment on column shardclock.operations.role is 'The database role of the login that began the operation.';
+comment on column shardclock.operations.error is 'The refusal that ended the operation, or the last failure.';
 
--- The keys that an operation has still to change, page by page: the page's change deletes the row.
+-- The keys whose rows an operation has not changed yet, page by page; the transaction that changes a page deletes its
+-- row.
 create table shardclock.operation_pages (
     operation_id bigint not null,
     page bigint not null,
@@ -215,4 +218,4 @@ create table shardclock.operation_pages (
     constraint operation_exists foreign key (operation_id) references shardclock.operations on delete cascade
 );
 
-comment on table shardclock.operation_pages is 'The keys that operations have still to change.';
+comment on table shardclock.operation_pages is 'The keys of rows that operations have not changed yet.';

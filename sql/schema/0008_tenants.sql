@@ -1,4 +1,4 @@
--- Quotas of tenants. A tenant without a row has the limits of the gateways' settings.
+-- Quotas of tenants. For a tenant without a row, the limits in the gateways' settings apply.
 
 create table shardclock.tenants (
     tenant_id text not null,
@@ -31,7 +31,7 @@ create table shardclock.tenants (
 );
 
 comment on table shardclock.tenants is
-    'The limits of the HTTP API''s tenants. A tenant without a row has the limits of the gateways'' settings.';
+    'The limits of the HTTP API''s tenants. For a tenant without a row, the limits in the gateways'' settings apply.';
 comment on column shardclock.tenants.timers_max is 'Pending and paused timers; null: no limit.';
 comment on column shardclock.tenants.payload_bytes_max is
     'Bytes of the payloads of pending timers, as JSON text; null: no limit.';
@@ -60,7 +60,7 @@ with (fillfactor = 50);
 comment on table shardclock.tenant_usage is
     'The last counts of the usage of tenants with large quotas; a row exists while an engine or a client reads it.';
 comment on column shardclock.tenant_usage.asked_at is
-    'The time of an engine''s last read, exact to ten minutes: a usage of zero is deleted after an hour without a read.';
+    'The time of an engine''s last read, exact to ten minutes; a usage of zero is deleted after an hour without a read.';
 comment on column shardclock.tenant_usage.had_quota is
     'For the resource starts: whether the tenant had quota for another instance at the last count. Until the next'
     ' count is due, a start reads this value instead of the quota.';

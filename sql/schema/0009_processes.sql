@@ -1,10 +1,11 @@
 -- Processes: deployed models, their instances, and the messages, signals and tasks for which instances wait.
 --
--- A signal to an instance is a delivery with the target `process:instance`. A timer that fires sends a signal. A client
--- sends a signal when it completes a task, publishes a message or cancels an instance. An engine takes the signals of
--- its slots, advances their instances, and writes the results in one statement (sql/processes/apply_steps.sql). A
--- delivery's process_instance_key is the instance (null: its own timer_key becomes the key of a new instance),
--- element_instance_key the token, target_element_id the node that waits, and payload the signal.
+-- A signal to an instance is a delivery with the target `process:instance`. When a timer of an instance fires, the
+-- firing writes a signal. A client sends a signal when it completes a task, publishes a message or cancels an instance.
+-- An engine takes the signals of its slots, advances their instances, and writes the results in one statement
+-- (sql/processes/apply_steps.sql). A delivery's process_instance_key is the instance (null: its own timer_key becomes
+-- the key of a new instance), element_instance_key the token, target_element_id the node that waits, and payload the
+-- signal.
 --
 -- needs: check_definition, forget_business_keys, check_kept_message, note_key_prefix, note_event
 
@@ -69,8 +70,8 @@ create table shardclock.instances (
     constraint outcome_is_known check (outcome in ('COMPLETED', 'CANCELED', 'ERROR')),
     constraint end_is_whole check (num_nonnulls(ended_at, outcome) in (0, 2) and (ended_at is null) = (state is not null))
 )
--- Each step updates a row, but an indexed column only at the end: the free space in each page keeps these updates
--- heap-only.
+-- Each step updates the instance's row, and only the last step updates an indexed column; with free space in each page,
+-- these updates are heap-only.
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index instances_by_process on shardclock.instances (tenant_id, process_id, instance_key);
@@ -79,29 +80,29 @@ create index instances_by_parent on shardclock.instances (parent_key, parent_tok
 
 create index instances_by_end on shardclock.instances (ended_at) where ended_at is not null;
 
--- Few instances end with another outcome than COMPLETED. By this index, a list of these instances reads no other
+-- Few instances end with another outcome than COMPLETED. With this index, a list of these instances reads no other
 -- instances and no other tenants. The key is an expression, so that a search by key does not use the index:
--- docs/decisions/0005-queue-plans.md. The form of the condition makes the planner expect that the condition excludes no
--- row: otherwise the planner counts a requested outcome twice, expects few rows, and sorts all of them.
+-- docs/decisions/0005-queue-plans.md. The condition is written so that the planner expects it to exclude no row.
+-- Otherwise the planner would count the filter by outcome twice, expect few rows, and sort all of them.
 create index instances_by_outcome on shardclock.instances (tenant_id, outcome, (instance_key + 0))
 where coalesce(outcome, 'COMPLETED') <> 'COMPLETED';
 
--- This index counts and lists the running instances of a version in order, without a read of ended instances. No other
--- statement has the condition in this form: otherwise, on an empty table, a plan for a search for called instances
--- might use this index.
+-- This index serves counts and ordered lists of a version's running instances, without reading ended instances. Only
+-- these statements have the condition in this form. Otherwise a plan for a search for called instances, made for an
+-- empty table, might use this index.
 create index instances_running on shardclock.instances (definition_key, (instance_key + 0))
 where (ended_at is null) is true;
 
 create index instances_by_root on shardclock.instances (root_key)
     where (root_key is not null and ended_at is null) is true;
 
-comment on table shardclock.instances is 'Instances of processes: running instances, and for some days ended instances.';
+comment on table shardclock.instances is 'Instances of processes: running instances, and instances that ended in the last days.';
 comment on column shardclock.instances.parent_key is
     'The instance that started this instance by a call activity, at parent_token.';
 comment on column shardclock.instances.version is
     'The number of steps: an engine that has read an older version writes nothing.';
 comment on column shardclock.instances.outcome is
-    'COMPLETED, CANCELED, or ERROR (an error that the caller may catch); null: the instance has not ended.';
+    'COMPLETED, CANCELED, or ERROR (the calling instance may catch the error); null: the instance has not ended.';
 comment on column shardclock.instances.state is
     'The tokens and variables, in the engine''s format; null: the instance has ended.';
 comment on column shardclock.instances.result is 'The variables of the process at its end.';
@@ -116,8 +117,8 @@ create table shardclock.process_starts (
     process_id text not null,
     instance_key bigint not null,
     asked_at timestamptz not null default now(),
-    -- The same idempotency key with another business key is another start. The business key is stored here because an
-    -- instance and its business key may be deleted before the idempotency key is deleted.
+    -- The same idempotency key with another business key is another start. The business key is also stored here,
+    -- because the instance and its business key may be deleted before the idempotency key.
     business_key text,
 
     constraint process_starts_pkey primary key (tenant_id, idempotency_key),
@@ -127,7 +128,7 @@ create table shardclock.process_starts (
 create index process_starts_by_age on shardclock.process_starts (asked_at);
 
 comment on table shardclock.process_starts is
-    'Starts with an idempotency key: for a day, a repeated key starts nothing and gets the same instance.';
+    'Starts with an idempotency key; for a day, a repeated start with the same key returns the same instance.';
 comment on column shardclock.process_starts.business_key is 'The business key of the start; null: none.';
 
 -- A business key is the caller's own name for an instance, such as an order's number, for searches. Business keys have
@@ -146,7 +147,7 @@ create index business_keys_by_key on shardclock.business_keys (business_key, ten
 
 comment on table shardclock.business_keys is
     'The callers'' own names for instances; a row is written with its instance''s start, and deleted with the instance.';
-comment on column shardclock.business_keys.business_key is 'The business key; several instances may have the same.';
+comment on column shardclock.business_keys.business_key is 'The business key; several instances may have the same business key.';
 
 create table shardclock.instance_steps (
     instance_key bigint not null,
@@ -214,9 +215,9 @@ create index subscriptions_in_order on shardclock.subscriptions (tenant_id, name
     where (kind = 'signal') is true;
 
 comment on table shardclock.subscriptions is
-    'The waits for messages and signals: of tokens of instances, and of start events of definitions.';
-comment on column shardclock.subscriptions.taken_by is 'The message that is on its way to the subscription; null: none.';
-comment on column shardclock.subscriptions.is_once is 'Whether one message ends the wait.';
+    'The waits for messages and signals, by tokens of instances and by start events of definitions.';
+comment on column shardclock.subscriptions.taken_by is 'The message that was sent to the subscription and is not processed yet; null: no message.';
+comment on column shardclock.subscriptions.is_once is 'Whether the first message ends the wait.';
 
 create table shardclock.messages (
     message_key bigint not null,
@@ -227,8 +228,8 @@ create table shardclock.messages (
     correlation text not null,
     correlated text[] not null default '{}',
     variables jsonb not null,
-    -- True: this kept message is given before newer messages, because it came back from a token that was gone, or
-    -- because it is older than the message that began the instance.
+    -- True: this kept message is correlated before newer messages. It came back from a token that had ended, or it is
+    -- older than the message that began the instance.
     passed_over boolean not null default false,
 
     constraint messages_pkey primary key (message_key)
@@ -242,7 +243,7 @@ create index messages_by_name on shardclock.messages (tenant_id, name, correlati
 create index messages_passed_over on shardclock.messages (tenant_id, name, correlation) where passed_over;
 
 comment on table shardclock.messages is 'Messages that were published with a time to live, for tokens that wait later.';
-comment on column shardclock.messages.correlated is 'The processes that have got the message: each gets it once.';
+comment on column shardclock.messages.correlated is 'The processes that have got the message; each process gets the message once.';
 
 create trigger messages_check_quota before insert on shardclock.messages
 for each row execute function shardclock.check_kept_message();
@@ -276,7 +277,7 @@ create index tasks_by_assignee on shardclock.tasks (assignee, tenant_id, task_ke
 
 comment on table shardclock.tasks is 'Tasks for people; the instance of an open task waits for its completion.';
 comment on column shardclock.tasks.completed_at is
-    'The time of the completion; the instance continues soon. Null: the task is open.';
+    'The time at which the task was completed. Null: the task is open.';
 
 create table shardclock.task_acts (
     act_id bigint generated always as identity,

@@ -19,7 +19,7 @@ create table shardclock.event_subscriptions (
             'job.late', 'cluster.lag', 'cluster.takeover', 'cluster.hold'
         ]
     ),
-    -- Jobs and the cluster belong to the whole installation, and their events to this tenant.
+    -- Jobs and the cluster belong to the whole installation; their events have this tenant.
     constraint kinds_are_of_the_tenant check (
         tenant_id = 'default'
         or not kinds && array['job.failed', 'job.late', 'cluster.lag', 'cluster.takeover', 'cluster.hold']
@@ -30,11 +30,11 @@ create table shardclock.event_subscriptions (
 comment on table shardclock.event_subscriptions is 'The endpoints that get events for operators.';
 comment on column shardclock.event_subscriptions.kinds is 'The kinds of events that the endpoint gets.';
 comment on column shardclock.event_subscriptions.failures_min is
-    'For the kind job.failed: the failed runs in a row from which on a failed run is an event.';
+    'For the kind job.failed: a failed run is an event if at least this many runs in a row have failed.';
 comment on column shardclock.event_subscriptions.text_only is
-    'Whether the body has only the text, for a receiver that refuses unknown fields.';
+    'Whether the webhook body has only the text, for receivers that refuse unknown fields.';
 
--- The table is empty most of the time: the leading coordinator takes the events once a second.
+-- The table is empty most of the time, because the leading coordinator converts the events to deliveries once a second.
 create table shardclock.operator_events (
     event_id bigint generated always as identity,
     happened_at timestamptz not null default clock_timestamp(),
@@ -49,7 +49,7 @@ create table shardclock.operator_events (
 );
 
 comment on table shardclock.operator_events is
-    'Events of subscribed kinds, until the leading coordinator makes deliveries of them.';
+    'Events of subscribed kinds that the leading coordinator has not converted to deliveries yet.';
 comment on column shardclock.operator_events.failures is 'For the kind job.failed: the failed runs in a row.';
 comment on column shardclock.operator_events.subject is
     'The target, endpoint, job, process, schedule, resource or role of the event.';
@@ -70,6 +70,6 @@ create table shardclock.event_throttles (
 );
 
 comment on table shardclock.event_throttles is
-    'The last delivery to an endpoint of each kind and subject; a row exists for five minutes after the delivery.';
+    'For each endpoint, kind and subject, the time of the last delivery; a row is deleted five minutes after the delivery.';
 comment on column shardclock.event_throttles.waiting is 'The number of events since the last delivery.';
-comment on column shardclock.event_throttles.event is 'The newest of the waiting events; null: none waits.';
+comment on column shardclock.event_throttles.event is 'The newest waiting event; null: no event waits.';

@@ -1,4 +1,4 @@
--- Renews the usage counts of tenants with large quotas. Deletes a count of zero if its resource has no limit, or if no
+-- Updates the usage counts of tenants with large quotas. Deletes a count of zero if its resource has no limit, or if no
 -- engine has read the count for an hour.
 --
 -- in:    :age interval: only counts that are older than this, :batch integer
@@ -28,7 +28,7 @@ gone as (
 ),
 written as (
     update shardclock.tenant_usage u
-    -- The time of the count is its begin, because rows that are written during the count may be missing.
+    -- The stored time is the begin of the count, because the count may miss rows that are written during the count.
     set used = c.used, counted_at = now()
     from counted c
     where u.tenant_id = c.tenant_id and u.resource = c.resource and not (c.used = 0 and c.is_forgotten)

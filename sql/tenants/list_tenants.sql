@@ -1,4 +1,4 @@
--- Lists the tenants with their own limits, by name.
+-- Lists the tenants that have limits of their own, by name.
 --
 -- in:    :tenant_id text or null: only this tenant, :limit bigint
 -- out:   tenant_id text, timers_max bigint or null: no limit, payload_bytes_max bigint or null, waiters_max bigint or

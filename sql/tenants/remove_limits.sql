@@ -5,8 +5,8 @@
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
 with counted as (
-    -- Set had_quota to false, so that the next start counts again. Skip a locked row, whose transaction has just
-    -- counted.
+    -- Set had_quota to false, so that the next start counts again. Skip a locked row, because the transaction with the
+    -- lock has just counted.
     update shardclock.tenant_usage u
     set had_quota = false
     where (u.tenant_id, u.resource) in (

@@ -1,7 +1,7 @@
 -- Estimates a tenant's pending and paused timers, and the bytes of their payloads, from a sample of slots.
 --
--- Keys come from one sequence, so each slot has about the same number of each tenant's timers. The stride visits all
--- slots; it separates consecutive keys, because timers that a client schedules together have consecutive keys.
+-- All keys come from the same sequence, so each slot has about the same number of each tenant's timers. The order of
+-- the slots separates consecutive keys, because timers that a client schedules together have consecutive keys.
 --
 -- in:    :tenant_id text, :most bigint: the limit of timers to read, for all tenants together
 -- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than
@@ -23,7 +23,8 @@ size as materialized (
     select count(*) >= :most as is_cut, coalesce(max(r.place), 0) as last from read r
 ),
 share as materialized (
-    -- Exclude the last slot, in which the scan may have ended; if it is the only slot, count it as a half.
+    -- Exclude the last slot, because the scan may have ended within this slot; if there is only one slot, count it as
+    -- half a slot.
     select
         s.is_cut,
         case when s.is_cut and s.last > 0 then s.last else 840 end as places,

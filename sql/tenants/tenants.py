@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from shardclock_server.sql.session import Record, Session
 
-# The tenant that no index on tenants contains: docs/decisions/0046-quotas.md.
+# The tenant that the indexes on tenants leave out: docs/decisions/0046-quotas.md.
 UNINDEXED = "default"
-USED_MAX = 1_000_000  # for an operator, each resource of processes is counted up to this number
-EXACT_MAX = 100_000  # timers are counted one by one up to this number; a larger number is estimated
-SAMPLE_TIMERS = 200_000  # an estimate reads this many timers, from all tenants
+USED_MAX = 1_000_000  # each resource of processes is counted up to this number
+EXACT_MAX = 100_000  # timers are counted exactly up to this number; a larger number is estimated
+SAMPLE_TIMERS = 200_000  # an estimate reads this many timers of all tenants
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A tenant's limits. None means the default if `DEFAULTS` names the limit, otherwise no limit.
+    """A tenant's limits. None means the default value if `DEFAULTS` has the limit; otherwise None means no limit.
 
-    units:   `waiters_max` and `rate_per_s` are for each gateway, the others for the whole installation
+    units:   `waiters_max` and `rate_per_s` apply to each gateway, all other limits to the whole installation
     """
 
     timers_max: int | None = None
@@ -34,7 +34,7 @@ class Limits:
 
     @property
     def schedules_most(self) -> int:
-        """Return the limit of pending schedules, with the default applied."""
+        """Return the limit of pending schedules, or its default value."""
         return DEFAULTS["schedules_max"] if self.schedules_max is None else self.schedules_max
 
     @property
@@ -55,7 +55,7 @@ LIMITS = tuple(field.name for field in fields(Limits))
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant with its own limits."""
+    """A tenant that has limits of its own."""
 
     tenant_id: str
     limits: Limits
@@ -64,7 +64,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A tenant's pending timers, including paused timers; `payload_bytes` counts their JSON text."""
+    """The number of a tenant's pending and paused timers, and the size of their payloads as JSON text."""
 
     timers: int = 0
     payload_bytes: int = 0
@@ -73,9 +73,9 @@ class Pending:
 
 
 class RemainingQuota(NamedTuple):
-    """How much of a tenant's quota of one resource is free; None: there is no limit.
+    """The unused part of a tenant's quota for one resource; None: there is no limit.
 
-    shape:   `counted_at` is the moment of an engine's count; None: this call counted it
+    shape:   `counted_at` is the moment of a stored count; None: this call has counted the rows
     """
 
     quota: int | None
@@ -84,7 +84,7 @@ class RemainingQuota(NamedTuple):
 
 
 async def remaining_quotas(session: Session, tenants: Sequence[str]) -> dict[str, dict[str, RemainingQuota]]:
-    """Return how much is free of the tenants' quotas for instances, tasks and timers, the rows that engines write.
+    """Return the unused quotas of tenants for instances, tasks and timers, which engines write.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/remaining_quotas.sql
@@ -96,7 +96,7 @@ async def remaining_quotas(session: Session, tenants: Sequence[str]) -> dict[str
 
 
 async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
-    """Count again the usage of tenants with large quotas; return the number of counts.
+    """Update the usage counts of tenants with large quotas; return the number of updated counts.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenants/count_usage.sql
@@ -105,7 +105,7 @@ async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
 
 
 async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
-    """Count a tenant's resources of `COUNTED`, up to a million of each.
+    """Count a tenant's usage of the resources in `COUNTED`, up to a million of each.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/count_used.sql
@@ -116,7 +116,7 @@ async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
 
 
 async def list_tenants(session: Session, *, tenant_id: str | None = None, limit: int) -> list[Tenant]:
-    """List the tenants with their own limits, by name.
+    """List the tenants that have limits of their own, by name.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
@@ -126,7 +126,7 @@ async def list_tenants(session: Session, *, tenant_id: str | None = None, limit:
 
 
 async def find_limits(session: Session, tenant_id: str) -> Limits | None:
-    """Find a tenant's own limits; None: the default limits apply.
+    """Find the limits that were set for a tenant; None: the default limits apply.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/find_limits.sql
@@ -136,7 +136,7 @@ async def find_limits(session: Session, tenant_id: str) -> Limits | None:
 
 
 async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any]) -> Tenant:
-    """Set some of a tenant's limits, by name; its other limits stay, and a new tenant has no other limits.
+    """Set the given limits of a tenant, by name; other limits of the tenant don't change.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenants/set_limits.sql
@@ -147,7 +147,7 @@ async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any])
 
 
 async def remove_limits(session: Session, tenant_id: str) -> bool:
-    """Remove a tenant's own limits; False if it has none.
+    """Remove the limits that were set for a tenant; False if there are none.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenants/remove_limits.sql
@@ -156,9 +156,9 @@ async def remove_limits(session: Session, tenant_id: str) -> bool:
 
 
 async def measure_pending(session: Session, tenant_id: str, *, timers_max: int | None = None) -> Pending:
-    """Count a tenant's pending timers: one by one up to 100,000, above that an estimate.
+    """Count a tenant's pending timers: exactly up to 100,000; a larger number is an estimate.
 
-    With `timers_max`, the count stops after that many timers and says only that there are more.
+    With `timers_max`, the count stops after this many timers.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/count_pending.sql, sql/tenants/sample_pending.sql
@@ -173,7 +173,7 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
 
 
 async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int:
-    """Count a tenant's pending schedules, including paused schedules, up to a number.
+    """Count a tenant's pending and paused schedules, up to a limit.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/functions/tenants/usage_of.sql
@@ -182,7 +182,7 @@ async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int
 
 
 async def find_named_pending(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, Pending]:
-    """Find the pending timers with these names, and the size of each.
+    """Find the pending timers with these names, and the size of each payload.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/find_named_pending.sql
