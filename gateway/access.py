@@ -117,7 +117,7 @@ def admit_operator(request: Request, caller: Caller, scope: str) -> None:
 
 @asynccontextmanager
 async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
-    """Open a transaction for an operator's change and its audit record, so that both are written or neither is.
+    """Open one transaction for an operator's change and for the audit record of the change.
 
     If the block raises an error, the transaction is rolled back, and a separate record reports that the change was not
     made. A repeated request changes nothing, so its block drops the record.

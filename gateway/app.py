@@ -87,13 +87,13 @@ DESCRIPTION = (
     "Schedule, find and change durable timers. The gateway needs only Postgres, so it accepts requests while no cluster"
     " runs; timers that become due in this time fire as soon as a cluster runs."
 )
-READY_S = 1.0  # the limit of a readiness check, shorter than the timeout of probes
-OTHERS_SHARE = 4  # one session in 4 is reserved for other tenants, so a tenant gets at most three quarters
-BODY_BUDGET_BYTES = 48 * 1024 * 1024  # the limit of bodies with many lines; each byte takes three bytes of memory
-QUOTA_SESSIONS = 2  # the number of connections to Postgres on which the gateway counts the tenants' usage
+READY_S = 1.0  # The limit of a readiness check, shorter than the timeout of probes.
+OTHERS_SHARE = 4  # One session in 4 is reserved for other tenants, so a tenant gets at most three quarters.
+BODY_BUDGET_BYTES = 48 * 1024 * 1024  # The limit of bodies with many lines; each byte takes three bytes of memory.
+QUOTA_SESSIONS = 2  # The number of connections to Postgres on which the gateway counts the tenants' usage.
 # Changes in these routes support idempotency keys.
 OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
-# Routes of many timers come first, because the path of one timer also matches their paths.
+# Routes of many timers come first, because the path pattern of a single timer also matches the paths of these routes.
 ROUTERS = (
     health.router, lines.router, bulk.router, finding.router, schedules.router, log.router,
     deliveries.router, dead_letters.router, endpoints.router, notify.router, targets.router, jobs.router,
@@ -134,8 +134,8 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     # The app lists an included router as one opaque route.
     routers = (app, *ROUTERS, timers.router, *console.ROUTERS)
     app.state.routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
-    # The first request for the reference builds it, so that the gateway starts sooner. FastAPI's documentation
-    # describes this override of the method.
+    # The first request for the reference builds the reference, so that the gateway starts sooner. FastAPI documents how
+    # to override `app.openapi`.
     described = partial(openapi_of, app, [*ROUTERS, timers.router], OF_PROCESSES, {TIMERS: {"post": CREATE}})
     app.openapi = cache(described)  # type: ignore[method-assign]
     return app
@@ -183,13 +183,14 @@ async def _waiting(dsn: Dsn | str) -> AsyncIterator[tuple[TimerEnds, InstanceEnd
 async def _opened(
     settings: GatewaySettings, dsn: Dsn | str, stats: RequestStats, *, needs_keys: bool
 ) -> AsyncIterator[Gateway]:
-    """Open the parts of one gateway during a block, and report its metrics."""
+    """Open the parts of one gateway during a `with` block, and report its metrics."""
     size = settings.gateway_sessions
     pool_of = partial(Pool, dsn, timeout_s=settings.gateway_timeout_s, wait_s=settings.gateway_wait_s)
     async with (
         pool_of(application="shardclock gateway", size=size, share=size - size // OTHERS_SHARE) as pool,
         Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
-        # A request that holds a session may wait for the read of a quota. With a shared pool, both could deadlock.
+        # A request that holds a session may wait for the read of a quota. With a shared pool, such requests could
+        # deadlock.
         pool_of(application="shardclock gateway quotas", size=QUOTA_SESSIONS) as counting,
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, audited_per_hour=settings.gateway_audited_per_hour) as quotas,

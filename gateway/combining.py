@@ -32,12 +32,12 @@ WRITERS = 2
 BATCH_TIMERS = 200
 BATCH_CHARACTERS = 2**20  # the limit of payloads in a batch, because large payloads would delay other tenants' timers
 WAITING_MAX = 5_000
-WAIT_S = 10.0  # one create may take this long, in the queue and in Postgres together
+WAIT_S = 10.0  # One create may take this long, in the queue and in Postgres together.
 # The wait for a locked name. Most locks end within this time, because a commit takes milliseconds; the limit bounds the
 # delay of the batch's other timers.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
-APART_S = 10.0  # for this time after a refusal, the tenant's timers have a separate writer
-ALONE_SHARE = 4  # one session in 4 may write single timers, which may wait for a lock
+APART_S = 10.0  # For this time after a refusal, the tenant's timers have a separate writer.
+ALONE_SHARE = 4  # One session in 4 may write single timers, which may wait for a lock.
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class _QueuedTimer:
     timer: NewTimer
     request: IdempotentRequest | None
     outcome: asyncio.Future[Scheduled | Refused]
-    batch: ScheduleBatch | None = None  # for this timer alone, after a batch found its name locked
+    batch: ScheduleBatch | None = None  # the statement for only this timer, after a batch found the timer's name locked
 
     @property
     def name(self) -> tuple[str, str | None]:
@@ -98,10 +98,10 @@ class Combiner:
         self._pool = pool
         self._queue, self._queue_apart = _TimerQueue(), _TimerQueue()
         self._limit = ConcurrencyLimit(
-            WAITING_MAX, doing="timers wait to be written", way_out="send this one again in a moment"
+            WAITING_MAX, doing="timers wait to be written", way_out="send this timer again in a moment"
         )
-        self._apart_until_s: dict[str, float] = {}  # by tenant: the end of the time with a separate writer
-        self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # by name: timers that are written alone
+        self._apart_until_s: dict[str, float] = {}  # By tenant: the end of the time with a separate writer.
+        self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # By name: timers that are written alone.
         # 80 % of the statement timeout, so that the wait for a lock ends first and the outcome is certain: not written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
@@ -128,7 +128,7 @@ class Combiner:
     async def schedule(
         self, tenants: Tenants, timer: NewTimer, request: IdempotentRequest | None = None
     ) -> Scheduled | Refused:
-        """Write a timer for a caller of these tenants, and return its outcome.
+        """Write a timer for a caller that may act for `tenants`, and return the timer's outcome.
 
         errors:  Problem           the queue is full, in total or for the tenant: the timer was not written
                  PoolEmpty         all sessions are in use: the timer was not written

@@ -1,8 +1,9 @@
 """Limit the open connections of one gateway, in total and by client address, below the process's limit of files.
 
-At the limit, a new connection replaces an idle connection. The gateway first closes unauthenticated connections: the
-oldest connection of the address with the most of them. Otherwise it closes an idle connection of an authenticated
-caller. So a client that opens connections without requests can't lock out other clients.
+At the limit, a new connection replaces an idle connection. The gateway first closes an unauthenticated connection: the
+oldest connection of the address that has most unauthenticated connections. If all connections are authenticated, the
+gateway closes an idle connection. A client that opens connections without requests therefore can't lock out other
+clients.
 """
 
 import resource
@@ -16,8 +17,8 @@ from shardclock_server.gateway.settings import GatewaySettings
 
 FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
-OTHER_SESSIONS = 11  # sessions for keys, quotas, notifications, waits and operations
-# a new connection never closes a connection of the same client that is younger: its request may be on the way
+OTHER_SESSIONS = 11  # Sessions for keys, quotas, notifications, waits and operations.
+# a new connection never closes a younger connection of the same client, because the first request may still arrive
 YOUNG_S = 1.0
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 

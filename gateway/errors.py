@@ -1,4 +1,4 @@
-"""Map each error to the problem that answers it: a page in the console, JSON elsewhere."""
+"""Map each error to the problem in the response: a page in the console, JSON elsewhere."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
@@ -54,7 +54,7 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 async def _unavailable(request: Request, error: StoreUnavailable) -> Response:
     is_ours = isinstance(error, PoolEmpty | StoreLocked)  # these two errors don't mean that Postgres is unreachable
-    sentence = str(error) if is_ours else f"Postgres does not answer: {error}; send it again"
+    sentence = str(error) if is_ours else f"Postgres does not answer: {error}; send the request again"
     return await _problem(request, unavailable(sentence))
 
 
@@ -93,7 +93,7 @@ async def _broken(request: Request, error: Exception) -> Response:
     if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
         sentence = "the gateway's Postgres role lacks a right: grant it shardclock_gateway, or read the gateway's log"
         return await _problem(request, Problem(BROKEN, sentence))
-    return await _problem(request, Problem(BROKEN, "the gateway has failed; its log has the reason"))
+    return await _problem(request, Problem(BROKEN, "the gateway has failed; the log of the gateway has the reason"))
 
 
 HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {

@@ -6,7 +6,7 @@ from shardclock_server.metrics.family import OTHER, Family, Label
 
 SECONDS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-# The operations are those of the API's reference, so the number of labels is limited.
+# The labels are the operations of the API's reference, so the number of labels is limited.
 OPERATION = Label("operation", frozenset([OTHER]), is_open=True)
 # Statuses with their own label: a tenant that exceeds a limit causes a 429, an unreachable Postgres or a full gateway
 # causes a 503.
@@ -14,7 +14,7 @@ ALONE = frozenset([429, 503])
 STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx", *map(str, ALONE)]))
 # A tenant name that is longer or has control characters is reported as `other`.
 TENANT = Label("tenant", frozenset([OTHER]), is_open=True, open_value=re.compile(r"[^\x00-\x1f\x7f]{1,64}"))
-TENANTS_NAMED_MAX = 20  # the metrics of one gateway name at most this many tenants
+TENANTS_NAMED_MAX = 20  # The metrics of one gateway name at most this many tenants.
 # The limit from which callers notice a blocked event loop.
 LOOP_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -30,7 +30,9 @@ FAMILIES = (
     Family("requests_throttled", "counter", "Requests with the answer 429, by the caller's tenant.", (TENANT,)),
     Family("creates_combined", "counter", "Timers that single requests created."),
     Family(
-        "create_batches", "counter", "Transactions that wrote these timers; concurrent requests share a transaction."
+        "create_batches",
+        "counter",
+        "Transactions that wrote the timers of single requests; concurrent requests share a transaction.",
     ),
     Family("requests_in_flight", "gauge", "Requests in progress.", summed=True),
     Family("gateways", "gauge", "Gateways that report.", summed=True),
@@ -50,7 +52,7 @@ FAMILIES = (
     Family("task_waits_max", "gauge", "The limit of callers that wait for a service task.", summed=True),
     Family("gateway_sessions_in_use", "gauge", "Connections to Postgres that are in use.", summed=True),
     Family("gateway_sessions_lent", "counter", "Connections to Postgres that requests got from the pool."),
-    Family("gateway_session_wait_seconds", "counter", "Total time that requests waited for these connections."),
+    Family("gateway_session_wait_seconds", "counter", "Total time that requests waited for connections of the pool."),
     Family(
         "gateway_sessions_missed",
         "counter",

@@ -71,18 +71,18 @@ class Gateway:
     health_pool: Pool  # a separate session, so that the health check works while all other sessions are in use
     combiner: Combiner
     callers: Callers
-    viewers: Viewers  # identify the viewers of the console
-    single_sign_on: SingleSignOn | None  # None: people sign in with keys only
+    viewers: Viewers  # Identify the viewers of the console.
+    single_sign_on: SingleSignOn | None  # None: people sign in with keys only.
     quotas: Quotas
     refused_quotas: RefusedQuotas
-    signal_notifications: NotificationSender  # notifies engines
-    due_notifications: NotificationSender  # notifies shards
+    signal_notifications: NotificationSender  # Notifies engines.
+    due_notifications: NotificationSender  # Notifies shards.
     timer_ends: TimerEnds
     instance_ends: InstanceEnds
     task_waiters: TaskWaiters
     long_polls: LongPolls
-    changes: LogChanges  # for the pages of the console
-    operation_begun: asyncio.Event  # the event is set when this gateway has begun an operation
+    changes: LogChanges  # For the pages of the console.
+    operation_begun: asyncio.Event  # The event is set when this gateway begins an operation.
     wait_limits: WaitLimits
     models: WorkThread
     previews: WorkThread

@@ -1,6 +1,6 @@
 """Limit the headers of a request, and the time for a request and for reading its response.
 
-uvicorn has none of these limits. Endless headers or trailers would fill the memory. A request without an end, or a
+uvicorn itself sets no such limits. Endless headers or trailers would fill the memory. A request without an end, or a
 client that stops reading, would use its connection for ever.
 """
 
@@ -15,10 +15,10 @@ from shardclock_server.gateway.requests import malformed
 from shardclock_server.gateway.requests.callers import TENANT
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, unavailable
 
-HEAD_BYTES_MAX = 65_536  # the limit of the request line and all headers; also of the bytes between two body pieces
-HEAD_S = 10.0  # the time from the connection's start, or from a request's first byte, to the end of its headers
-REST_S = 10.0  # the time to read the rest of an answered request, because a close may cut off the response
-UNREAD_S = 30.0  # within this time a client must read the next 16 KiB of its responses, or the rest of them
+HEAD_BYTES_MAX = 65_536  # The limit of the request line and all headers; also of the bytes between two body pieces.
+HEAD_S = 10.0  # The time from the connection's start, or from a request's first byte, to the end of its headers.
+REST_S = 10.0  # The time to read the rest of an answered request, because a close may cut off the response.
+UNREAD_S = 30.0  # Within this time a client must read the next 16 KiB of its responses, or the rest of them.
 READ_LEAST_BYTES = 16_384
 UNPROVEN_S = 10.0  # the longest pause between two requests, if no request of the connection was authenticated
 NO_ROOM = unavailable("this gateway has reached its limit of connections; connect again later").answer()
@@ -39,10 +39,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_proven = False  # whether a request was authenticated
         self._keep_alive_s = self.timeout_keep_alive
         self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
-        self._bare_bytes = 0  # the bytes since the last piece of a body, or since the end of a request
-        self._in_body = False  # also true while the trailers are read
-        self._is_answered = True  # whether the last request has its response
-        self._piece = b""  # the bytes that the parser is parsing
+        self._bare_bytes = 0  # The bytes since the last piece of a body, or since the end of a request.
+        self._in_body = False  # Also true while the trailers are read.
+        self._is_answered = True  # Whether the last request has its response.
+        self._piece = b""  # The bytes that the parser is parsing.
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -143,7 +143,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether the last request is answered and no other one has begun."""
+        """Whether the last request is answered and no other request has begun."""
         return self._is_answered and not self._in_body and self._late is None
 
     def _ends_within(self, data: bytes) -> bool:

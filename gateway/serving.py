@@ -28,8 +28,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-STOP_S = 10  # the time limit of requests in progress after the stop
-IDLE_S = 75  # longer than load balancers keep an idle connection open
+STOP_S = 10  # The time limit of requests in progress after the stop.
+IDLE_S = 75  # Longer than load balancers keep an idle connection open.
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
 PORT_FAULTS = (errno.EADDRINUSE, errno.EACCES)

@@ -50,16 +50,18 @@ class GatewaySettings(BaseModel):
     gateway_oidc_issuer: str | None = Field(
         None,
         max_length=255,
-        description="the identity provider at which people sign in to the console; by default they sign in with keys",
+        description="the identity provider at which people sign in to the console; without it, people use keys",
     )
     gateway_oidc_client_id: str | None = Field(
-        None, min_length=1, max_length=255, description="the id of the gateways at the identity provider"
+        None, min_length=1, max_length=255, description="the client id of the gateways at the identity provider"
     )
     gateway_oidc_secret: SecretStr | None = Field(
-        None, min_length=1, description="the secret of this client; a public client has no secret"
+        None,
+        min_length=1,
+        description="the client secret of the gateways at the identity provider; a public client has no secret",
     )
     gateway_oidc_secret_file: Path | None = Field(
-        None, description="the file with this secret, which is read for each sign-in"
+        None, description="the file with the client secret, which is read for each sign-in"
     )
     gateway_oidc_groups: str = Field(
         "", description="the scopes and tenants that groups get, such as ops=operate@*; shop=read,write@shop"
@@ -70,7 +72,7 @@ class GatewaySettings(BaseModel):
     gateway_oidc_scopes: str = Field(
         "openid profile email",
         pattern=r"^openid( [\x21-\x7e]+)*$",
-        description="the scopes that the gateway requests; some providers need one for the groups",
+        description="the scopes that the gateway requests; some providers return the groups only with a special scope",
     )
     gateway_tls_cert: Path | None = Field(None, description="the file with the TLS certificate; by default plain HTTP")
     gateway_tls_key: Path | None = Field(None, description="the file with the TLS private key")
@@ -194,7 +196,7 @@ class GatewaySettings(BaseModel):
 
     @property
     def root_path(self) -> str:
-        """The path under which a proxy serves the gateway; the proxy removes it from the requests."""
+        """The path under which a proxy serves the gateway; the proxy removes this path from the requests."""
         return urlsplit(self.gateway_url or "").path.rstrip("/")
 
     @property

@@ -1,4 +1,4 @@
-"""List audit records, and reduce an operator's request to the short form without secrets that its record stores.
+"""List audit records, and reduce an operator's request to a short form without secrets for the record.
 
 `gateway/requests/recording.py` and `cli/recording.py` record the verbs of their interfaces.
 """
@@ -25,8 +25,8 @@ NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX = 60, 200
 WHAT_BYTES_MAX = 8_192
 DEPTH_MAX, BITS_MAX = 4, 64
 
-# A record stores the values of these fields and options, and only the names of all other fields. So a new field can't
-# leak a secret if its author forgets this list.
+# A record stores the values of these fields and options, and only the names of all other fields. This way, a new field
+# that is missing in this list can't leak a secret.
 RECORDED_FIELDS = frozenset({
     # the selected object
     "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",
@@ -73,7 +73,7 @@ async def page_of(session: Session, wanted: AuditFilter, *, size: int, page: str
 
 
 def recorded_fields(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Return the fields of a request that its record stores; empty fields are omitted.
+    """Return the fields of a request that an audit record stores; empty fields are omitted.
 
     shape:   JSON, at most 8,192 bytes; for a larger request, the field names without values
     """

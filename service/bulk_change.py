@@ -21,8 +21,8 @@ from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
-FOUND_TIMERS = 10_000  # one search statement finds at most this many timers
-PAGE_TIMERS = 1_000  # one transaction changes at most this many timers
+FOUND_TIMERS = 10_000  # One search statement finds at most this many timers.
+PAGE_TIMERS = 1_000  # One transaction changes at most this many timers.
 PAGE_RETRY = StoreRetry(attempts=5)
 USUAL_STATES = {PAUSE: ("PENDING",), RESUME: ("PAUSED",)}  # the states that the verb changes by default
 
@@ -48,7 +48,7 @@ class BulkChange(BulkRun):
     """The state of one bulk change of timers.
 
     `left_out` counts the matching timers of jobs and processes, which clients can't change.
-    `refusal` is the refusal of a later page, after other pages were changed.
+    `refusal` is set if a page was refused after earlier pages were changed.
     """
 
     wanted: TimerFilter
@@ -127,7 +127,8 @@ class BulkChange(BulkRun):
             self.changed, repeated = await PAGE_RETRY.run(change)
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
-        # If the answer of an earlier try was lost, its changed timers are missing in the count.
+        # If Postgres changed timers in an earlier try but the response was lost, the count does not include these
+        # timers.
         self.unsure = max(0, self.matched - self.changed) if repeated else 0
 
     async def _pages(self, session: Session) -> AsyncIterator[Sequence[int]]:

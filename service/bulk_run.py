@@ -1,6 +1,6 @@
-"""Change many rows in two phases: find all of them, then change them page by page, as one operation.
+"""Change many rows in two phases: find all rows first, then change the rows page by page, as one operation.
 
-Changes move rows, so a search during the changes would find some rows twice and miss others.
+Changes move rows, so a search during the changes would find some rows twice and miss other rows.
 """
 
 from abc import ABC, abstractmethod
@@ -96,7 +96,7 @@ class BulkRun(ABC):
         """Describe the operation."""
 
     async def start(self, session: Session, *, due_in_s: float = SILENT_S, retry: StoreRetry = ONCE) -> None:
-        """Begin the operation of the found rows; gateways continue it after `due_in_s`.
+        """Begin an operation on the found rows; after `due_in_s`, gateways continue the operation.
 
         errors:  BulkBroken  no answer: no row was changed until now
         """

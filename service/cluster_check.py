@@ -45,7 +45,7 @@ def _shards(it: ClusterMeasures, *, silent: int) -> Finding:
         return Finding(
             "shards",
             Level.FAULT,
-            f"{serve} {it.slots_assigned} of {SLOTS} slots, so timers of the others fire about 3 s late: see"
+            f"{serve} {it.slots_assigned} of {SLOTS} slots, so timers of the other slots fire about 3 s late: see"
             " `shardclock status`, and the log of `shardclock up`",
         )
     if silent:

@@ -23,7 +23,7 @@ STEP_S = 10
 
 @dataclass(slots=True)
 class DeadLetterRun(BulkRun):
-    """One run over all dead letters of a filter, in the order in which they were given up.
+    """One run over all dead letters of a filter; the letter that was given up first comes first.
 
     shape:   one statement changes `batch` letters, or fewer if there is a rate; `changed_keys` are the keys of the
              changed letters
@@ -38,7 +38,7 @@ class DeadLetterRun(BulkRun):
     _signals: set[int] = field(default_factory=set, init=False)
     # The number of letters per target and tenant.
     _number_of: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
-    # The first dead letter of each target and tenant: the sentence names it as the example.
+    # The first dead letter of each target and tenant, which the sentence names as an example.
     _examples: dict[tuple[str, str], DeadLetterKey] = field(default_factory=dict, init=False)
 
     async def run(self, session: Session, progress: BulkProgress, *, dry_run: bool) -> None:
@@ -75,7 +75,7 @@ class DeadLetterRun(BulkRun):
         return self.actor.begin(self.change.verb, self.wanted.tenant_id, asdict(self.wanted), parameters)
 
     def outcome(self, *, dry_run: bool) -> BulkResult[int]:
-        """Return the changed keys and a sentence about them; for a dry run, the keys that would be changed."""
+        """Return the changed keys with a sentence; for a dry run, return the keys that would be changed."""
         many, selected = self.change.wording_for(self.wanted), list(self._examples.values())
         if dry_run:
             would = BulkResult(self.keys, many.word_dry_run(len(self.keys), selected, more=False), more=False)

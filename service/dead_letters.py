@@ -30,8 +30,8 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
-LISTED_MAX = 1_000  # the limit of rows on one page
-AT_ONCE_MAX = 10_000  # one statement changes at most this many dead letters
+LISTED_MAX = 1_000  # The limit of rows on one page.
+AT_ONCE_MAX = 10_000  # One statement changes at most this many dead letters.
 NOUN = ("dead letter", "dead letters")
 NONE = "there is no such dead letter"
 
@@ -148,7 +148,7 @@ def redriving(
 ) -> DeadLetterChange:
     """Return the change that delivers dead letters again, beginning with their first attempt.
 
-    Dead letters of a disabled endpoint stay; with `enable`, the endpoint is enabled first.
+    Dead letters of a disabled endpoint stay dead; with `enable`, the endpoint is enabled first.
     """
     way = Redriving(session, per_s, enable=enable, enable_called=enable_called)
     return DeadLetterChange(
@@ -162,7 +162,7 @@ def redriving(
 
 
 def discarding(session: Session, *, reason: str | None = None) -> DeadLetterChange:
-    """Return the change that discards dead letters permanently; a signal for which an instance waits stays."""
+    """Return the change that discards dead letters permanently, except signals for which an instance waits."""
     return DeadLetterChange(
         DISCARD,
         lambda keys: discard_dead_letters(session, keys, reason=reason),
@@ -182,7 +182,7 @@ async def change_letters(
     dry_run: bool,
     by: Actor | None = None,
 ) -> BulkResult[int]:
-    """Apply a change to at most `limit` dead letters, in the order in which they were given up.
+    """Apply a change to at most `limit` dead letters; the letter that was given up first comes first.
 
     The operation records the caller `by`; None: a change of one letter is not an operation.
 
@@ -220,7 +220,7 @@ async def redrive(
 ) -> BulkResult[int]:
     """Deliver dead letters again, beginning with their first attempt; with `enable`, enable their endpoints first.
 
-    shape:   in the order in which they were given up
+    shape:   the letter that was given up first comes first
     units:   `per_s` letters become due per second; None: all immediately
     errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
              StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
@@ -238,9 +238,9 @@ async def discard(
     dry_run: bool,
     by: Actor | None = None,
 ) -> BulkResult[int]:
-    """Discard dead letters permanently; a signal for which an instance waits stays.
+    """Discard dead letters permanently, except signals for which an instance waits.
 
-    shape:   in the order in which they were given up
+    shape:   the letter that was given up first comes first
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
     change = discarding(session, reason=reason)

@@ -29,8 +29,8 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
-LISTED_MAX = 1_000  # the limit of rows on one page
-AT_ONCE_MAX = 10_000  # one statement changes at most this many deliveries
+LISTED_MAX = 1_000  # The limit of rows on one page.
+AT_ONCE_MAX = 10_000  # One statement changes at most this many deliveries.
 ENDS = ("DELIVERED", "DISCARDED", "DEAD")
 
 # The refusals of a change, by the state of the delivery.
@@ -105,7 +105,7 @@ async def show(session: Session, timer_key: int) -> ShownDelivery | None:
 async def cancel(session: Session, timer_key: int, *, reason: str | None = None) -> DeliveryResult:
     """Cancel a delivery that no worker or program has claimed, so that no worker calls its target.
 
-    errors:  Refusal           its state does not allow it
+    errors:  Refusal           the state of the delivery does not allow the change
              StatementRefused  delivery_of_job, delivery_of_instance
              StoreUnavailable  the outcome is unknown: call again
     """
@@ -116,7 +116,7 @@ async def cancel(session: Session, timer_key: int, *, reason: str | None = None)
 async def retry(session: Session, timer_key: int) -> DeliveryResult:
     """Make the next attempt of a delivery due now.
 
-    errors:  Refusal           its state does not allow it
+    errors:  Refusal           the state of the delivery does not allow the change
              StoreUnavailable  the outcome is unknown: call again
     """
     state = await verbs.retry_delivery(session, timer_key)

@@ -1,4 +1,4 @@
-"""Describe each process of a model for the database: its names, its starts and its task types."""
+"""Describe each process of a model for the database: the names, the starts and the task types."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

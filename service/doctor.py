@@ -37,7 +37,7 @@ Check = Callable[[Session, Installation], Awaitable[Finding]]
 async def check_database(session: Session, its: Installation) -> list[Finding]:
     """Check the server and the schema, one finding for each check.
 
-    If the role lacks the rights for a check, the finding says so.
+    If the role lacks the rights for a check, the finding reports the missing rights.
     """
     sent = datetime.now(UTC)
     try:
@@ -143,7 +143,7 @@ async def _schema(session: Session) -> Finding:
         return Finding("schema", Level.FAULT, str(error))
     except StatementRefused as error:
         return Finding("schema", Level.FAULT, f"this role can't read the schema: {error}; `shardclock migrate --roles`")
-    return Finding("schema", Level.OK, "the schema is this program's")
+    return Finding("schema", Level.OK, "the schema has the version of this program")
 
 
 async def _rights(session: Session, its: Installation) -> Finding:  # noqa: ARG001 - the shape of a check

@@ -221,7 +221,7 @@ async def send_test(
 
     Without `body`, the webhook looks like a timer's webhook.
     """
-    # A late import: it takes a fifth of a second, and most commands send nothing.
+    # This import takes a fifth of a second, and most commands don't need the module.
     from shardclock_server.webhooks.answers import Delivered
     from shardclock_server.webhooks.envelope import write_body
     from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender

@@ -38,10 +38,11 @@ def explain(timeline: Timeline, moment: datetime) -> Explanation:
     if begun is None:
         return Explanation(
             "NONE",
-            "the log has no record of it: it was never created, or its records are older than the log's retention",
+            "the log has no record of the timer: it was never created, or its records are older than the retention of"
+            " the log",
         )
     if begun > moment:
-        return Explanation("NOT_YET_MADE", f"it did not exist yet: it was made at {show_moment(begun)}")
+        return Explanation("NOT_YET_MADE", f"the timer did not exist yet: it was made at {show_moment(begun)}")
     return (
         _stopped(timeline, moment)
         or _overdue(timeline, moment)
@@ -62,14 +63,16 @@ def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
         if _was_recreated(timeline, last, moment):
             return None
         return Explanation(
-            "CANCELED", f"it was cancelled at {at}{author_of(detail)}; it was due at {show_moment(last.due_date)}", last
+            "CANCELED",
+            f"the timer was cancelled at {at}{author_of(detail)}; it was due at {show_moment(last.due_date)}",
+            last,
         )
     if refused := detail.get("refused"):
         return Explanation(
-            "REFUSED", f"it can't be fired, and was paused at {at} until an operator repairs it: {refused}", last
+            "REFUSED", f"the timer can't be fired, and was paused at {at} until an operator repairs it: {refused}", last
         )
     until = f", until {show_moment(datetime.fromisoformat(str(detail['until'])))}" if "until" in detail else ""
-    why = f"it was paused at {at}{until}{author_of(detail)}; it was due at {show_moment(last.due_date)}"
+    why = f"the timer was paused at {at}{until}{author_of(detail)}; it was due at {show_moment(last.due_date)}"
     return Explanation("PAUSED", why, last)
 
 
@@ -101,12 +104,12 @@ def _overdue(timeline: Timeline, moment: datetime) -> Explanation | None:
     if timer is None or timer.state != "PENDING" or timer.due_date > min(moment, timeline.now) or timeline.is_unplanned:
         return None
     late = timeline.now - timer.due_date
-    why = f"it is due since {show_moment(timer.due_date)}, {_length(late)} ago, and has not fired"
+    why = f"the timer has been due since {show_moment(timer.due_date)}, for {_length(late)}, and has not fired"
     if timeline.hold is not None and timeline.hold.of_all:
         return Explanation("OVERDUE", f"{why}: on hold, {timeline.hold.why}; `shardclock release --yes` lets it fire")
     if timer.holder is not None:
         return Explanation(
-            "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if it has ended, its lease ends soon"
+            "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if the holder has ended, the lease ends soon"
         )
     return Explanation("OVERDUE", f"{why}: {_waiting(timeline, timer, late)}")
 
@@ -117,17 +120,17 @@ def _waiting(timeline: Timeline, timer: TimerState, late: timedelta) -> str:
     if since is None:
         return f"{left}, and no shard runs"
     if late <= timedelta(seconds=RAMP_AFTER_S):
-        return "a shard will claim it within its next poll"
+        return "a shard will claim the timer with its next poll"
     again = f"; shards run since {show_moment(since)}" if since > timer.due_date else ""
-    return f"{left}, and it waits for its turn in the ramp, {_rate(timeline)}{again} (`shardclock ramp`)"
+    return f"{left}, and the timer waits in the ramp, {_rate(timeline)}{again} (`shardclock ramp`)"
 
 
 def _rate(timeline: Timeline) -> str:
-    assert timeline.ramp is not None, "it is read for each timer that is due"
+    assert timeline.ramp is not None, "the ramp is read for each due timer"
     if timeline.ramp.per_s is None:
         return "which has no limit"
     if timeline.ramp.per_s == 0:
-        return "which is 0 and delays all of them"
+        return "which is 0 and delays all these timers"
     return f"which fires {timeline.ramp.per_s:,} timers a second, each tenant's oldest first"
 
 
@@ -135,9 +138,9 @@ def _left_by(timeline: Timeline, timer: TimerState) -> str:
     if delay := _delayed_by_a_client(timeline, timer.timer_key, timer.due_date, timeline.now):
         return delay
     if timer.occurrence == 1 and timer.created_at > timer.due_date:
-        return f"it was made at {show_moment(timer.created_at)}, with a date in the past"
+        return f"the timer was made at {show_moment(timer.created_at)}, with a date in the past"
     if not any(witness.alive for witness in timeline.witnesses):
-        return "no shard was running when it became due"
+        return "no shard was running when the timer became due"
     return "an outage left it"
 
 
@@ -146,9 +149,9 @@ def _delayed_by_a_client(timeline: Timeline, timer_key: int, due_date: datetime,
     for record in reversed(timeline.records):
         if record.timer_key == timer_key and due_date <= record.recorded_at <= until:
             if record.intent == "RESUMED":
-                return f"it was paused until {show_moment(record.recorded_at)}{_pause_reason(timeline, record)}"
+                return f"the timer was paused until {show_moment(record.recorded_at)}{_pause_reason(timeline, record)}"
             if record.intent == "RESCHEDULED":
-                return f"it was moved to that date at {show_moment(record.recorded_at)}"
+                return f"the timer was moved to this date at {show_moment(record.recorded_at)}"
     return None
 
 
@@ -166,16 +169,18 @@ def _planned(timeline: Timeline, moment: datetime) -> Explanation | None:
     try:
         next_due = next_due_of(timeline.plan, moment)
     except InvalidTimer as refusal:
-        return Explanation("REFUSED", f"it will be paused when a shard sees it: {refusal}")
+        return Explanation("REFUSED", f"a shard will pause the timer: {refusal}")
     held = f"; on hold, {timeline.hold.why}" if timeline.hold is not None and timeline.hold.of_all else ""
     if not next_due.due:
         return Explanation("NOT_DUE", f"{_not_due(timeline, moment)}{held}")
     due = show_moment(next_due.next.due_date)
     if timeline.plan.schedule is None:
-        return Explanation("PLANNED", f"it is planned for {due}{held}")
+        return Explanation("PLANNED", f"the timer is planned for {due}{held}")
     first = f"occurrence {next_due.next.number} is planned for {due}"
     more = f", and {next_due.due - 1:,} more until then" if next_due.due > 1 else ""
-    after = f"the next after that is at {show_moment(next_due.after.due_date)}" if next_due.after else "then it ends"
+    after = (
+        f"the occurrence after that is at {show_moment(next_due.after.due_date)}" if next_due.after else "then it ends"
+    )
     return Explanation("PLANNED", f"{first}{more}; {after}{held}")
 
 
@@ -220,11 +225,11 @@ def _not_due(timeline: Timeline, moment: datetime) -> str:
         dates.append(next_due_of(timeline.plan, moment).next.due_date)
     moves = [record for record in timeline.records if record.intent == "RESCHEDULED" and record.due_date <= moment]
     moved = (
-        f"; at {show_moment(moves[-1].recorded_at)} it was moved from {show_moment(moves[-1].due_date)}"
+        f"; at {show_moment(moves[-1].recorded_at)} the timer was moved from {show_moment(moves[-1].due_date)}"
         if moves
         else ""
     )
-    nothing = "nothing is planned until then" if moment > timeline.now else "nothing was due then"
+    nothing = "no occurrence is planned before this moment" if moment > timeline.now else "nothing was due then"
     return f"{nothing}{f': the next date is {show_moment(min(dates))}' if dates else ''}{moved}"
 
 
@@ -238,7 +243,7 @@ def _reason_for_delay(timeline: Timeline, fired: LogRecord) -> str:
     if fired.schedule is not None and fired.created_at > fired.due_date:
         return ": it was missed, and caught up with"
     if fired.created_at > fired.due_date:
-        return f": it was made at {show_moment(fired.created_at)}, with a date in the past{then}"
+        return f": the timer was made at {show_moment(fired.created_at)}, with a date in the past{then}"
     return _outage(timeline, fired)
 
 
@@ -263,7 +268,11 @@ def _outage(timeline: Timeline, record: LogRecord) -> str:
     """Name the reason why no shard fired the occurrence on time: an operator's hold, or no live shard."""
     if held := _held(timeline, record):
         return f": {held}"
-    return "" if any(witness.alive for witness in timeline.witnesses) else ": no shard was running when it became due"
+    return (
+        ""
+        if any(witness.alive for witness in timeline.witnesses)
+        else ": no shard was running when the timer became due"
+    )
 
 
 def _holder(timeline: Timeline, record: LogRecord) -> str:

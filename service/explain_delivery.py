@@ -32,7 +32,7 @@ def delivered(timeline: Timeline, fired: LogRecord) -> str:
         return f"; {_under_way(timeline, fired)}"
     detail, at = detail_of(last), show_moment(last.recorded_at)
     if detail.get("by"):
-        return f"; its delivery to {fired.target} was discarded at {at}{author_of(detail)}"
+        return f"; the delivery to {fired.target} was discarded at {at}{author_of(detail)}"
     attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
     # A given-up start of a job makes no dead letter, because the job's schedule has a next start.
     is_job = last.intent == "DEAD" and fired.target.startswith(TARGET_OF_JOB)
@@ -45,15 +45,15 @@ def _under_way(timeline: Timeline, fired: LogRecord) -> str:
     delivery = timeline.delivery
     if delivery is None or delivery.timer_key != fired.timer_key:
         if not fired.is_delivered:
-            return "its instance has taken it"
-        return f"the log does not have the outcome of its delivery to {fired.target}"
+            return "the instance has received it"
+        return f"the log does not have the outcome of the delivery to {fired.target}"
     failed = f" after {counted(delivery.failed_attempts, 'failed attempt')}" if delivery.failed_attempts else ""
     if delivery.state == "DEAD":
         return f"{ENDS_OF_DELIVERY['DEAD']} {fired.target}{failed}: {delivery.reason}"
     if delivery.state == "IN_HAND":
-        return f"{holder_name(delivery)} has claimed its delivery to {fired.target}"
+        return f"{holder_name(delivery)} has claimed the delivery to {fired.target}"
     unserved = f": {line_of(timeline.unserved)}" if timeline.unserved else ""
-    return f"its delivery to {fired.target} waits{failed}{_next_attempt(timeline, delivery)}{unserved}"
+    return f"the delivery to {fired.target} waits{failed}{_next_attempt(timeline, delivery)}{unserved}"
 
 
 def _next_attempt(timeline: Timeline, delivery: DeliveryState) -> str:
@@ -62,7 +62,7 @@ def _next_attempt(timeline: Timeline, delivery: DeliveryState) -> str:
         return ""
     due = show_moment(delivery.next_attempt_at)
     if timeline.hold is not None and timeline.hold.of_all:
-        return f", the next attempt is due at {due}; a hold keeps it ({timeline.hold.why})"
+        return f", the next attempt is due at {due}; a hold delays it ({timeline.hold.why})"
     if delivery.next_attempt_at > timeline.now - LATE or timeline.unserved:
         return f", the next attempt is due at {due}"
     return (

@@ -35,7 +35,7 @@ def filter_of(
 ) -> TimerFilter:
     """Read a filter; a time without an offset is a local time in the zone `clock`.
 
-    A refusal uses a field's name in `called`, or the field's own name if `called` does not have it.
+    A refusal uses a field's name in `called`, or the field's own name if `called` has no entry.
 
     errors:  InvalidTimer  a text is not a moment, or a window ends before it begins
     """

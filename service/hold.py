@@ -1,7 +1,7 @@
 """Put a database on hold, release it, and read its hold.
 
 A database is on hold if it is a copy, if it belongs to another installation, or if an operator has put it on hold.
-These functions decide from the database's identity and its live holders.
+The functions decide by the identity of the database and by the live holders.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The database's owner and status before a release, and whether it was released."""
+    """The owner and the status of the database before a release, and whether the database was released."""
 
     owner: Identity
     status: Status
@@ -137,7 +137,7 @@ def objection_to(living: Sequence[Holder], owner: Identity, identity: str) -> st
     if waiting and identity not in waiting:
         return (
             f"the cluster that waits here {_configured(waiting[0])}, this command {_configured(identity)}:"
-            " set SHARDCLOCK_IDENTITY alike"
+            " set the same SHARDCLOCK_IDENTITY"
         )
     return None
 

@@ -21,7 +21,7 @@ async def resolve_many(
     The operation records the caller `by`.
 
     shape:   the token that stopped first comes first
-    errors:  StoreUnavailable  the outcome is unknown: call again; an incident that is resolved already is left out
+    errors:  StoreUnavailable  the outcome is unknown: call again; already resolved incidents are left out
     """
     assert 0 < limit <= AT_ONCE_MAX
     found = await find_incidents(session, wanted, limit=limit + 1, only_stopped=True)

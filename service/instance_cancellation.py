@@ -21,7 +21,7 @@ async def cancel_many(
     """Cancel all unfinished instances with a business key, and cancel their timers and tasks.
 
     shape:   the newest instance first
-    errors:  StoreUnavailable  the outcome is unknown: call again; an instance that is cancelled already is not affected
+    errors:  StoreUnavailable  the outcome is unknown: call again; already cancelled instances are not affected
     """
     assert 0 < limit <= AT_ONCE_MAX
     found = await _not_ended(session, business_key, process_id=process_id, tenant_id=tenant_id, most=limit + 1)

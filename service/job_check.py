@@ -22,7 +22,7 @@ ATTEMPTS_S = 15 * 60
 
 @dataclass(frozen=True, slots=True)
 class JobCheck:
-    """The result of a check, with the facts that led to it.
+    """The result of a check, with the facts behind the result.
 
     shape:   `why_not` is a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None:
              the job works
@@ -46,7 +46,7 @@ async def check_job(session: Session, name: str) -> JobCheck:
     job = await find_job(session, name)
     measured = await measure_job(session, name)
     if measured is None:
-        raise Refusal.of(UNKNOWN_JOB, job=name, known="it was removed just now")
+        raise Refusal.of(UNKNOWN_JOB, job=name, known="the job was removed just now")
     fault = _fault_of(job, measured)
     return JobCheck(
         name,
@@ -115,6 +115,6 @@ def _since(moment: datetime | None, why: str | None) -> str:
 
 def _last_run_of(job: Job) -> str:
     if job.last_outcome is None:
-        return "it has not run yet"
+        return "the job has not run yet"
     why = "" if job.last_reason is None else f", {job.last_reason}"
-    return f"its last run ended as {job.last_outcome}{why}"
+    return f"the last run ended as {job.last_outcome}{why}"

@@ -1,4 +1,4 @@
-"""List jobs, start and stop them, configure, add and remove them."""
+"""List, start, stop, configure, add and remove jobs."""
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Make, rotate, revoke and check API keys, which authenticate callers of the HTTP API.
 
-A key's text is `sck_`, a prefix that is shown and logged, `_`, and 32 random bytes. The database stores its SHA-256
-digest. A salt or a slow hash is not needed, because 32 random bytes can't be guessed.
+A key's text is `sck_`, a prefix that is shown and logged, `_`, and 32 random bytes. The database stores only the
+SHA-256 digest of the text. A salt or a slow hash is not needed, because 32 random bytes can't be guessed.
 """
 
 import hmac

@@ -45,11 +45,11 @@ class LinePart:
 
     @property
     def follows(self) -> bool:
-        """Return whether earlier parts must be written before this one: they may have the same names or requests."""
+        """Return whether earlier parts must be written first, because they may have the same names or requests."""
         return bool(self.requests) or any(timer.name is not None for timer in self.timers.values())
 
     def add(self, number: int, wanted: LineTimer) -> None:
-        """Add a line's timer, unless an earlier line has its idempotency key."""
+        """Add a line's timer, unless an earlier line has the same idempotency key."""
         request = wanted.request
         if request is not None:
             first = self._first.setdefault(request.key, number)
@@ -66,7 +66,7 @@ class LinePart:
             self.outcomes[number] = Refused.of(KEY_OF_ANOTHER_LINE, line=first)
 
     def end(self, outcomes: Sequence[Scheduled | Refused]) -> None:
-        """Store the outcomes of the part's timers, and give each repeated line the outcome of its first line."""
+        """Store the outcomes of the part's timers, and give each repeated line the outcome of the earlier line."""
         self.outcomes |= zip(self.timers, outcomes, strict=True)
         for number, first in self.repeats.items():
             outcome = self.outcomes[first]
@@ -155,7 +155,7 @@ class _PendingParts:
         return bool(self._broken) or any(task.done() and task.exception() for _, task in self._parts)
 
     def begin(self, part: LinePart, writing: Coroutine[Any, Any, None]) -> None:
-        """Begin to write one more part."""
+        """Begin to write another part."""
         self._next_line = part.lines[-1][0] + 1
         self._parts.append((part, asyncio.create_task(writing)))
 
@@ -198,8 +198,8 @@ class _PendingParts:
 def _broken(error: StoreUnavailable, first: int, last: int, following: int) -> ImportBroken:
     return ImportBroken(
         f"Postgres does not answer ({error}); whether lines {first} to {last} are done is unknown:"
-        " see `shardclock list`, and schedule them by themselves if they are not."
-        f" All others before line {following} are done: go on with --start-line {following}",
+        " see `shardclock list`, and schedule the missing lines separately."
+        f" All other lines before line {following} are done: continue with --start-line {following}",
         first_line=first,
         last_line=last,
     )

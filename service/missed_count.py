@@ -11,8 +11,8 @@ from shardclock_server.sql.clients.search import TimerFilter, find_keys
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer
 
-SCHEDULES_MAX = 1_000  # the limit of counted schedules; a count takes 5 to 500 microseconds
-COUNTED_S = 0.1  # a count may use this much processor time
+SCHEDULES_MAX = 1_000  # The limit of counted schedules; a count takes 5 to 500 microseconds.
+COUNTED_S = 0.1  # A count may use this much processor time.
 
 
 @dataclass(frozen=True, slots=True)

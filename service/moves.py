@@ -35,7 +35,7 @@ def destination_of(
 ) -> Destination:
     """Read a timer's destination from texts, by the names in `FIELDS`; None, like a missing entry, means not given.
 
-    A refusal uses a field's name in `called`, or the field's own name if `called` does not have it.
+    A refusal uses a field's name in `called`, or the field's own name if `called` has no entry.
 
     errors:  InvalidTimer  not exactly one of the `choices` is given, or a text can't be read
     """
@@ -106,7 +106,7 @@ async def move(session: Session, which: TimerRef, to: Destination) -> str:
     except StoreUnavailable as error:
         if isinstance(to, Shift):
             raise StoreUnavailable(
-                f"{error}; look at the timer before you send it again: it may have been moved"
+                f"{error}; check the timer before you repeat the request: the timer may have been moved"
             ) from error
         raise
 

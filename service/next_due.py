@@ -38,8 +38,8 @@ def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
     current, last = _current_occurrence(rule, plan)
     if current.due_date > moment:
         return UpcomingOccurrences(current, due=0, after=current)
-    # A client may have moved this occurrence past later occurrences, which then count as missed. `following` treats the
-    # missed occurrences as a shard does when it fires the current occurrence.
+    # A client may have moved this occurrence to a later date than the next occurrences; the passed occurrences count as
+    # missed. `following` treats the missed occurrences as a shard does when it fires the current occurrence.
     step = _step(rule, current, plan, repetitions=last, now=current.due_date)
     second, last = step.next, last_number(last, step.skipped)
     if not step.fires and second is not None:
@@ -153,6 +153,6 @@ def _current_occurrence(rule: ScheduleRule, plan: UpcomingTimer) -> tuple[Schedu
         return ScheduledOccurrence(
             plan.occurrence, plan.due_date, plan.anchor, plan.anchor_occurrence
         ), plan.repetitions
-    # A new schedule has no date, so plan it as a shard does.
+    # A new schedule has no date, so compute the first date as a shard does.
     first = first_of(rule, plan.anchor or plan.due_date, number=plan.occurrence)
     return first, rule.repetitions if rule.repetitions == WITHOUT_END else plan.occurrence - 1 + rule.repetitions

@@ -1,4 +1,4 @@
-"""Subscribe endpoints to events for operators, and test them.
+"""Subscribe endpoints to events for operators, and send test events.
 
 Results and refusals name no option of the command line.
 """
@@ -74,7 +74,7 @@ async def subscribe(session: Session, wanted: EventSubscription) -> Done:
 
 
 async def unsubscribe(session: Session, key: EndpointName) -> Done:
-    """Remove the subscription of an endpoint; the endpoint stays.
+    """Remove the subscription of an endpoint; the endpoint is not removed.
 
     errors:  Refusal           unknown_subscription
              StoreUnavailable  the outcome is unknown: call again

@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The caller of a bulk change: its interface, and its API key if it has one.
+    """The caller of a bulk change: the interface, and the API key if the caller has a key.
 
     shape:   `expected` is the count of the dry run; an equal `request_id` means the same operation
     """
@@ -115,7 +115,7 @@ def in_one_step(
 
 
 async def record_done(session: Session, new: NewOperation, counts: Counts) -> int:
-    """Record an operation that ended within its first statement; call it in the transaction of the change.
+    """Record an operation that ended with its first statement; call this function in the transaction of the change.
 
     errors:  StoreUnavailable  the outcome is unknown
     """

@@ -17,11 +17,11 @@ from shardclock_server.sql.metrics.status import Status
 from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents
 from shardclock_server.sql.session import Session
 
-OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date
-OVERDUE_S = 1.0  # a timer that has just become due is overdue until its shard's next poll
-JUDGED_FIRINGS = 100  # among fewer firings, one late firing decides the 99th percentile
-JUDGED_S = 60.0  # only firings within this time are judged; older firings say nothing about the present
-LETTERS_MAX = 1_000  # at most this many dead letters of one target are counted
+OBJECTIVE_MS = 100.0  # Docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date.
+OVERDUE_S = 1.0  # A timer that has just become due is overdue until its shard's next poll.
+JUDGED_FIRINGS = 100  # Among fewer firings, one late firing decides the 99th percentile.
+JUDGED_S = 60.0  # Only firings within this time are judged; older firings say nothing about the present.
+LETTERS_MAX = 1_000  # At most this many dead letters of one target are counted.
 TARGETS_MAX = 50
 INCIDENTS_MAX = 100
 ENDPOINTS_MAX = 100
@@ -95,7 +95,7 @@ class Attention:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing needs a person."""
+        """Return whether nothing needs the attention of a person."""
         of_tenant = self.dead_letters or self.incidents or self.endpoints or self.refused
         return not (of_tenant or self.jobs.late_s or self.jobs.failed or self.unserved)
 

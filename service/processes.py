@@ -27,8 +27,8 @@ from shardclock_server.sql.processes.instances import WholeInstance
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
-STATE_LEVELS = 5  # an instance's state nests its variables in this many levels of JSON
-FOLLOW_S = 0.05  # the pause between two polls of an instance, while a client waits for its end
+STATE_LEVELS = 5  # An instance's state nests its variables in this many levels of JSON.
+FOLLOW_S = 0.05  # The pause between two polls of an instance, while a client waits for its end.
 
 
 @dataclass(frozen=True, slots=True)

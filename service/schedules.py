@@ -31,7 +31,7 @@ class ScheduleState:
 async def with_firings(session: Session, tenant_id: str, timers: Sequence[TimerState]) -> list[ScheduleState]:
     """Read the last firings of a tenant's schedules.
 
-    shape:   one for each timer, in the same order
+    shape:   one schedule for each timer, in the same order
     errors:  StoreUnavailable  no answer within the timeout
     """
     found = await read_firings(session, tenant_id, [it.name for it in timers if it.name is not None])

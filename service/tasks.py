@@ -46,7 +46,7 @@ def refusal_of(task_key: int, state: str, why_not: Mapping[str, RefusalCode]) ->
 
 
 def taken(task_key: int, assignee: str | None) -> Refusal:
-    """Return the refusal of a change of another person's task, with that person's name if it is known."""
+    """Return the refusal of a change of another person's task, with the name of the assignee if the name is known."""
     person = "another person" if assignee is None else shortened(assignee)
     return Refusal.of(TASK_ASSIGNED, task_key=task_key, assignee=person, members={"state": TAKEN, "assignee": assignee})
 

@@ -1,4 +1,4 @@
-"""The limits and the usage of tenants of the HTTP API: show them, set limits, remove limits.
+"""The limits and the usage of tenants of the HTTP API: show limits and usage, set limits, remove limits.
 
 The gateways enforce the limits: docs/decisions/0046-quotas.md.
 """
@@ -32,7 +32,7 @@ class InvalidLimit(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class ShownTenant:
-    """A tenant's limits and usage. Without `own`, the limits are those of the gateways' settings."""
+    """A tenant's limits and usage. Without `own`, the default limits of the gateways' settings apply."""
 
     tenant_id: str
     own: Tenant | None

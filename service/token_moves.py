@@ -1,4 +1,4 @@
-"""Move tokens of an instance, and set their variables; refuse an impossible request before it is sent."""
+"""Move tokens of an instance, and set the tokens' variables; refuse an impossible request before it is sent."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +29,7 @@ async def model_of(session: Session, instance_key: int, *, tenant_id: str | None
 
 
 def definition_in(stored: StoredDefinition) -> Definition | None:
-    """Compile an instance's process. This may take seconds: call it in a thread, not on a shared event loop.
+    """Compile an instance's process. The call may take seconds: make it in a thread, not on a shared event loop.
 
     errors:  InvalidModel  this release can't read the model
     """

@@ -169,7 +169,7 @@ class ScalesAnswer(Answer):
 
 
 class RampAnswer(Answer):
-    """The rate for timers that an outage left overdue, before and after this request; null is no limit."""
+    """The rate for timers that an outage left overdue, before and after this request; null means no limit."""
 
     before: int | None = Field(examples=[150_000])
     per_s: int | None = Field(examples=[2_000])

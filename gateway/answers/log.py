@@ -1,4 +1,4 @@
-"""The response models of the log, and of groups that read it."""
+"""The response models of the log and of consumer groups."""
 
 from typing import Self
 

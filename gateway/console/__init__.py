@@ -1,7 +1,7 @@
 """Serve the console: the gateway's pages for people, rendered on the server.
 
 Pages read data by `service` and `sql`, and change data by the verbs of the API, with the caller's scopes, tenant,
-quotas and audit records. Each verb is a plain form, so it works without JavaScript. After a change, the response
+quotas and audit records. Each change is a plain form, so changes work without JavaScript. After a change, the response
 redirects the browser (303) to a page with the message.
 
     routes       all routes of the console: pages, sign-in, live updates, static files

@@ -1,7 +1,7 @@
-"""Find the viewer of a page, and check its scope: the dependencies of the console's routes.
+"""Provide the dependencies of the console's routes that find the viewer of a page and check the viewer's scope.
 
-The gateway accepts a change only if the browser reports a page of the console as the sender. So forms need no token,
-and all viewers of a tenant with the same scopes get the same page.
+The gateway accepts a change only if the browser reports a page of the console as the sender. Because of this check,
+forms need no secret token, so all viewers of a tenant with the same scopes can share a page.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,8 +30,8 @@ class SignInNeeded(Exception):
 async def require_own_page(request: Request) -> None:
     """Refuse a path that can't be read, and a change with an unknown query or from a page outside the console.
 
-    `Sec-Fetch-Site` comes from the browser, and no page can set it. A browser without this header, or a browser that
-    uses plain HTTP, names the page in `Origin`.
+    `Sec-Fetch-Site` comes from the browser, and a page can't set this header. A browser without this header, or a
+    browser that uses plain HTTP, names the page in `Origin`.
 
     errors:  Problem
     """
@@ -60,7 +60,7 @@ async def require_own_page(request: Request) -> None:
 async def signed_in(request: Request) -> Caller:
     """Find the caller by the session cookie. If the gateway has no keys, no sign-in is needed.
 
-    errors:  SignInNeeded      there is no session, or it has ended
+    errors:  SignInNeeded      the request has no session, or the session has ended
              Problem           a gateway without keys refuses the request of another web page
              StoreUnavailable  the session can't be read now
     """

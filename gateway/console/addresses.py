@@ -24,7 +24,7 @@ def url_of(request: Request, path: str, /, *parts: object, **query: object) -> s
 
 
 def path_of(request: Request) -> str:
-    """Return the request's path within the console and its query, both as the browser sent them."""
+    """Return the request's path within the console, with the query, as sent by the browser."""
     raw = request.scope["raw_path"].decode("ascii", "replace").partition("?")[0]
     query = request.scope["query_string"].decode("ascii", "replace")
     path = raw.removeprefix(base_of(request)) or HOME

@@ -24,7 +24,7 @@ router = APIRouter(prefix=f"{ROOT}/static", include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A static file, and the hash of its content."""
+    """A static file, with the hash of the file's content."""
 
     body: bytes
     zipped: bytes

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 600, 120  # the size of the drawing, in SVG units
-TOP, BOTTOM = 12, 18  # space for the largest number, and for the minutes
+WIDTH, HEIGHT = 600, 120  # The size of the drawing, in SVG units.
+TOP, BOTTOM = 12, 18  # Space for the largest number, and for the minutes.
 
 
 @dataclass(frozen=True, slots=True)

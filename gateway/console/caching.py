@@ -64,7 +64,7 @@ class PageCache:
         self._pages: OrderedDict[PageKey, tuple[float, asyncio.Future[RenderedPage | None]]] = OrderedDict()
 
     async def respond(self, key: PageKey, request: Request, render: Handler) -> Response:
-        """Return the page with this key, or render it; a page for one viewer is not shared.
+        """Return the cached page with this key, or render the page; a page for one viewer is not cached.
 
         errors:  as `render`
         """
@@ -95,7 +95,7 @@ class PageCache:
             del self._pages[key]
 
     def _drop(self, key: PageKey, rendered: "asyncio.Future[RenderedPage | None]") -> None:
-        """Let the other requests for this page render the page themselves."""
+        """Stop the wait of other requests for this page, so that each request renders the page."""
         rendered.set_result(None)
         if (held := self._pages.get(key)) is not None and held[1] is rendered:
             del self._pages[key]

@@ -45,7 +45,7 @@ def drop_cookie(request: Request, response: Response, name: str) -> None:
 
 
 def cookie_of(request: Request, name: str) -> str | None:
-    """Return a cookie's value; None: there is none."""
+    """Return a cookie's value; None: the request has no such cookie."""
     value = request.cookies.get(name)
     return unquote(value) if value else None
 

@@ -115,7 +115,7 @@ class Drawings:
 
 
 def diagram_of(drawing: Drawing, marks: Marks = NO_MARKS) -> Diagram:
-    """Lay out a drawing; containers come before the shapes inside, which are drawn over them."""
+    """Lay out a drawing; a container comes first, so that the shapes inside are drawn over the container."""
     nodes = [_node(shape, marks) for shape in sorted(drawing.shapes, key=_is_inner)]
     left, top = drawing.left - MARGIN_PX, drawing.top - MARGIN_PX
     width, height = round(drawing.width + 2 * MARGIN_PX), round(drawing.height + 3 * MARGIN_PX)

@@ -84,7 +84,7 @@ def _fields_of(text: str, model: type[BaseModel]) -> Inputs:
     try:
         pairs = parse_qsl(text, errors="strict", max_num_fields=FIELDS_MAX)
     except UnicodeDecodeError:
-        raise Problem(UNREADABLE, "the form is not UTF-8; send it again from the page") from None
+        raise Problem(UNREADABLE, "the form is not UTF-8; send the form again from the page") from None
     except ValueError:
         raise Problem(REFUSED, f"the form has more than {FIELDS_MAX:,} fields; select fewer rows") from None
     fields = Inputs()

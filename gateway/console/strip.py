@@ -16,7 +16,7 @@ KINDS = {"punctual": "on time", "late": "late", "skipped": "skipped"}
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The bars, as one path for each outcome, and a sentence that describes them."""
+    """The bars, as one SVG path for each outcome, and a sentence that describes the bars."""
 
     paths: Sequence[tuple[str, str]]
     label: str

@@ -21,7 +21,7 @@ class BodyBudget:
 
     @asynccontextmanager
     async def reserve(self, tenant_id: str, size: int, *, within_s: float) -> AsyncIterator[None]:
-        """Reserve `size` bytes for a body during a block; `size` is at most half of the limit.
+        """Reserve `size` bytes for a body during a `with` block; `size` is at most half of the limit.
 
         Requests are served in order. A tenant that waits for its own share does not delay other tenants.
 

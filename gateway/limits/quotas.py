@@ -35,9 +35,9 @@ from shardclock_server.sql.tenants.tenants import (
     measure_pending,
 )
 
-COUNT_S = 1.0  # the time between two counts of an active tenant
-COUNT_SHARE = 0.05  # counts of one tenant take at most this share of the time
-STALE_S = 30.0  # a count that is older than this is not used
+COUNT_S = 1.0  # The time between two counts of an active tenant.
+COUNT_SHARE = 0.05  # Counts of one tenant take at most this share of the time.
+STALE_S = 30.0  # A count that is older than this is not used.
 TENANTS_MAX = 10_000
 HOUR_S = 3_600
 # The audit keeps records for 400 days, so this limit bounds one tenant's records: at most 3.5 million, about 1 GB.
@@ -153,7 +153,7 @@ class Quotas:
         return 0 if usage is None else usage.waiting
 
     async def _usage_of(self, tenant_id: str) -> TenantUsage:
-        """Return a tenant's usage; an older count is used while a newer one is in progress."""
+        """Return a tenant's usage; while a newer count is in progress, the older count is used."""
         usage = self._usages.get(tenant_id)
         if usage is None:
             self._forget_idle()

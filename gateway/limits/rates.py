@@ -1,6 +1,6 @@
 """Limit the rate of one tenant's writes, with a burst.
 
-Each gateway counts for itself, so a tenant that uses N gateways gets N times the rate.
+Each gateway counts separately, so a tenant that uses N gateways gets N times the rate.
 """
 
 import time
@@ -12,8 +12,8 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.bucket import Bucket
 from shardclock_server.timers.refusal import shortened
 
-BURST_S = 2.0  # the burst: a tenant may make the writes of this many seconds at once
-DEBT_S = 60.0  # a request may use up the rate of at most this many seconds in advance
+BURST_S = 2.0  # The burst: a tenant may make the writes of this many seconds at once.
+DEBT_S = 60.0  # A request may use up the rate of at most this many seconds in advance.
 TENANTS_MAX = 10_000
 
 
@@ -63,7 +63,7 @@ class RateLimits:
         bucket.take(now_s, count)
 
     def give_back(self, tenant_id: str, per_s: float | None, count: int, *, of: int) -> None:
-        """Add writes back to the bucket, because they were not made."""
+        """Add writes back to the bucket, because the writes were not made."""
         if per_s is not None and tenant_id in self._buckets:
             self._bucket_of(tenant_id, per_s, self._clock()).refund(count, of=of)
 

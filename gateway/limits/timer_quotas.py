@@ -65,7 +65,7 @@ class QuotaReservation:
         """Reserve quota for timers, one after the other; refuse a timer only after a fresh count.
 
         shape:   `requests` has for each timer its idempotent request, or None. Returns for each timer its
-                 reservation, None if the timer needs no reservation, or the refusal, which says when to ask again
+                 reservation, None if the timer needs no reservation, or the refusal, which says when to retry
         errors:  StoreUnavailable  the existing names or the earlier answers can't be read now: nothing was reserved
         """
         has_schedules = any(timer.schedule is not None for timer in timers)

@@ -1,4 +1,4 @@
-"""One tenant's limits and usage at one gateway: the last count, and the timers that were written after it."""
+"""One tenant's limits and usage at one gateway: the last count, and the timers that were written after this count."""
 
 from dataclasses import dataclass, field
 from math import ceil
@@ -13,15 +13,15 @@ class TenantUsage:
     """One tenant's limits and usage at one gateway.
 
     Usage = the last database count + timers written since that count began + timers being written now. A count may miss
-    timers that are written during the count, so these are added until the next count ends. So a single gateway never
-    exceeds a limit."""
+    timers that are written during the count, so these are added until the next count ends. Therefore one gateway alone
+    never admits more timers than a limit."""
 
     tenant_id: str
     limits: Limits = field(default_factory=Limits)
     waiting: int = 0
     counted_at_s: float | None = None
-    wants_schedules: bool = False  # whether a request with a schedule has come since the last count began
-    knows_schedules: bool = False  # whether the last count included schedules
+    wants_schedules: bool = False  # Whether a request with a schedule has come since the last count began.
+    knows_schedules: bool = False  # Whether the last count included schedules.
     _next_s: float = 0.0
     _counted: Pending = field(default_factory=Pending)
     _since: Pending = field(default_factory=Pending)

@@ -13,7 +13,7 @@ HELD_SHARE = 2  # waiting callers use at most half of the connections
 
 @dataclass(frozen=True, slots=True)
 class WaitLimits:
-    """The limits of one gateway: one for each kind of event for which callers wait."""
+    """The limits of waiting callers at one gateway, one limit for each kind of wait."""
 
     streams: ConcurrencyLimit
     ends: ConcurrencyLimit  # of waits for the end of a timer or an instance

@@ -30,7 +30,7 @@ def _encoded(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """One attempt to sign in, and the page to show after it."""
+    """One attempt to sign in, and the page to show after the sign-in."""
 
     secret: str = field(repr=False)
     to: str
@@ -95,7 +95,7 @@ class SignInAttempt:
 
         `names_itself`: the provider adds its issuer name to each answer.
 
-        errors:  SignInRefused  the answer belongs to another attempt or to another provider, or it is a refusal
+        errors:  SignInRefused  the answer belongs to another attempt or to another provider, or the answer is a refusal
         """
         if not hmac.compare_digest(answer.get("state", "").encode("utf-8", "replace"), self.state.encode()):
             raise SignInRefused(f"the answer belongs to another sign-in of this browser: {SAME_BROWSER}")

@@ -1,6 +1,6 @@
 """Send requests to the identity provider: its metadata, its keys, tokens, and claims about a person.
 
-The first request is at the first sign-in, so a gateway starts without its provider.
+The gateway sends the first request at the first sign-in, so it starts even if the provider is unreachable.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from shardclock_server.timers.refusal import shortened
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 5.0
 METADATA_S = 600.0
-KEYS_S = 60.0  # a key that the provider has withdrawn is trusted for at most this time
-NEWER_KEYS_S = 5.0  # the least time between two requests for keys, even if tokens have unknown keys
-FAILED_S = 1.0  # after a failed request, other sign-ins fail with the same error for this time
+KEYS_S = 60.0  # A key that the provider has withdrawn is trusted for at most this time.
+NEWER_KEYS_S = 5.0  # The least time between two requests for keys, even if tokens have unknown keys.
+FAILED_S = 1.0  # After a failed request, other sign-ins fail with the same error for this time.
 BODY_BYTES_MAX = 1024 * 1024
 REQUESTS_MAX = 20  # the limit of concurrent requests, so that a flood of attempts can't use all sockets of the gateway
 NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -43,8 +43,8 @@ class Metadata:
     jwks_uri: str
     userinfo_endpoint: str | None
     end_session_endpoint: str | None
-    names_itself: bool  # whether each answer through the browser has the provider's name (RFC 9207)
-    takes_basic: bool  # whether the client's secret is sent in the header Authorization
+    names_itself: bool  # Whether each answer through the browser has the provider's name (RFC 9207).
+    takes_basic: bool  # Whether the client's secret is sent in the header Authorization.
 
 
 class Known(Generic[T]):
@@ -169,7 +169,7 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
     async for piece in content.iter_any():
         body += piece
         if len(body) > BODY_BYTES_MAX:
-            raise ValueError(f"its answer has more than {BODY_BYTES_MAX:,} bytes")
+            raise ValueError(f"the answer has more than {BODY_BYTES_MAX:,} bytes")
     return bytes(body)
 
 

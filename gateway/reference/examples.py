@@ -41,7 +41,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
 
 
 class NoExample(LookupError):
-    """A field has no example, and none can be made for it; the message names the field."""
+    """A field has no example, and no example can be generated; the message names the field."""
 
 
 def example_of(schema: Schema, schemas: Mapping[str, Schema], *, of: str = "it") -> Any:

@@ -58,8 +58,8 @@ WAIT: Mapping[str, Any] = {
     "example": WAIT_EXAMPLE,
 }
 WITHOUT_KEY = ("/healthz", "/readyz")
-ALL_TENANTS = "x-all-tenants"  # marks an operation that needs a key for all tenants
-PROBLEMS = "x-problems"  # the names of an operation's possible problems
+ALL_TENANTS = "x-all-tenants"  # Marks an operation that needs a key for all tenants.
+PROBLEMS = "x-problems"  # The names of an operation's possible problems.
 
 
 def body_of(

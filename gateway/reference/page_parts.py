@@ -24,7 +24,7 @@ Spec = Mapping[str, Any]
 
 
 def text_of(text: str) -> str:
-    """Escape a text between tags; quotes stay, because escaped quotes would make the page a tenth larger."""
+    """Escape a text between tags; quotes are not escaped, because escaped quotes would make the page a tenth larger."""
     return escape(text, quote=False)
 
 

@@ -74,7 +74,7 @@ async def read_body(request: Request, media_type: str, *, bytes_max: int, within
                 if len(body) > bytes_max:
                     raise too_large
     except TimeoutError:
-        raise Problem(TOO_SLOW, f"the body did not arrive within {within_s:g} s; send it again") from None
+        raise Problem(TOO_SLOW, f"the body did not arrive within {within_s:g} s; send the request again") from None
     except ClientDisconnect:
-        raise Problem(UNREADABLE, "the body ended too early; send it again") from None
+        raise Problem(UNREADABLE, "the body ended too early; send the request again") from None
     return bytes(body).removeprefix(BOM_UTF8)

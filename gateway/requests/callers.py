@@ -135,8 +135,9 @@ class Anyone:
     """Accept each request with all rights, for the tenant that it names, because only this machine can connect.
 
     A web page can make the user's browser send requests to this gateway. The browser then names the page in `Origin`,
-    or in `Host` if the page's name resolves to this machine; the gateway refuses both. A GET for an image or a script
-    has no `Origin`, but `Sec-Fetch-Site`, which a page can't change, shows another page as the sender.
+    or in `Host` if the page's name resolves to this machine; the gateway refuses a foreign name in either header. A GET
+    for an image or a script has no `Origin`, but `Sec-Fetch-Site`, which a page can't change, shows another page as the
+    sender.
     """
 
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:

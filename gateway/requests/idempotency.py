@@ -1,7 +1,7 @@
 """Answer a request with the response to an earlier request with the same `Idempotency-Key`, for a day.
 
-The gateway stores the response in the transaction of the change. So after a failure of the request or of the gateway
-nothing is stored, and the client may repeat the request. Refusals, and responses that report no change, are not stored.
+The gateway stores the response in the transaction of the change. If the request or the gateway fails, nothing is
+stored, and the client may repeat the request. Refusals, and responses that report no change, are not stored.
 """
 
 import hashlib
@@ -36,7 +36,10 @@ KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; use a UUID"
 
 
 class Unchanged(JSONResponse):
-    """Answer that there was nothing to do. This answer is not stored, because a repeated request may find work."""
+    """Answer that the request changed nothing.
+
+    This response is not stored, because a repeated request may change something.
+    """
 
 
 def request_of(

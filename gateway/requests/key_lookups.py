@@ -2,7 +2,7 @@
 
 One statement at a time looks up many keys, on a separate Postgres session.
 
-So callers with unknown keys use no sessions of other requests, and a new key waits for at most two statements.
+Callers with unknown keys therefore use no sessions of other requests, and a new key waits for at most two statements.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Holder = TypeVar("Holder")
 
 @dataclass(frozen=True, slots=True)
 class SecretKind(Generic[Holder]):
-    """A kind of secret text that identifies its holder: its form, its noun, and the statement that finds holders."""
+    """A kind of secret text: its form, its name in messages, and the statement that finds the holder."""
 
     is_formed: Callable[[str], bool]
     plural: str

@@ -39,7 +39,7 @@ class PreservedSlashes:
         raw: bytes | None = scope.get("raw_path")
         if raw is not None and b"%" in raw:
             segments = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
-            # Bytes that are not UTF-8 stay, so that `refuse_unreadable_path` can name the parameter.
+            # Bytes that are not UTF-8 are kept, so that `refuse_unreadable_path` can name the parameter.
             decoded = (unquote(it, errors="surrogateescape") for it in segments)
             scope = {**scope, "path": "/".join(it.replace("/", SLASH) for it in decoded)}
         await self._app(scope, receive, send)
@@ -53,7 +53,7 @@ def with_slashes(segment: str) -> str:
 def refuse_unreadable_path(request: Request) -> None:
     """Refuse a path segment that can't be a name.
 
-    errors:  Problem  names the parameter: it is not UTF-8, or has a NUL character; or the path does not exist
+    errors:  Problem  names the parameter: a parameter is not UTF-8, or has a NUL character; or the path does not exist
     """
     texts = [value for value in request.path_params.values() if isinstance(value, str)]
     if request.scope["path"].endswith("\n") and not any(text.endswith("\n") for text in texts):

@@ -25,7 +25,7 @@ class ProblemAnswer(BaseModel):
     status: int = Field(examples=[REFUSED.status])
     detail: str = Field(
         examples=["delay '15m' is not an ISO 8601 duration; write it like PT15M"],
-        description="one sentence: the value, the rule and the way out",
+        description="one sentence: the refused value, the rule, and how to correct the request",
     )
 
 

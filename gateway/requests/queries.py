@@ -38,7 +38,7 @@ async def known_query(request: Request) -> None:
 
 
 def takes_query(request: Request, name: str) -> bool:
-    """Return whether the request's route has this query parameter."""
+    """Return whether the request's route has a query parameter with this name."""
     route = request.scope.get("route")
     return isinstance(route, APIRoute) and name in _known_by(route)
 

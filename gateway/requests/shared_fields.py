@@ -32,7 +32,7 @@ class ReasonRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: str | None = Field(
-        None, max_length=1_000, description="the reason, kept in the record", examples=["order was paid"]
+        None, max_length=1_000, description="the reason, which the record stores", examples=["order was paid"]
     )
 
 

@@ -34,9 +34,9 @@ from shardclock_server.sql.clients.verbs import Shift
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import MissedChoice
 
-CHANGED_MAX = 100_000  # one request changes at most this many timers
-COUNTED_MAX = 100_000  # a page of the console counts at most this many timers
-BEGUN_MAX = 1_000_000  # an operation that gateways continue has at most this many timers; their keys have 8 MB
+CHANGED_MAX = 100_000  # One request changes at most this many timers.
+COUNTED_MAX = 100_000  # A page of the console counts at most this many timers.
+BEGUN_MAX = 1_000_000  # An operation that gateways continue has at most this many timers; their keys have 8 MB.
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 CHOSEN = {"filter": {"name_prefix": "order-"}}
@@ -65,7 +65,7 @@ class BulkChangeRequest(BaseModel):
 
     filter: BulkFilter = Field(default_factory=BulkFilter)
     reason: str | None = Field(
-        None, max_length=1_000, description="for cancel and pause: the reason, kept in the records"
+        None, max_length=1_000, description="for cancel and pause: the reason, which the records store"
     )
     shift: str | None = Field(
         None, examples=["PT1H"], description="for shift: the duration by which the timers are moved"

@@ -42,7 +42,7 @@ class ScaleRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     wanted: int | None = Field(
-        None, examples=[4], description="the number of keepers, 1 to 840; this number ends a policy"
+        None, examples=[4], description="the number of keepers, 1 to 840; with a number, the forecast's policy ends"
     )
     min: int | None = Field(None, description="the lower bound of the forecast's policy")
     max: int | None = Field(None, description="the upper bound of the forecast's policy")

@@ -41,7 +41,10 @@ CREATE = {
     "parameters": [WAIT],
     "responses": {
         "201": {**WAITED, "description": "It is stored."},
-        "200": {**WAITED, "description": "The timer has replaced the timer of its name, or the existing timer stays."},
+        "200": {
+            **WAITED,
+            "description": "The timer has replaced the timer of its name, or the existing timer is unchanged.",
+        },
     },
     "security": [{"key": ["write"]}],
     **body_of(
@@ -115,7 +118,7 @@ async def write_timer(
 def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:
     """Validate the fields of a timer, as parsed from JSON; the timer gets the caller's tenant.
 
-    errors:  InvalidTimer  names the invalid field, its value, the rule and the way out
+    errors:  InvalidTimer  names the invalid field, the value, the rule and the correction
     """
     if (named := fields.get("tenant_id", caller.tenant_id)) != caller.tenant_id:
         raise InvalidTimer(
@@ -127,7 +130,7 @@ def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:
 
 
 def _answer(scheduled: Scheduled, body: ScheduledAnswer) -> Response:
-    """Answer 201 for a new timer, and 200 if the timer of its name was replaced or stays unchanged."""
+    """Answer 201 for a new timer, and 200 if a timer with this name was replaced or is unchanged."""
     status = HTTPStatus.CREATED if scheduled.outcome == "created" else HTTPStatus.OK
     headers = {"Location": f"{TIMERS}/{scheduled.timer_key}"}
     if scheduled.replayed:

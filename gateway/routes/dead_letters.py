@@ -33,7 +33,7 @@ from shardclock_server.timers.refusal import Refusal
 
 PER_S_MAX = 100_000
 REASON_LINE = "only dead letters with this first line of the reason; # stands for any number or identifier"
-ENABLE = "true: enable a disabled endpoint first; false: the dead letters of a disabled endpoint stay"
+ENABLE = "true: enable a disabled endpoint first; false: the dead letters of a disabled endpoint stay dead"
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
@@ -95,7 +95,7 @@ class RedriveOneRequest(BaseModel):
 class DiscardRequest(DeadLettersRequest):
     """A filter of dead letters, and the reason for discarding them."""
 
-    reason: str | None = Field(None, max_length=1_000, description="the reason, kept in the records")
+    reason: str | None = Field(None, max_length=1_000, description="the reason, which the records store")
 
 
 @router.get("", response_model=DeadLettersAnswer)

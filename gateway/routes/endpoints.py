@@ -1,4 +1,4 @@
-"""Endpoints, the receivers of a tenant's webhooks: list, add, change, test, rotate, disable and remove them."""
+"""Endpoints, the receivers of a tenant's webhooks: list, add, change, test, rotate, disable and remove endpoints."""
 
 from typing import Annotated
 
@@ -75,7 +75,7 @@ class AddEndpointRequest(BaseModel):
     name: str = Field(examples=["billing"])
     url: str = Field(examples=["https://billing.example.com/hooks"])
     headers: dict[str, str] = Field(default_factory=dict, description="headers of each webhook")
-    secret: str | None = Field(None, description="the secret that signs webhooks, whsec_…; null: a new one")
+    secret: str | None = Field(None, description="the secret that signs webhooks, whsec_…; null: a new secret")
     asymmetric: bool = Field(
         False, description="sign with a key pair (v1a), so that the receiver has only the public key"
     )

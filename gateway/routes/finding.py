@@ -28,7 +28,7 @@ class TimersQuery(TimersFilter):
     """A filter of timers, and the cursor of the page; a missing field excludes no timer."""
 
     state: str = Field("pending", description=f"one of {', '.join(STATES)}, in upper or lower case")
-    name: str | None = Field(None, description="only timers of this name")
+    name: str | None = Field(None, description="only timers with this name")
     order_by: str | None = Field(
         None,
         description="`due` or `change`. `change` lists the most recently changed timers first, and leaves out timers "

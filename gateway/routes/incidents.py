@@ -80,7 +80,10 @@ async def list_incidents(
     ),
 )
 async def resolve_incidents(request: Request, caller: Manager, dry_run: DryRun = False) -> Response:
-    """Resolve incidents, so that their tokens continue at their nodes. A signal that is a dead letter is redriven."""
+    """Resolve incidents, so that their tokens continue at their nodes.
+
+    If the incident's signal is a dead letter, the signal is redriven.
+    """
     asked = await read_model(request, ResolveIncidentsRequest)
     asked.check()
 

@@ -209,7 +209,7 @@ async def cancel_instances(request: Request, caller: Writer, dry_run: DryRun = F
     openapi_extra=body_of(SetVariablesRequest, example={"variables": {"paid": True}}),
 )
 async def set_variables(instance_key: Key, request: Request, caller: Writer) -> Response:
-    """Set variables of an instance; other variables stay."""
+    """Set some variables of an instance; other variables stay unchanged."""
     return await send_variables(request, caller, instance_key, await read_model(request, SetVariablesRequest))
 
 
@@ -292,7 +292,7 @@ class ShownInstance(NamedTuple):
 async def answer_at_end(
     gateway: Gateway, caller: Caller, do: Callable[[], Awaitable[ShownInstance]], *, wait_s: float | None
 ) -> Response:
-    """Call `do`, and show its instance: without `wait` immediately, otherwise after its end or when the time is over.
+    """Call `do`, and show the instance: without `wait` immediately, otherwise after its end or when the time is over.
 
     Takes the slot for the wait before the call of `do`, so that a request without a slot changes nothing.
     """

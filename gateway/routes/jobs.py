@@ -77,7 +77,9 @@ class JobRequest(BaseModel):
     max_retries: int | None = Field(None, examples=[3])
     retry_period: str | None = Field(None, examples=["PT30S"])
     retry_max: str | None = Field(None, examples=["PT1H"])
-    config: object = Field(None, examples=[SINCE["config"]], description="a JSON value; null: the configuration stays")
+    config: object = Field(
+        None, examples=[SINCE["config"]], description="a JSON value; null: the configuration is unchanged"
+    )
     num_cpus: float | None = None
     num_gpus: float | None = None
     memory_mib: int | None = None

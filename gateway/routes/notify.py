@@ -61,7 +61,7 @@ async def list_all(
     openapi_extra=body_of(SubscribeRequest, example={"kinds": ["delivery.dead"]}),
 )
 async def subscribe(name: Name, request: Request, caller: Manager) -> EventSubscriptionChangedAnswer:
-    """Send events of these kinds to an endpoint, in place of its earlier kinds.
+    """Send events of these kinds to an endpoint, and replace the endpoint's earlier kinds.
 
     Events of jobs and of the cluster need a key for all tenants, and an endpoint of the tenant `default`.
     """
@@ -77,7 +77,7 @@ async def subscribe(name: Name, request: Request, caller: Manager) -> EventSubsc
 
 @router.delete("/{name}", operation_id="unsubscribe_endpoint")
 async def unsubscribe(name: Name, request: Request, caller: Manager) -> EventSubscriptionChangedAnswer:
-    """Send no more events to an endpoint; the endpoint stays."""
+    """Send no more events to an endpoint; the endpoint is not removed."""
     async with audited_transaction(request, caller.tenants) as session:
         await refuse_operators_subscription(session, caller, name)
         done = await use_cases.unsubscribe(session, EndpointName(caller.tenant_id, name))

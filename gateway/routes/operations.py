@@ -1,4 +1,4 @@
-"""Bulk operations: list them, show the progress of one, and cancel one."""
+"""Bulk operations: list operations, show the progress of one operation, and cancel one operation."""
 
 from typing import Annotated
 

@@ -34,8 +34,8 @@ from shardclock_server.sql.processes.tasks import complete_task as complete
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 
-GROUPS_MAX = 100  # one request names at most this many groups
-SEARCH_S = 0.5  # a search that no index supports may take this long for one page
+GROUPS_MAX = 100  # One request names at most this many groups.
+SEARCH_S = 0.5  # A search that no index supports may take this long for one page.
 
 router = APIRouter(prefix="/v1/tasks", tags=["processes"])
 

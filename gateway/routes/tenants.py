@@ -66,7 +66,7 @@ async def get_tenant(tenant: Name, gateway: CurrentGateway, _: Admin) -> ShownTe
 
 @router.put("/{tenant}", openapi_extra=body_of(LimitsRequest, example={"timers_max": 100_000, "rate_per_s": 50}))
 async def put_limits(tenant: Name, request: Request, _: Admin) -> TenantAnswer:
-    """Set a tenant's own limits; a gateway enforces these after its next count of the usage, about a second later."""
+    """Set a tenant's own limits; each gateway enforces the new limits within about a second."""
     wanted = await read_model(request, LimitsRequest)
     async with audited_transaction(request, ALL_TENANTS) as session:
         return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
@@ -74,6 +74,9 @@ async def put_limits(tenant: Name, request: Request, _: Admin) -> TenantAnswer:
 
 @router.delete("/{tenant}", status_code=204)
 async def remove_limits(request: Request, tenant: Name, _: Admin) -> None:
-    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. The tenant's data stays."""
+    """Remove a tenant's own limits, so that the limits of the gateways' settings apply.
+
+    The tenant's data is not deleted.
+    """
     async with audited_transaction(request, ALL_TENANTS) as session:
         await use_cases.remove_own(session, tenant)

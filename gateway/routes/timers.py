@@ -80,7 +80,9 @@ class RescheduleRequest(BaseModel):
         None, examples=["Europe/Berlin"], description="the time zone of a local due date or of a rule"
     )
     missed: str | None = Field(
-        None, examples=["skip"], description="the missed-run policy of a rule; without it, the policy stays"
+        None,
+        examples=["skip"],
+        description="the missed-run policy of a rule; without this field, the policy is unchanged",
     )
 
 
@@ -306,7 +308,7 @@ def _add_resume_and_run(path: str, which_of: Callable[..., TimerRef], suffix: st
         openapi_extra=body_of(ResumeRequest, is_needed=False, example={"missed": "skip"}),
     )
     async def resume(which: which_is, request: Request, caller: Writer) -> Response:
-        """Resume a paused timer; a timer whose due date is in the pause is due immediately."""
+        """Resume a paused timer; a timer that became due during the pause is due immediately."""
         asked = await read_model(request, ResumeRequest)
         change = partial(resume_timer, missed=asked.missed)
         return await change_own(request, caller, which, change, RESUMED, body=asked)

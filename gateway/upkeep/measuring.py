@@ -27,7 +27,7 @@ class Measurements:
 
 
 class _LoopLag:
-    """Run a callback every `TICK_S`, and record how late the loop runs it."""
+    """Run a callback every `TICK_S`, and record how late the event loop runs the callback."""
 
     def __init__(self, lag: Buckets) -> None:
         self._lag = lag
@@ -43,7 +43,7 @@ class _LoopLag:
 
 @asynccontextmanager
 async def measuring(pool: Pool) -> AsyncIterator[Measurements]:
-    """Measure during a block; `pool` is not the requests' pool, because requests need all sessions of their pool."""
+    """Measure during a `with` block; `pool` must be another pool than the pool of the requests."""
     measurements = Measurements()
     async with (
         upkeep("loop lag", _LoopLag(measurements.loop_lag).turn),

@@ -10,7 +10,7 @@ from shardclock_server.sql.notification_sender import NotificationSender, Send
 
 @asynccontextmanager
 async def notifying(dsn: Dsn | str, send: Send, *, to: str, timeout_s: float) -> AsyncIterator[NotificationSender]:
-    """Send requested notifications during a block, in a separate task."""
+    """Send requested notifications during a `with` block, in a separate task."""
     sender = NotificationSender(dsn, send, of=f"gateway notifications {to}", timeout_s=timeout_s)
     try:
         async with upkeep(f"notifications to {to}", sender.turn):

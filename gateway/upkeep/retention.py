@@ -15,7 +15,7 @@ DELETE_S = 3_600.0  # the time between two deletions
 
 @asynccontextmanager
 async def deleting_old_responses(pool: Pool) -> AsyncIterator[None]:
-    """Delete old responses, sessions and operations once an hour, during a block."""
+    """Delete old responses, sessions and operations once an hour, during a `with` block."""
 
     async def delete() -> float:
         async with pool.session(ALL_TENANTS) as session:

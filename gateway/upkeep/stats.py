@@ -87,7 +87,7 @@ def operation_of(scope: Any) -> str:
 
 @asynccontextmanager
 async def reporting(gateway: Gateway, stats: RequestStats, measurements: Measurements) -> AsyncIterator[None]:
-    """Report at intervals, during a block."""
+    """Report the counts at intervals, during a `with` block."""
     reporter, source = Reporter(gateway.settings.metrics_socket), f"gateway-{secrets.token_hex(6)}"
 
     def report(*, leaving: bool = False) -> None:

@@ -14,8 +14,8 @@ from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 
 POLL_S = 1.0
-REFRESH_S = 5.0  # the pages change also without a new record, by ages, new timers and keepers
-IDLE_POLLS = 2  # the task ends after this many polls without a viewer, because a viewer pauses between two waits
+REFRESH_S = 5.0  # The pages change also without a new record, by ages, new timers and keepers.
+IDLE_POLLS = 2  # The task ends after this many polls without a viewer, because a viewer pauses between two waits.
 
 
 class LogChanges:

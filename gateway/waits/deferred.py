@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-DEFERRED = "deferred"  # a key of a request's state
-STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function_astack")  # closed by then, but large
+DEFERRED = "deferred"  # A key of a request's state.
+STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function_astack")  # Closed by then, but large.
 
 
 class Releasable(Protocol):

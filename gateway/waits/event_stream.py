@@ -13,7 +13,7 @@ AcquireSlot = Callable[[], Awaitable[AbstractContextManager[object]]]
 
 
 class EventStream(StreamingResponse):
-    """A stream that holds a slot until its end. If no slot is free, the response is a problem."""
+    """A stream of events that holds a slot until the stream ends. If no slot is free, the response is a problem."""
 
     def __init__(self, events: AsyncIterator[str], acquire_slot: AcquireSlot) -> None:
         # A proxy must not store the stream and must not buffer its events.

@@ -1,6 +1,6 @@
 """Wait until an instance of a process has ended.
 
-While callers wait, one task of the gateway polls for all of them, so a wait needs no connection.
+While callers wait, one task of the gateway polls for all callers, so a wait needs no connection.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused
 
 # The pause between two polls: POLL_S after a wait has begun or ended, later up to POLL_MAX_S.
 POLL_S, POLL_MAX_S = 0.02, 0.25
-POLL_SHARE = 0.2  # polls take at most this share of the time
-AWAY_S = 0.2  # the time between two retries while Postgres is away
+POLL_SHARE = 0.2  # Polls take at most this share of the time.
+AWAY_S = 0.2  # The time between two retries while Postgres is away.
 
 
 class InstanceEnds:

@@ -1,7 +1,7 @@
-"""Queue the callers that wait for service tasks of one type; the first caller takes a task when one is due.
+"""Queue the callers that wait for service tasks of one type; the first caller takes a task when a task is due.
 
 One background task of the gateway finds the queues with due service tasks: at each notification of deliveries, and
-twice a second. So the cost does not depend on the number of callers.
+twice a second. The cost of the polls does not depend on the number of callers.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from shardclock_server.sql.processes.service_tasks import lanes_with_tasks
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-POLL_S = 0.5  # the time between two polls, if no notification comes
-GAP_S = 0.01  # the pause after each poll
+POLL_S = 0.5  # The time between two polls, if no notification comes.
+GAP_S = 0.01  # The pause after each poll.
 
 T = TypeVar("T")
 

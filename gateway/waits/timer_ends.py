@@ -1,6 +1,6 @@
 """Wait until a timer has ended: fired, and delivered if it has a target; or cancelled or skipped.
 
-While callers wait, one task of the gateway reads the log for all of them, so a wait needs no connection.
+While callers wait, one task of the gateway reads the log for all callers, so a wait needs no connection.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 READ_MAX = 2_000
 CHECK_MAX = 500
-WHOLE_MAX = 50  # one read returns at most this many records with their payloads, 3 MB
-CHECK_S = 2.0  # a wait that is shorter still has this much time for its first check
-POLL_S = 0.05  # the time between two reads of the log, if no notification comes
-AWAY_S = 0.2  # the time between two retries while Postgres is away
+WHOLE_MAX = 50  # One read returns at most this many records with their payloads, 3 MB.
+CHECK_S = 2.0  # A wait that is shorter still has this much time for its first check.
+POLL_S = 0.05  # The time between two reads of the log, if no notification comes.
+AWAY_S = 0.2  # The time between two retries while Postgres is away.
 
 
 async def find_end(session: Session, timer_key: int) -> LogRecord | None:
@@ -68,7 +68,7 @@ class _Wait(Wait):
 
 
 class TimerEnds:
-    """All waits for ends of timers at one gateway, and the task that reads the log for them."""
+    """All waits for ends of timers at one gateway, and the task that reads the log for these waits."""
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
@@ -77,9 +77,9 @@ class TimerEnds:
             Session(dsn, application="shardclock gateway notifications"), CHANNEL
         )
         self._waits: Waits[int, _Wait] = Waits(self._read)
-        self._new: dict[_Wait, int] = {}  # the waits with unchecked timers, and the timers' keys
-        self._check_size = CHECK_MAX  # one check reads at most this many timers
-        self._read_at_s = 0.0  # when the log was last read to its end, or the reading began
+        self._new: dict[_Wait, int] = {}  # The waits with unchecked timers, and the timers' keys.
+        self._check_size = CHECK_MAX  # One check reads at most this many timers.
+        self._read_at_s = 0.0  # When the log was last read to its end, or the reading began.
 
     async def aclose(self) -> None:
         """End all waits, and close the connections."""
@@ -102,7 +102,7 @@ class TimerEnds:
         self._waits.stop()
 
     async def end_of(self, timer_key: int, receive: Receive, *, within_s: float) -> LogRecord | None:
-        """Wait for the record that ends a timer, or find an existing one; the caller holds a slot.
+        """Find the record that ended a timer, or wait for this record; the caller holds a slot.
 
         shape:   None: the timer has not ended in `within_s`, the gateway stops, or the client has disconnected
         """

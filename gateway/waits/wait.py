@@ -60,8 +60,8 @@ class Wait:
     async def find(self, read: Callable[[], Awaitable[T | None]], *, every_s: float = inf) -> T | None:
         """Call `read` after each wake, each `every_s`, and at the end, until `read` returns a result.
 
-        A call is never cancelled, and no call begins after the client has disconnected, because its result would be
-        lost.
+        A call is never cancelled, and no call begins after the client has disconnected, because the result of the call
+        would be lost.
 
         shape:   None: nothing was found
         errors:  as in `read`
@@ -79,7 +79,7 @@ W = TypeVar("W", bound=Wait)
 class Waits(Generic[K, W]):
     """The waits of one kind at one gateway, by key; for each key, the oldest wait comes first.
 
-    The task of `watch` runs only while there are waits. This one task wakes or ends the waits of all callers.
+    The task of `watch` runs only while there are waits. The task wakes or ends the waits of all callers.
     """
 
     def __init__(self, watch: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
@@ -112,7 +112,7 @@ class Waits(Generic[K, W]):
 
     @contextmanager
     def one(self, key: K, wait: W) -> Iterator[W]:
-        """Register a wait during a block; if the gateway stops, the wait has ended already."""
+        """Register a wait during a `with` block; if the gateway stops, the wait has ended already."""
         if self.are_stopped:
             wait.end()
         self._by_key.setdefault(key, {})[wait] = None

@@ -67,8 +67,8 @@ def test_slots_without_a_shard_are_a_fault(dsn: str, capsys: pytest.CaptureFixtu
 
     assert (done.code, bad(done)) == (NOT_DONE, {"shards"})
     assert findings(done)["shards"]["text"] == (
-        "2 shards serve 560 of 840 slots, so timers of the others fire about 3 s late: see `shardclock status`, and the"
-        " log of `shardclock up`"
+        "2 shards serve 560 of 840 slots, so timers of the other slots fire about 3 s late: see `shardclock status`,"
+        " and the log of `shardclock up`"
     )
 
 

@@ -69,7 +69,7 @@ def test_a_success_is_overdue_after_the_time_of_one_run_and_its_attempts(nightly
     assert nightly("jobs", "check", "nightly").code == DONE
     asyncio.run(query(nightly.dsn, due.format("3 h")))
 
-    said = ("job 'nightly' should have succeeded 3 h", "ago: it has not run yet")
+    said = ("job 'nightly' should have succeeded 3 h", "ago: the job has not run yet")
     assert_refused(nightly("jobs", "check", "nightly"), *said, code=NOT_DONE)
     machine = nightly("jobs", "check", "nightly", "--json")
     assert machine.code == NOT_DONE

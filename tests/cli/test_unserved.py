@@ -37,7 +37,7 @@ def test_explain_doctor_and_status_report_a_handler_without_a_worker(shell: Shel
     explained, checked = shell("explain", key, "--json").json, shell("doctor", "--json", SHARDCLOCK_LOCAL="true")
     shown, state = shell("status"), shell("status", "--json").json
 
-    assert f"; its delivery to {HANDLER} waits, the next attempt is due at " in explained["why"]
+    assert f"; the delivery to {HANDLER} waits, the next attempt is due at " in explained["why"]
     assert explained["why"].endswith(line)
     assert checked.code == NOT_DONE
     assert [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "targets"] == [

@@ -207,7 +207,7 @@ def test_a_lost_answer_to_a_shift_is_reported_with_the_way_out(shell: Shell) -> 
     with mock.patch.object(Session, "call", lost):
         done = shell("reschedule", key, "--shift", "PT1H")
 
-    assert_refused(done, "connection lost", "look at the timer before you send it again", code=NOT_THERE)
+    assert_refused(done, "connection lost", "check the timer before you repeat the request", code=NOT_THERE)
 
 
 def test_a_resume_chooses_the_rule_for_the_missed_occurrences(shell: Shell) -> None:

@@ -45,7 +45,7 @@ async def test_a_firing_that_was_late_without_a_shard_is_explained_so(dsn: str, 
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await shard.take(fire_overdue=True)
 
-    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it became due")
+    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when the timer became due")
 
 
 async def test_a_timer_with_a_date_in_the_past_is_explained_by_its_creation(dsn: str, shard: HolderClient) -> None:
@@ -55,7 +55,7 @@ async def test_a_timer_with_a_date_in_the_past_is_explained_by_its_creation(dsn:
 
     fired = (await why(shard, TimerRef(key))).why
 
-    assert "with a date in the past, and it waits for its turn in the ramp" in overdue.why
+    assert "with a date in the past, and the timer waits in the ramp" in overdue.why
     assert re.search(r"with a date in the past, and fired \d+\.\d m?s after that$", fired)
 
 
@@ -143,9 +143,9 @@ async def test_a_refused_schedule_is_explained_by_its_refusal(dsn: str, shard: H
 async def test_an_overdue_timer_is_explained_by_the_event_that_it_waits_for(dsn: str, shard: HolderClient) -> None:
     (old, claimed) = await add_timers(dsn, 2, "now() - i * interval '1 hour'", created_at="now() - interval '9 hours'")
     told = (await why(shard, TimerRef(old))).why
-    turn = "and it waits for its turn in the ramp, which fires 150,000 timers a second, each tenant's oldest first"
+    turn = "and the timer waits in the ramp, which fires 150,000 timers a second, each tenant's oldest first"
     assert re.search(
-        rf"no shard was running when it became due, {turn}; shards run since .+Z \(`shardclock ramp`\)$", told
+        rf"no shard was running when the timer became due, {turn}; shards run since .+Z \(`shardclock ramp`\)$", told
     )
 
     await query(dsn, "update shardclock.holders set started_at = now() - interval '1 day'")
@@ -154,21 +154,24 @@ async def test_an_overdue_timer_is_explained_by_the_event_that_it_waits_for(dsn:
     assert "holder 0000000000000007 has claimed it" in (await why(shard, TimerRef(claimed))).why
 
 
-@pytest.mark.parametrize(("per_s", "rate"), [(None, "which has no limit"), (0, "which is 0 and delays all of them")])
+@pytest.mark.parametrize(
+    ("per_s", "rate"), [(None, "which has no limit"), (0, "which is 0 and delays all these timers")]
+)
 async def test_an_overdue_timer_is_explained_with_the_rate_of_the_ramp(
     dsn: str, shard: HolderClient, per_s: int | None, rate: str
 ) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await set_ramp(shard.session, per_s)
 
-    assert f"it waits for its turn in the ramp, {rate};" in (await why(shard, TimerRef(key))).why
+    assert f"the timer waits in the ramp, {rate};" in (await why(shard, TimerRef(key))).why
 
 
 async def test_an_overdue_timer_is_explained_by_the_lack_of_live_shards(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await query(dsn, "update shardclock.holders set part = null, part_count = null")
 
-    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it became due, and no shard runs")
+    sentence = (await why(shard, TimerRef(key))).why
+    assert sentence.endswith("no shard was running when the timer became due, and no shard runs")
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])
@@ -185,8 +188,8 @@ async def test_a_delay_by_a_client_is_not_explained_as_an_outage(dsn: str, shard
 
     told = (await why(shard, which)).why
 
-    reason = "it was moved to that date at" if verb == "moved" else "it was paused until"
-    assert re.search(rf"{reason} .+Z, and it waits for its turn in the ramp", told)
+    reason = "the timer was moved to this date at" if verb == "moved" else "the timer was paused until"
+    assert re.search(rf"{reason} .+Z, and the timer waits in the ramp", told)
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])
@@ -270,19 +273,19 @@ async def test_a_moment_in_the_future_is_explained_by_the_plan(dsn: str, shard: 
     planned = await why(shard, which, datetime(2031, 1, 1, tzinfo=UTC))
     before = await why(shard, which, datetime(2030, 12, 31, tzinfo=UTC))
 
-    assert (planned.verdict, planned.why) == ("PLANNED", "it is planned for 2031-01-01 00:00:00.000Z")
+    assert (planned.verdict, planned.why) == ("PLANNED", "the timer is planned for 2031-01-01 00:00:00.000Z")
     assert before.verdict == "NOT_DUE"
-    assert before.why == "nothing is planned until then: the next date is 2031-01-01 00:00:00.000Z"
+    assert before.why == "no occurrence is planned before this moment: the next date is 2031-01-01 00:00:00.000Z"
 
 
 FIRST = "PLANNED: occurrence 1 is planned for 2031-01-01 01:00:00.000Z"
-AFTER = "the next after that is at 2031-01-01"
+AFTER = "the occurrence after that is at 2031-01-01"
 
 
 @pytest.mark.parametrize(
     ("repetitions", "moment", "told"),
     [
-        (-1, "00:30", "NOT_DUE: nothing is planned until then: the next date is 2031-01-01 01:00"),
+        (-1, "00:30", "NOT_DUE: no occurrence is planned before this moment: the next date is 2031-01-01 01:00"),
         (
             -1,
             "01:00",
@@ -316,8 +319,8 @@ async def test_a_schedule_s_future_is_explained_by_its_occurrences(
 @pytest.mark.parametrize(
     ("missed", "told"),
     [
-        ("fire_once", "and 1 more until then; the next after that is at 2031-01-01 07:00"),
-        ("skip", "and 1 more until then; the next after that is at 2031-01-01 07:00"),
+        ("fire_once", "and 1 more until then; the occurrence after that is at 2031-01-01 07:00"),
+        ("skip", "and 1 more until then; the occurrence after that is at 2031-01-01 07:00"),
         ("fire_all", "and 4 more until then; then it ends"),
     ],
 )
@@ -338,7 +341,7 @@ async def test_a_schedule_that_no_shard_has_planned_yet_is_explained_by_its_rule
 
     answer = await why(shard, TimerRef(name="n"), datetime(2099, 1, 1, tzinfo=UTC))
 
-    assert (answer.verdict, "the next after that is at 2099-01-01 08:00" in answer.why) == ("PLANNED", True)
+    assert (answer.verdict, "the occurrence after that is at 2099-01-01 08:00" in answer.why) == ("PLANNED", True)
     now = await why(shard, TimerRef(name="n"))
     assert (now.verdict, " 08:00:00.000Z" in now.why) == ("NOT_DUE", True), "its due date, which reads now, is none"
 

@@ -67,8 +67,8 @@ async def test_a_redriven_dead_letter_is_explained_as_a_delivery(shard: HolderCl
     await worker.settle(*map(done, taken))
     ended = (await why(shard, TimerRef(key))).why
 
-    assert re.search(r"; its delivery to order\.expired waits, the next attempt is due at \S+ \S+Z$", waits)
-    assert in_hand.endswith("; worker 000000000000cafe has claimed its delivery to order.expired")
+    assert re.search(r"; the delivery to order\.expired waits, the next attempt is due at \S+ \S+Z$", waits)
+    assert in_hand.endswith("; worker 000000000000cafe has claimed the delivery to order.expired")
     assert "; delivered to order.expired at " in ended
 
 
@@ -83,7 +83,7 @@ async def test_a_late_attempt_is_explained_by_the_hold_or_by_the_worker(
     held = (await why(shard, TimerRef(key))).why
 
     assert re.search(r"the next attempt was due at \S+ \S+Z; it waits for a free worker, or for the end of ", waits)
-    assert held.endswith("; a hold keeps it (an operator said: billing is down)")
+    assert held.endswith("; a hold delays it (an operator said: billing is down)")
 
 
 async def test_a_discarded_dead_letter_is_explained_with_the_author_and_without_an_attempt(
@@ -95,7 +95,7 @@ async def test_a_discarded_dead_letter_is_explained_with_the_author_and_without_
 
     answer = (await why(shard, TimerRef(key))).why
 
-    told = r"; its delivery to order\.expired was discarded at \S+ \S+Z by test_operator \(refunded by hand\)$"
+    told = r"; the delivery to order\.expired was discarded at \S+ \S+Z by test_operator \(refunded by hand\)$"
     assert re.search(told, answer)
 
 
@@ -114,9 +114,9 @@ async def test_a_dead_letter_is_explained_with_its_reason_after_the_log_has_drop
 @pytest.mark.parametrize(
     ("ends", "told"),
     [
-        ("delete from shardclock.deliveries", "; its instance has taken it"),
+        ("delete from shardclock.deliveries", "; the instance has received it"),
         (STALE, "; too late for process:instance at "),
-        ("select", "; its delivery to process:instance waits, the next attempt is due at "),
+        ("select", "; the delivery to process:instance waits, the next attempt is due at "),
     ],
 )
 async def test_a_timer_of_a_process_is_explained_with_the_state_of_its_signal(

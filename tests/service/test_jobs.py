@@ -71,7 +71,7 @@ async def test_explain_reports_the_end_of_a_start(
     await declare(dsn, job_spec(every_s=3_600.0))
     await fire(shard)
     run = await worker.one()
-    assert "has claimed its delivery" in await why_of(session, run.timer_key)
+    assert "has claimed the delivery" in await why_of(session, run.timer_key)
     await worker.end(run, RunOutcome.FAILED, reason="ValueError: no")
 
     said = await why_of(session, run.timer_key)

@@ -53,7 +53,7 @@ async def list_acts(request: Request, gateway: CurrentGateway, caller: Admin) ->
 
 
 def _described(act: AuditRecord) -> tuple[str, str | None, object]:
-    """Return an act's parameters in one line, its reason, and the number of its operation."""
+    """Return a record's parameters in one line, the reason, and the number of the operation."""
     parameters = json.loads(act.parameters)
     operation_id = parameters.pop("operation_id", None)
     reason = parameters.pop("reason", None) or parameters.pop("why", None)

@@ -1,4 +1,4 @@
-"""Pages of dead letters: find them, show one, redrive or discard one letter or all letters of a filter."""
+"""Pages of dead letters: find letters, show one letter; redrive or discard one letter or all that match a filter."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,10 +49,10 @@ from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
-# With this number of rows in both tables, the page stays below 20 KiB.
+# With this number of rows in both tables, the page has less than 20 KiB.
 GROUPS_SHOWN, LETTERS = 10, 25
-PAGE_LETTERS = 1_000  # one transaction changes at most this many dead letters
-REASON_LINKED_CHARS = 1_000  # a longer reason would make a URL that some proxies refuse
+PAGE_LETTERS = 1_000  # One transaction changes at most this many dead letters.
+REASON_LINKED_CHARS = 1_000  # A longer reason would make a URL that some proxies refuse.
 
 router = page_router()
 

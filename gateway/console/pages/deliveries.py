@@ -1,4 +1,4 @@
-"""Pages of pending deliveries: find them, show one with its attempts, retry or cancel."""
+"""Pages of pending deliveries: find deliveries, show one delivery with its attempts, retry or cancel deliveries."""
 
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request

@@ -1,4 +1,4 @@
-"""Pages of endpoints: list and add them; show, change, test, rotate, disable, enable and remove one."""
+"""Pages of endpoints: list endpoints; add, show, change, test, rotate, disable, enable and remove one endpoint."""
 
 from typing import Any
 
@@ -124,7 +124,7 @@ async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Res
 
 @router.get("/endpoints/{name}")
 async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """Show an endpoint with its settings, its secrets' kinds and its failing deliveries."""
+    """Show an endpoint with its settings, the kinds of its secrets, and its failing deliveries."""
     key = _key(name, caller)
     failing = DeliveryFilter(target=key.target, tenant_id=caller.tenant_id, failing=True)
     async with gateway.pool.session(caller.tenants) as session:
@@ -202,7 +202,7 @@ async def remove(name: Name, request: Request, caller: Manager) -> Response:
 
 @router.post("/endpoints/{name}/rotate")
 async def rotate(name: Name, request: Request, caller: Manager) -> Response:
-    """Add a secret, and show it once."""
+    """Add a secret, and show the secret once."""
     asked, key = await form_of(request, RotateSecretRequest), _key(name, caller)
     async with audited_transaction(request, caller.tenants) as session:
         made = await use_cases.rotate(session, key, asymmetric=asked.asymmetric)

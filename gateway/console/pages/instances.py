@@ -1,4 +1,4 @@
-"""Find instances of processes, show one with its drawing, its waits and its history, and change it."""
+"""Pages of instances: find instances; show and change one instance, with its drawing, its waits and its history."""
 
 import json
 from collections import defaultdict
@@ -48,7 +48,7 @@ class StepsQuery(BaseModel):
 
 
 class VariablesForm(BaseModel):
-    """Variables as a JSON object, and the token that gets them."""
+    """Variables as a JSON object, and the token that gets the variables."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -153,7 +153,7 @@ async def cancel(request: Request, caller: Changer, instance_key: Key) -> Respon
 
 @router.post("/instances/{instance_key:key}/variables")
 async def set_variables(request: Request, caller: Changer, instance_key: Key) -> Response:
-    """Set variables of an instance; other variables stay."""
+    """Set some variables of an instance; other variables stay unchanged."""
     form = await form_of(request, VariablesForm)
     variables = read_json(form.variables, bytes_max=PAYLOAD_BYTES_MAX)
     if not isinstance(variables, dict):

@@ -1,4 +1,4 @@
-"""Pages of jobs: list them; show one with its last runs; start, cancel, configure, disable and enable one."""
+"""Pages of jobs: list jobs; show one job with its last runs; start, cancel, configure, disable and enable one job."""
 
 import json
 

@@ -93,7 +93,7 @@ async def new_timer(request: Request, gateway: CurrentGateway, caller: Changer) 
 @router.post("/timers/preview")
 @router.post("/schedules/preview")
 async def preview(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """Show the form again, and list the next occurrences of its schedule."""
+    """Show the form again, with the next occurrences of the schedule."""
     form = await form_of(request, NewTimerForm)
     try:
         if form.schedule is None:
@@ -109,7 +109,7 @@ async def preview(request: Request, gateway: CurrentGateway, caller: Viewer) -> 
 @router.post("/timers/new")
 @router.post("/schedules/new")
 async def make_timer(request: Request, gateway: CurrentGateway, caller: Changer) -> Response:
-    """Make the timer, and show it; after a refusal the form keeps its fields."""
+    """Create the timer, and show the timer's page; after a refusal, show the form again with the user's input."""
     form = await form_of(request, NewTimerForm)
     try:
         fields = form.fields()

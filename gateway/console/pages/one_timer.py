@@ -1,4 +1,4 @@
-"""Show one timer and change it; explain why it fired or not, and list its occurrences and its delivery."""
+"""Show, explain and change one timer; list the timer's occurrences and show its delivery."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -86,7 +86,7 @@ def timer_url(request: Request, which: TimerRef) -> str:
 
 
 async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, which: Which) -> Response:
-    """Show a pending or ended timer, and explain which state it had at a moment."""
+    """Show a pending or ended timer, and explain the timer's state at a moment."""
     wanted, asked = _asked(filter_of(request, MomentQuery))
     async with gateway.pool.session(caller.tenants) as session:
         timer, timeline, moment = await read_story(gateway, session, which, caller, asked)
@@ -127,7 +127,7 @@ def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime |
 
 
 async def _firings(session: Session, timer: TimerState) -> Sequence[PastFiring]:
-    """Read the last firings of a schedule by its name, or by its key if it has no name."""
+    """Read the last firings of a schedule, by name or, for a schedule without a name, by key."""
     if timer.schedule is None or timer.name is None:
         return ()
     return (await read_firings(session, timer.tenant_id, [timer.name])).get(timer.name, ())
@@ -150,7 +150,7 @@ def _nearest(records: Sequence[LogRecord], moment: datetime) -> list[LogRecord]:
 
 
 def _rule(timer: TimerState, timeline: Timeline) -> dict[str, Any]:
-    """Describe a timer's rule, and list its next occurrences; for an unreadable rule, return the refusal."""
+    """Describe a timer's rule, and list its next occurrences; for an invalid rule, return the refusal."""
     plan, schedule = timeline.plan, timer.schedule
     next_ones: list[PreviewedOccurrence] = []
     if schedule is None:

@@ -1,4 +1,4 @@
-"""Pages of bulk operations: find them, follow the progress of one, cancel one."""
+"""Pages of bulk operations: find operations; show the progress of one operation, and cancel one operation."""
 
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
@@ -37,7 +37,7 @@ class OperationsFilter(BaseModel):
 
 
 class NoFields(BaseModel):
-    """A form without fields."""
+    """An empty form: the button has no parameters."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""List deployed processes, and show the drawing of one version."""
+"""Pages of processes: list deployed processes, and show the drawing of one version."""
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request

@@ -1,4 +1,4 @@
-"""Compute the strip of a job's last runs: one bar for each run, with the height of its duration."""
+"""Compute the strip of a job's last runs: one bar for each run; a longer run has a higher bar."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

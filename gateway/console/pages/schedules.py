@@ -1,4 +1,4 @@
-"""List schedules: the rule in plain words, the next occurrence, the last firings and how late they were."""
+"""List schedules: the rule in plain words, the next occurrence, and the lateness of the last firings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,8 +22,8 @@ from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.rule_words import describe_rule
 from shardclock_server.timers.schedule import parse_schedule
 
-SHOWN_MAX = 25  # each row has a strip of 30 bars
-PAUSED_MAX = 10  # the first page shows at most this many paused schedules, after the pending schedules
+SHOWN_MAX = 25  # Each row has a strip of 30 bars.
+PAUSED_MAX = 10  # The first page shows at most this many paused schedules, after the pending schedules.
 
 router = page_router()
 
@@ -65,14 +65,14 @@ async def list_schedules(request: Request, gateway: CurrentGateway, caller: View
 
 
 async def _paused(gateway: Gateway, caller: Caller, wanted: Filter[SchedulesPageQuery]) -> Sequence[TimerState]:
-    """Find some paused schedules for a filter of pending schedules, so that the page also shows that these exist."""
+    """Find some paused schedules for a filter of pending schedules, because a user may look for a paused schedule."""
     update = {"state": "paused", "limit": PAUSED_MAX}
     found, _ = await find_or_refuse(gateway, caller, replace(wanted, model=wanted.model.model_copy(update=update)))
     return found.timers
 
 
 def words_of(timer: TimerState) -> str:
-    """Describe a schedule's rule in plain words; for an unreadable rule, return the refusal."""
+    """Describe a schedule's rule in plain words; for an invalid rule, return the refusal."""
     assert timer.schedule is not None, "the search finds schedules"
     try:
         return describe_rule(parse_schedule(timer.schedule, timer.zone or "UTC"))

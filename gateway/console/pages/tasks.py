@@ -1,4 +1,4 @@
-"""Pages of people's tasks: find them, show one, claim it, give it back or complete it."""
+"""Pages of people's tasks: find tasks; show, claim, give back and complete one task."""
 
 import json
 from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ class TasksForm(BaseModel):
 
 
 class CompleteForm(BaseModel):
-    """The result of a task as text, and the person who completed it."""
+    """The result of a task as text, and the person who completed the task."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -149,7 +149,7 @@ async def complete(request: Request, task_key: Key, gateway: CurrentGateway, cal
 
 @asynccontextmanager
 async def _changing(gateway: Gateway, caller: Caller) -> AsyncIterator[Session]:
-    """Open a session for a change that the instance's history records with the API key; then notify engines."""
+    """Open a session for a change of a task, and notify engines after the change; the history records the API key."""
     async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
         yield session
     gateway.signal_notifications.want(1)
@@ -161,7 +161,7 @@ def _variables_of(task: WholeTask) -> Excerpt | None:
 
 
 def _detail_of(detail: dict[str, Any]) -> str:
-    """Write the fields of an act, with the items of lists."""
+    """Format the fields of an event of a task; the items of a list are joined."""
     texts = {name: ", ".join(map(str, it)) if isinstance(it, list) else it for name, it in detail.items()}
     return "; ".join(f"{name} {text}" for name, text in texts.items() if text not in (None, ""))[:1_000]
 

@@ -89,7 +89,7 @@ async def show_tenant(request: Request, gateway: CurrentGateway, caller: Admin) 
 
 @router.post("/tenants/{tenant}/set")
 async def set_limits(tenant: Name, request: Request, _: Admin) -> Response:
-    """Set a tenant's own limits; a gateway enforces these after its next count of the usage, about a second later."""
+    """Set a tenant's own limits; each gateway enforces the new limits within about a second."""
     wanted = await form_of(request, LimitsForm)
     async with audited_transaction(request, ALL_TENANTS) as session:
         await use_cases.set_own(session, tenant, wanted.model_dump())
@@ -98,7 +98,10 @@ async def set_limits(tenant: Name, request: Request, _: Admin) -> Response:
 
 @router.post("/tenants/{tenant}/remove")
 async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
-    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. The tenant's data stays."""
+    """Remove a tenant's own limits, so that the limits of the gateways' settings apply.
+
+    The tenant's data is not deleted.
+    """
     async with audited_transaction(request, ALL_TENANTS) as session:
         await use_cases.remove_own(session, tenant)
     to = url_of(request, "/tenant-usage", tenant=tenant)
@@ -107,7 +110,10 @@ async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
 
 @router.get("/keys")
 async def show_keys(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
-    """List API keys, including ended keys. The page can't change keys, because only the owner of the schema may."""
+    """List API keys, including ended keys.
+
+    The page can't change keys, because only the owner of the schema may change keys.
+    """
     asked = filter_of(request, TenantFilter)
     async with gateway.pool.session(NO_TENANTS) as session:
         keys = await list_keys(session, tenant_id=asked.model.tenant, limit=KEYS_SHOWN)

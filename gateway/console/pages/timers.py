@@ -29,7 +29,8 @@ from shardclock_server.timers.schedule import MissedChoice
 
 SHOWN_MAX = 50
 NO_TIMERS = Page([], next=None)
-# A search in sections ends with the section of a tenth of a second that passes this time; the page leads on.
+# A search reads the names in sections of a tenth of a second. After this time the search ends, and the page links to
+# the next section.
 SEARCH_S = 0.1
 CHANGED = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "shift": "moved"}
 LABELS = {"cancel": "Cancel", "pause": "Pause", "resume": "Resume", "shift": "Move"}
