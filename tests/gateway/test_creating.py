@@ -170,7 +170,7 @@ async def test_without_postgres_requests_are_answered_503_within_the_timeout_and
 ) -> None:
     async with serving("postgresql://nobody@127.0.0.1:1/none", role="", gateway_timeout_s=1.0) as lonely:
         done = await lonely.post("/v1/timers", HOUR)
-        done.assert_problem("unavailable", 503, "Postgres does not answer: ", "send it again")
+        done.assert_problem("unavailable", 503, "Postgres does not answer: ", "send the request again")
         assert done.headers["Retry-After"] == "1"
         assert (await lonely.get("/healthz")).status == 200
         (await lonely.get("/readyz")).assert_problem("unavailable", 503)

@@ -126,7 +126,7 @@ async def test_a_pause_explains_a_paused_timer_and_its_late_firing(dsn: str, sha
 
     assert (paused.verdict, "by test_operator (holiday)" in paused.why) == ("PAUSED", True)
     assert fired.verdict == "FIRED"
-    assert re.search(r": it was paused until .+Z, and fired \d+\.\d m?s after that$", fired.why)
+    assert re.search(r": the timer was paused until .+Z, and fired \d+\.\d m?s after that$", fired.why)
 
 
 async def test_a_refused_schedule_is_explained_by_its_refusal(dsn: str, shard: HolderClient) -> None:

@@ -61,7 +61,8 @@ async def test_a_pause_is_explained_with_its_reason_after_its_end(shard: HolderC
     await shard.take(fire_overdue=True)
 
     assert re.search(
-        r"it was paused until .+Z \(month-end close\), since .+Z, and fired", (await why(shard, TimerRef(key))).why
+        r"the timer was paused until .+Z \(month-end close\), since .+Z, and fired",
+        (await why(shard, TimerRef(key))).why,
     )
 
 

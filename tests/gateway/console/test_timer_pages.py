@@ -86,7 +86,7 @@ async def test_a_timer_shows_its_story_its_rule_and_its_next_occurrences(api: Ap
     await api.post("/v1/timers/by-name/report/pause", {"reason": "the shop is closed"})
 
     paused = (await browser.get("/timers/by-name/report")).main
-    assert "PAUSED it was paused at" in paused
+    assert "PAUSED the timer was paused at" in paused
     assert "(the shop is closed)" in paused
     assert "at 08:00 on Monday, Europe/Berlin 0 8 * * MON" in paused
     assert "Next occurrences" not in paused
