@@ -235,7 +235,11 @@ def test_wrong_settings_of_the_sign_in_are_refused_at_the_start_in_one_sentence(
         ({"GATEWAY_KEYS": "false"}, ["SHARDCLOCK_GATEWAY_KEYS is false"], NOT_THERE),
         ({"GATEWAY_OIDC_SECRET": "s3", "GATEWAY_OIDC_SECRET_FILE": "/x"}, ["both give the secret"], NOT_THERE),
         ({"GATEWAY_OIDC_ISSUER": "http://sso.example"}, ["SHARDCLOCK_GATEWAY_OIDC_ISSUER is", "https"], BAD_INPUT),
-        ({"GATEWAY_OIDC_GROUPS": "ops=root@*"}, ["SHARDCLOCK_GATEWAY_OIDC_GROUPS is", "unknown scope 'root'"], BAD_INPUT),
+        (
+            {"GATEWAY_OIDC_GROUPS": "ops=root@*"},
+            ["SHARDCLOCK_GATEWAY_OIDC_GROUPS is", "unknown scope 'root'"],
+            BAD_INPUT,
+        ),
         ({"GATEWAY_OIDC_SCOPES": "profile"}, ["SHARDCLOCK_GATEWAY_OIDC_SCOPES is"], BAD_INPUT),
     ]
     for changes, words, code in cases:
