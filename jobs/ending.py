@@ -52,7 +52,7 @@ def ending_of(
 ) -> RunEnding:
     """Decide the next step after a run that ended by itself or on request.
 
-    `stop_reason` is the reason of the request.
+    `stop_reason` is the reason of the request to end the run.
     """
     match outcome:
         case Completed(result, note):
@@ -76,8 +76,8 @@ def crash_of(
 ) -> RunEnding:
     """Decide the next step after a crash of the run's process or of its worker.
 
-    units:   `may_live_s` is the longest time for which the run's process may still live; a dead worker can't report its
-             end
+    units:   `may_live_s` is the longest time for which the run's process may still live; a dead worker can't report the
+             end of the process
     """
     rest_s = max(may_live_s, CRASH_WAIT_S)
     delay_s = max(rest_s, backoff_s(attempt, policy, jitter=jitter))
@@ -91,7 +91,7 @@ def backoff_s(attempt: int, policy: JobPolicy, *, jitter: Jitter = random.unifor
 
 def too_long(policy: JobPolicy) -> str:
     """Return the reason text for a run that is ended at its timeout."""
-    return f"it took longer than {policy.max_runtime_s:g} s, its max_runtime"
+    return f"the run took longer than {policy.max_runtime_s:g} s, its max_runtime"
 
 
 def _stopped(stop_reason: StopReason | None, policy: JobPolicy, attempt: int, reason: str, jitter: Jitter) -> RunEnding:
@@ -101,7 +101,7 @@ def _stopped(stop_reason: StopReason | None, policy: JobPolicy, attempt: int, re
             delay_s = backoff_s(attempt, policy, jitter=jitter)
             return _failed(RunOutcome.TIMED_OUT, policy, attempt, sentence, delay_s=delay_s)
         case StopReason.BY_DRAIN:
-            return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"its worker left; {reason}")
+            return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"the worker stopped; {reason}")
         case _:
             return RunEnding(RunOutcome.CANCELED, reason=reason)
 

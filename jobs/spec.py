@@ -1,4 +1,4 @@
-"""Hold a job as its app declares it."""
+"""Describe a job as its app declares it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -47,7 +47,7 @@ class JobSpec:
 
 
 def check_rule(spec: JobSpec, *, now: datetime) -> None:
-    """Check a job's rule, which the client can't check, because it has no calendar.
+    """Check a job's rule; the client can't check the rule, because the client has no calendar.
 
     errors:  InvalidJob  the rule or its zone can't be read, or the rule has an end or no occurrence after `now`
     """
@@ -65,10 +65,10 @@ def _check_goes_on(spec: JobSpec, rule: ScheduleRule) -> None:
     if rule.repetitions != WITHOUT_END:
         raise InvalidJob(
             f"job {spec.name} ({spec.reference}) has the rule {shortened(str(rule))}, which ends after"
-            f" {rule.repetitions}; a job goes on: write R/ without a number, or schedule timers"
+            f" {rule.repetitions}; a job has no end: write R/ without a number, or schedule timers"
         )
     if isinstance(rule, Repeat) and rule.end is not None:
         raise InvalidJob(
             f"job {spec.name} ({spec.reference}) has the rule {shortened(str(rule))}, which ends on {rule.end:%F};"
-            " a job goes on: write its start before the duration, or none, or schedule timers"
+            " a job has no end: write only a start before the duration, or no start, or schedule timers"
         )

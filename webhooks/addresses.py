@@ -9,8 +9,8 @@ from shardclock_server.timers.refusal import Refusal, shortened
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Networks that are missing in the private networks of a supported Python release, and networks that are global by the
-# registry but no valid targets of webhooks.
+# Private networks that a supported Python release does not know. Networks that the registry calls global, although a
+# webhook must not be sent to them.
 DENIED = tuple(
     ip_network(text)
     for text in (
@@ -18,8 +18,8 @@ DENIED = tuple(
         "10.0.0.0/8",
         "100.64.0.0/10",  # carrier-grade NAT; Alibaba Cloud's metadata (100.100.100.200)
         "127.0.0.0/8",
-        "168.63.129.16/32",  # Azure's metadata and DNS, at a public address
-        "169.254.0.0/16",  # the metadata of nearly all clouds
+        "168.63.129.16/32",  # Azure's metadata and DNS, at a public address.
+        "169.254.0.0/16",  # The metadata services of nearly all clouds.
         "172.16.0.0/12",
         "192.0.0.0/24",  # protocol assignments; Oracle Cloud's metadata (192.0.0.192)
         "192.0.2.0/24",
@@ -29,16 +29,15 @@ DENIED = tuple(
         "198.51.100.0/24",
         "203.0.113.0/24",
         "224.0.0.0/4",
-        "240.0.0.0/4",  # with the broadcast address
-        "2001::/23",  # protocol assignments, with Teredo, which carries an IPv4 address
+        "240.0.0.0/4",  # Reserved, including the broadcast address.
+        "2001::/23",  # Protocol assignments; a Teredo address contains an IPv4 address.
         "2001:db8::/32",
-        "2002::/16",  # 6to4, which carries an IPv4 address
-        "3fff::/20",  # documentation (RFC 9637)
+        "2002::/16",  # A 6to4 address contains an IPv4 address.
+        "3fff::/20",  # Documentation (RFC 9637).
     )
 )
-# A metadata service gives the machine's rights to each client on the machine. Some metadata services are in networks
-# that
-# operators allow, such as 100.64.0.0/10.
+# A metadata service gives the machine's credentials to each program on the machine. Some metadata services are in
+# networks that operators allow, such as 100.64.0.0/10.
 METADATA = frozenset(
     ip_address(text)
     for text in (
@@ -57,8 +56,8 @@ METADATA = frozenset(
         "fe80::a9fe:a9fe",
     )
 )
-UNICAST = IPv6Network("2000::/3")  # all public IPv6 addresses; other addresses are private, multicast or not assigned
-NAT64 = IPv6Network("64:ff9b::/96")  # a NAT64 gateway connects to the IPv4 address in the last 32 bits
+UNICAST = IPv6Network("2000::/3")  # All public IPv6 addresses; other addresses are private, multicast or not assigned.
+NAT64 = IPv6Network("64:ff9b::/96")  # A NAT64 gateway connects to the IPv4 address in the last 32 bits.
 
 
 class InvalidNetwork(Refusal):
@@ -67,10 +66,12 @@ class InvalidNetwork(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Decide whether a connection to an address is permitted: denied networks come first, then allowed, then public.
+    """Decide whether a connection to an address is permitted: it is not in a denied network, and is public or in an
+    allowed network.
 
-    An operator allows the networks of the operator's own receivers, and denies public networks that lead back inside. A
-    cloud's metadata service is permitted only by an allowed network with a single address.
+    An operator allows the networks of the operator's own receivers, and denies public networks that lead back into our
+    networks. The address of a cloud's metadata service is permitted only if an allowed network consists of exactly this
+    address.
     """
 
     allowed: tuple[Network, ...] = ()
@@ -116,7 +117,7 @@ def is_public(address: Address) -> bool:
 
 
 def address_of(text: str) -> Address | None:
-    """Read an address in its usual form; None for other forms, such as 127.1, that C libraries accept too."""
+    """Parse an address in its usual form; return None for other forms, such as 127.1, which C libraries accept."""
     try:
         return ip_address(text)
     except ValueError:

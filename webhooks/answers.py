@@ -7,13 +7,13 @@ from enum import StrEnum
 from http import HTTPStatus
 
 REASON_CHARACTERS_MAX = 300
-EXCERPT_BYTES_MAX = 600  # UTF-8: enough for a reason's characters
-BODY_BYTES_MAX = 2_048  # this many bytes of a body are stored
-OWN_PAUSE_S = 5.0  # the sender pauses this long after it ran out of sockets or threads
-AFTER_S_MAX = 3_600.0  # limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries
+EXCERPT_BYTES_MAX = 600  # UTF-8: enough bytes for REASON_CHARACTERS_MAX characters.
+BODY_BYTES_MAX = 2_048  # This many bytes of a body are stored.
+OWN_PAUSE_S = 5.0  # The sender pauses this long after it ran out of sockets or threads.
+AFTER_S_MAX = 3_600.0  # Limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries.
 
 GONE = 410
-BUSY = frozenset({429, 503})  # the Retry-After of these statuses delays all deliveries of the endpoint
+BUSY = frozenset({429, 503})  # The Retry-After of these statuses delays all deliveries of the endpoint.
 # Statuses that concern one delivery; all other failures concern the endpoint.
 ABOUT_DELIVERY = frozenset({400, 409, 413, 422})
 
@@ -37,11 +37,11 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class RetryDelivery:
-    """Send the delivery again by the policy, but not before `after_s`; a sender's fault is not an attempt.
+    """Retry the delivery after the policy's delay, at the earliest after `after_s`.
 
     `hold_s` is a pause for all deliveries of the endpoint: the endpoint requested the pause, or the sender needs it.
-    `forbidden`: the guard refused the address. Only the operator's logs and metrics show this refusal, never the
-    tenant's view.
+    With the fault SENDER the attempt does not count. `forbidden`: the guard refused the address. Only the operator's
+    logs and metrics show this refusal; the tenant can't see it.
     """
 
     reason: str
@@ -69,9 +69,9 @@ Answer = Delivered | RetryDelivery | EndpointGone
 def answer_of(status: int, *, excerpt: bytes, retry_after: str | None, now_s: float, duration_s: float) -> Answer:
     """Decide the next step after an answer.
 
-    Only 410 Gone ends the delivery: the endpoint wants no more. Most other 4xx are mistakes of the receiver, such as a
-    wrong secret or a route that is not deployed yet. The receiver can repair such mistakes while the policy still has
-    attempts.
+    Only 410 Gone ends the delivery: the endpoint wants no more deliveries. Most other 4xx statuses are mistakes of the
+    receiver, such as a wrong secret or a route that is not deployed yet. The receiver can repair such mistakes while
+    the policy still has attempts.
 
     units:   now_s in seconds since 1970
     source:  Standard Webhooks 1.0, "Delivery success and failure"
@@ -123,6 +123,6 @@ def _reason(status: int, excerpt: bytes) -> str:
         named = f"answered {status}"
     if 300 <= status < 400:
         # For a redirect the excerpt is the redirect's target.
-        named = f"{named}, a redirect, which is not followed; the endpoint's URL must be where it leads"
+        named = f"{named}, a redirect, which is not followed; set the endpoint's URL to the target"
     text = one_line(excerpt[:EXCERPT_BYTES_MAX].decode(errors="replace"))
     return one_line(f"{named}: {text}") if text else named

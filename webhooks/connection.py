@@ -1,9 +1,9 @@
 """Bound the answers on a connection: each request gets one answer, of limited size.
 
 aiohttp accepts all bytes at any time. An unsolicited answer, which arrives while no request is under way, counts as the
-answer to the next request (aio-libs/aiohttp#13656). aiohttp also skips interim answers (1xx) without a limit. It parses
-unsolicited and interim answers as fast as they arrive, and so blocks the event loop. An answer that aiohttp's parser
-refuses may still have a status: `malformed_head` reads the status, and the sender closes the connection.
+answer to the next request (aio-libs/aiohttp#13656). aiohttp also skips interim answers (1xx) without a limit. aiohttp
+parses unsolicited and interim answers as fast as they arrive, and so blocks the event loop. An answer that aiohttp's
+parser refuses may still have a status: `malformed_head` reads the status, and the sender closes the connection.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from shardclock_server.webhooks.malformed_head import (
     read_truncated_head,
 )
 
-SLICE_BYTES = 1_024  # the bytes to parse in one step: about 60 of the shortest answers, less than a millisecond
-INTERIM_MAX = 10  # servers send one or two interim answers
-HEAD_BYTES_MAX = 131_072  # the limit of the final head and all interim heads; most servers send less than 1 KiB
+SLICE_BYTES = 1_024  # The bytes to parse in one step: about 60 of the shortest answers, less than a millisecond.
+INTERIM_MAX = 10  # Servers send one or two interim answers.
+HEAD_BYTES_MAX = 131_072  # The limit of the final head and all interim heads; most servers send less than 1 KiB.
 # Below the limit at which aiohttp pauses its parser, because a resumed parser would parse all remaining bytes in one
 # step.
 BODY_BYTES_MAX = 16_384
@@ -64,7 +64,7 @@ class TolerantParser:
             return (), False, b""
 
     def feed_eof(self) -> Any:
-        """End a body that ends only with the connection."""
+        """End a body without a stated length: its end is the end of the connection."""
         return None if self.has_failed else self._parser.feed_eof()
 
     def pause_reading(self) -> None:
@@ -73,14 +73,14 @@ class TolerantParser:
 
 
 class BoundedConnection(ResponseHandler):
-    """Pass on one answer for each request, and close the connection at any further bytes."""
+    """Pass on one answer for each request, and close the connection if further bytes arrive."""
 
     _tolerant: TolerantParser | None = None
     _interim = 0
     _head = bytearray()  # the interim heads and the final head
     _body_bytes = 0
-    _is_final = False  # the final head has arrived
-    _is_surplus = False  # another head has arrived after the final head
+    _is_final = False  # The final head has arrived.
+    _is_surplus = False  # Another head has arrived after the final head.
 
     def is_connected(self) -> bool:
         """Return whether a request may be sent on this connection.
@@ -118,7 +118,8 @@ class BoundedConnection(ResponseHandler):
         if self._is_final:
             self._is_surplus = True
         elif 100 <= status < 200 and status != SWITCHING:
-            self._interim += 1  # count also a 100, for which no request waits, because requests have no header `expect`
+            # Count status 100 too: no request waits for it, because no request has the header `expect`.
+            self._interim += 1
         elif self._interim <= INTERIM_MAX:
             self._is_final = True
             super().feed_data(data, size)
@@ -160,7 +161,7 @@ class BoundedConnection(ResponseHandler):
         return self._tolerant is not None and self._tolerant.has_failed
 
     def _lacks_end(self, piece: bytes) -> bool:
-        """Return whether the head still does not end in the last piece; the pieces before it are not searched again."""
+        """Return whether the head is still incomplete; search only the last piece for the end of the head."""
         return END.search(self._head, max(0, len(self._head) - len(piece) - END_BYTES)) is None
 
     def _read_malformed(self) -> None:
@@ -182,7 +183,7 @@ class BoundedConnection(ResponseHandler):
     def _answer(self, head: MalformedHead) -> StreamReader:
         self._is_final = True
         payload = StreamReader(self, BODY_BYTES_MAX, loop=self._loop)
-        payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # below the limit at which the reader pauses
+        payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # the sum stays below the limit at which the reader pauses
         super().feed_data((_message_of(head), payload), 0)
         return payload
 

@@ -13,7 +13,8 @@ from shardclock_server.webhooks.signing import SigningKey, check_secrets
 URL_CHARACTERS_MAX = 2_048
 HEADERS_MAX = 20
 NAME_CHARACTERS_MAX, VALUE_CHARACTERS_MAX = 100, 4_000
-HEADER_CHARACTERS_MAX = 6_000  # the limit of all headers together: most servers accept 8 KiB, with the sender's headers
+# The limit of the characters in all headers: most servers accept 8 KiB, including the sender's headers.
+HEADER_CHARACTERS_MAX = 6_000
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 30.0
 TIMEOUT_S = 15.0
 
@@ -24,7 +25,8 @@ BEGIN = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)
 # Hide everything up to the last @, because the end of the password is unknown in a broken URL.
 USER_AND_PASSWORD, HIDDEN = re.compile(r"^(https?:/*)?.*@", re.IGNORECASE | re.DOTALL), r"\1…@"
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # C libraries read a name with this end as an address: 127.1, 0x7f000001
+# C libraries read a name with a numeric last label as an address: 127.1, 0x7f000001.
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 LOOPBACK = "127.0.0.1"
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -74,8 +76,8 @@ def check_endpoint(
 
     A host's name is not resolved: its address may change with each attempt. `guard` checks the address of each attempt.
 
-    errors:  InvalidEndpoint  the URL, a header or the timeout is refused
-             InvalidSecret    a secret is refused
+    errors:  InvalidEndpoint  the URL, a header or the timeout is refused.
+             InvalidSecret    a secret is refused.
     """
     if not TIMEOUT_S_MIN <= timeout_s <= TIMEOUT_S_MAX:
         raise InvalidEndpoint(
@@ -85,7 +87,7 @@ def check_endpoint(
 
 
 def check_name(name: str) -> None:
-    """Check the name of an endpoint, which timers have in their target.
+    """Check the name of an endpoint; the target of a timer contains this name.
 
     errors:  InvalidEndpoint  the message has the name and the rule
     """
@@ -99,17 +101,19 @@ def check_name(name: str) -> None:
 def check_url(text: str, rules: EndpointRules) -> URL:
     """Check the URL of an endpoint, and read it as aiohttp reads it.
 
-    errors:  InvalidEndpoint  the message has the URL, the rule and the way out
+    errors:  InvalidEndpoint  the message has the URL, the rule and the remedy
     """
     shown = f"url {shortened(USER_AND_PASSWORD.sub(HIDDEN, text))} is refused:"
     if len(text) > URL_CHARACTERS_MAX:
         raise InvalidEndpoint(f"{shown} it has {len(text):,} characters, and may have {URL_CHARACTERS_MAX:,}")
-    # Parsers disagree about these characters: some parsers drop the characters, some read a backslash as a slash.
+    # URL parsers disagree: some parsers drop spaces and unprintable characters, and some read a backslash as a slash.
     if not text.isprintable() or " " in text or "\\" in text:
-        raise InvalidEndpoint(f"{shown} it has a space, a backslash or an unprintable character; write it as %20 or so")
+        raise InvalidEndpoint(
+            f"{shown} it has a space, a backslash or an unprintable character; percent-encode it (space: %20)"
+        )
     begun = BEGIN.match(text)
     if begun is None:
-        raise InvalidEndpoint(f"{shown} it must begin with https://, and a host follows")
+        raise InvalidEndpoint(f"{shown} it must begin with https:// and a host")
     try:
         url = URL(text)
         host, port = url.raw_host or "", url.port or 0
@@ -120,10 +124,10 @@ def check_url(text: str, rules: EndpointRules) -> URL:
             url.scheme == "http" and not rules.allow_http,
             "http is not encrypted; use https, or let the operator allow http (SHARDCLOCK_WEBHOOK_HTTP=true)",
         ),
-        ("@" in begun["authority"], "user and password don't belong into it; send them in a header, authorization"),
+        ("@" in begun["authority"], "a URL can't contain a user or a password; send them in the header authorization"),
         ("#" in text, "a fragment (#…) is never sent; leave it out"),
         (port < 1024 and port not in PORTS_BELOW_1024, "its port must be 80, 443 or at least 1024"),
-        ("[" in begun["authority"] and ":" not in host, "what stands in [ ] must be an IPv6 address"),
+        ("[" in begun["authority"] and ":" not in host, "the text in [ ] must be an IPv6 address"),
     ):
         if is_broken:
             raise InvalidEndpoint(f"{shown} {rule}")
@@ -142,7 +146,7 @@ def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         raise InvalidEndpoint(f"{len(headers)} headers are refused: an endpoint may have {HEADERS_MAX}")
     checked = tuple(_header(name, value) for name, value in headers.items())
     if len(dict(checked)) < len(checked):
-        raise InvalidEndpoint("headers are refused: two have the same name but for upper and lower case; write it once")
+        raise InvalidEndpoint("headers are refused: two names differ only in upper and lower case; write the name once")
     if sum(len(name) + len(value) for name, value in checked) > HEADER_CHARACTERS_MAX:
         raise InvalidEndpoint(f"headers are refused: together they may have {HEADER_CHARACTERS_MAX:,} characters")
     return checked
@@ -162,7 +166,7 @@ def _header(name: str, value: str) -> tuple[str, str]:
     if not TOKEN.fullmatch(name) or len(name) > NAME_CHARACTERS_MAX:
         raise InvalidEndpoint(f"{shown} a name has letters, digits and -, at most {NAME_CHARACTERS_MAX}")
     if lower in RESERVED or lower.startswith(RESERVED_PREFIXES):
-        raise InvalidEndpoint(f"{shown} it is set by the sender or by what is on the way; use another name")
+        raise InvalidEndpoint(f"{shown} the sender or a proxy sets this header; use another name")
     if len(value) > VALUE_CHARACTERS_MAX:
         raise InvalidEndpoint(f"{shown} its value may have {VALUE_CHARACTERS_MAX:,} characters")
     if not VALUE.fullmatch(value):
@@ -174,12 +178,11 @@ def _check_host(host: str, shown: str, networks: Networks) -> None:
     name = host.lower().removesuffix(".")
     address = address_of(host)
     if address is None and not _is_name(name):
-        raise InvalidEndpoint(f"{shown} its host is neither a name nor an address as it is usually written")
+        raise InvalidEndpoint(f"{shown} its host is neither a name nor an address in its usual form")
     is_local = name == "localhost" or name.endswith(".localhost")
     if not networks.permit(address or LOOPBACK) and (address is not None or is_local):
         raise InvalidEndpoint(
-            f"{shown} its host must be public; the operator can allow networks beside the public networks"
-            " (SHARDCLOCK_WEBHOOK_ALLOW)"
+            f"{shown} its host must be public; the operator can allow further networks (SHARDCLOCK_WEBHOOK_ALLOW)"
         )
 
 

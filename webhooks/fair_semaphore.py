@@ -2,8 +2,8 @@
 
 Fixed shares would leave most permits unused if only one tenant sends. So each limit depends on the number of free
 permits: a tenant may hold at most as many permits as are free, and one host half as many. One tenant with hanging
-requests holds half of all permits, and ten of these tenants hold nine tenths. If all permits are taken, the next free
-permit goes to a tenant without a permit.
+requests holds at most half of all permits. Ten tenants with hanging requests together hold about nine tenths. If all
+permits are taken, the next free permit goes to a tenant without a permit.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Make the sockets of webhooks, and refuse addresses that are not permitted.
 
-The guard sees the exact address of the next connection, for names and literals alike. So an attacker gains nothing from
-a name that changes its address, or from a spelling that only a C library reads as an address.
+The guard sees the exact address of the next connection, whether the URL contains a name or an address. So an attacker
+gains nothing from a name that changes its address, or from a spelling that only a C library reads as an address.
 """
 
 import socket
@@ -16,7 +16,7 @@ AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, st
 
 
 class ForbiddenAddress(OSError):
-    """Refuse a connection; the message omits the address, because a tenant may read it."""
+    """Refuse a connection; the message omits the address, because a tenant may read the message."""
 
 
 @dataclass(slots=True)

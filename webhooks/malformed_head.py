@@ -55,8 +55,8 @@ def read_malformed_head(received: bytes, *, interim_max: int) -> MalformedHead |
 def read_truncated_head(received: bytes, *, interim_max: int) -> MalformedHead | None:
     """Find the final head after the end of the connection; only its status line must be complete.
 
-    shape:   None: the status line is incomplete
-    errors:  NotHttpHead  as `read_malformed_head`
+    shape: None if the status line is incomplete
+    errors:  NotHttpHead  as in `read_malformed_head`
     """
     whole_lines = received[: received.rfind(b"\n") + 1]
     return read_malformed_head(whole_lines + b"\n\n", interim_max=interim_max)

@@ -10,9 +10,8 @@ from contextvars import ContextVar
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 RESOLVE_S = 5.0
-# aiohttp tries all addresses of a name, so a name with hundreds of addresses would cause hundreds of connections to a
-# third party.
-ADDRESSES_MAX = 3  # the maximum number of addresses for each family, IPv4 and IPv6
+# The limit prevents hundreds of connections to a third party: aiohttp tries all addresses of a name.
+ADDRESSES_MAX = 3  # The maximum number of addresses for each family, IPv4 and IPv6.
 # Lookups have a separate pool of threads, because a hanging name server occupies a thread for about ten seconds.
 THREADS = 64
 

@@ -37,11 +37,17 @@ class SenderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     connect_s: float = Field(
-        5.0, gt=0, description="the time to connect to one address with TLS; the name look-up has 5 s more"
+        5.0,
+        gt=0,
+        description="the timeout of a connection to one address, including TLS; the name lookup may take 5 s more",
     )
-    excerpt_s: float = Field(1.0, gt=0, description="the time to read an answer's body, which has no effect")
+    excerpt_s: float = Field(
+        1.0, gt=0, description="the timeout of reading an answer's body; the body does not affect the outcome"
+    )
     requests_max: int = Field(
-        500, gt=0, description="the limit of concurrent requests; a tenant may use half of it, a host a third"
+        500,
+        gt=0,
+        description="the limit of concurrent requests; a tenant may use half of the limit, and a host a third",
     )
     kept_max: int = Field(500, ge=0, description="how many idle connections are kept for later deliveries")
     keep_s: float = Field(
@@ -93,13 +99,14 @@ class WebhookSender:
         await self._names.close()
 
     async def send(self, endpoint: Endpoint, message: WebhookMessage, *, tenant_id: str | None = None) -> Answer:
-        """Make one attempt, as `send_in_turn` does, with a message that is written already."""
+        """Make one attempt, as `send_in_turn` does, with a message that already exists."""
         return await self.send_in_turn(endpoint, lambda: message, tenant_id=tenant_id)
 
     async def send_in_turn(
         self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str | None = None
     ) -> Answer:
-        """Wait for a permit of the fair queue, and make one attempt. Each failure of the endpoint is an `Answer`.
+        """Wait for a permit of the fair queue, and make one attempt. Each failure of the endpoint is returned as an
+        `Answer`.
 
         `write` is called after the wait, so a waiting delivery has no body in memory. Without a tenant, the fair queue
         counts the endpoint as a tenant.
@@ -145,7 +152,7 @@ class WebhookSender:
     async def _post_again_if_stale(
         self, endpoint: Endpoint, message: WebhookMessage, counts: SocketCounts, began_s: float
     ) -> aiohttp.ClientResponse:
-        """Post, and post again if the endpoint closed the kept connection at that moment, which is not a failure."""
+        """Post a webhook; post it again on a new connection if the endpoint has closed the kept connection."""
         try:
             return await self._post(self._keeping, endpoint, message, endpoint.timeout_s)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:

@@ -32,7 +32,7 @@ ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class InvalidSecret(Refusal):
-    """Refuse a secret, in a sentence that does not contain it."""
+    """Refuse a secret; the message does not contain the secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def new_key_pair() -> str:
 def verifier_of(secret: str) -> str:
     """Return the receiver's key for verification: the public key of a key pair, else the secret itself.
 
-    errors:  InvalidSecret  as `check_secret`
+    errors:  InvalidSecret  as in `check_secret`
     """
     key = check_secret(secret)
     return key.public if isinstance(key, PrivateKey) else secret
@@ -110,7 +110,9 @@ def check_secrets(texts: Sequence[str]) -> tuple[SigningKey, ...]:
     errors:  InvalidSecret  too few secrets, too many secrets, or an invalid secret
     """
     if not 1 <= len(texts) <= SECRETS_MAX:
-        raise InvalidSecret(f"{len(texts)} secrets are refused: an endpoint has 1, and up to {SECRETS_MAX} in rotation")
+        raise InvalidSecret(
+            f"{len(texts)} secrets are refused: an endpoint has 1 secret, or up to {SECRETS_MAX} during a rotation"
+        )
     return tuple(map(check_secret, texts))
 
 

@@ -24,7 +24,7 @@ POSSIBLE = {
     "begin": {"CRASHED", "CANCELED"},
     "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # a process that had made another run died before this one
 }
-LEFT = "its worker left"  # The run was interrupted; its last line may be any line.
+LEFT = "the worker stopped"  # The run was interrupted; its last line may be any line.
 REPLACED = "a later start replaces it"  # The only reason for a cancellation before the jobs are disabled.
 # The time after a fault until a job runs again: the lease of the crashed run, the pause after a crash, and the start of
 # a worker with its processes.

@@ -98,7 +98,7 @@ def test_the_reason_of_a_redirect_names_its_target() -> None:
     assert isinstance(answer, RetryDelivery)
     assert answer.reason == (
         "answered 308 Permanent Redirect, a redirect, which is not followed; "
-        "the endpoint's URL must be where it leads: https://www.example.com/hook"
+        "set the endpoint's URL to the target: https://www.example.com/hook"
     )
 
 

@@ -131,7 +131,7 @@ async def test_a_new_connection_that_is_closed_is_not_retried_at_once(sender: We
         ),
         (
             saying(b"HTTP/1.1 302 Found\r\nlocation: /\xff\r\ncontent-length: 0\r\n\r\n"),
-            "answered 302 Found, a redirect, which is not followed; the endpoint's URL must be where it leads: /?",
+            "answered 302 Found, a redirect, which is not followed; set the endpoint's URL to the target: /?",
         ),
         (closing, "connection closed without an answer"),
         (resetting, "connection reset"),
