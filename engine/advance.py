@@ -27,16 +27,16 @@ from shardclock_server.sql.processes.apply import Row, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 from shardclock_server.timers.model import BIGINT_MAX
 
-NODES_MAX = 500  # one instance may enter this many nodes in one batch: about 15 ms if no expression is slow
-BUDGET_S = 0.05  # the time that one instance may use in one batch; the node during which it ends is finished
-BUDGET_CHARS = 4 * 1_048_576  # the characters of values and signals that one instance may write in one batch
-NAMES_MAX = 20  # the history names at most this many variables of one signal
-ACTOR_FIELDS = ("by", "key_prefix")  # a person or a role, and over HTTP its API key
+NODES_MAX = 500  # One instance may enter this many nodes in one batch: about 15 ms if no expression is slow.
+BUDGET_S = 0.05  # The time that one instance may use in one batch; the node during which it ends is finished.
+BUDGET_CHARS = 4 * 1_048_576  # The characters of values and signals that one instance may write in one batch.
+NAMES_MAX = 20  # The history names at most this many variables of one signal.
+ACTOR_FIELDS = ("by", "key_prefix")  # The person or role that acts; over HTTP also the API key.
 
 
 @dataclass(slots=True)
 class StepBudget:
-    """Limit one instance's work in one batch, so that other instances don't wait; later batches continue it."""
+    """Limit one instance's work in one batch, so that other instances don't wait; later batches continue the work."""
 
     nodes: int
     until_s: float
@@ -135,8 +135,8 @@ def advance_by(
 ) -> Advanced:
     """Begin an instance if it has not begun, and apply its signals until the limit is reached.
 
-    An unfinished step continues before the next signal, except a cancellation. If a step is unfinished at the end, the
-    instance sends itself a signal to continue, unless such a signal is pending.
+    An unfinished step continues before the next signal is applied. Only a cancellation is applied first. If a step is
+    unfinished at the end, the instance sends itself a signal to continue, unless such a signal is pending.
 
     shape:   `signals` are of one instance, in order; the first signal may begin the instance
     errors:  UnreadableSignal, ValueError  a signal can't be taken
@@ -180,7 +180,7 @@ def cancels_start(first: DueSignal) -> bool:
 
 
 def canceled_start(cancel: DueSignal) -> Advanced:
-    """Cancel an instance that has not begun. This needs no model."""
+    """Cancel an instance that has not begun, without loading its model."""
     assert cancel.definition_key is not None, "its start is known"
     assert cancel.process_id is not None, "its start is known"
     parent = cancel.parent_key, cancel.parent_token, cancel.root_key
@@ -248,7 +248,7 @@ def _take(done: Advanced, definition: Definition, taken: DueSignal, budget: Step
 
 
 def _continue_step(done: Advanced, definition: Definition, now: datetime, budget: StepBudget) -> bool:
-    """Continue an unfinished step; return whether no step is unfinished now."""
+    """Continue an unfinished step; return False if the step is still unfinished."""
     if done.is_unfinished:
         step = budget.advance(done.instance, definition, Continued(), now)
         done.outbox.add(step.effects, now=now)
@@ -258,8 +258,8 @@ def _continue_step(done: Advanced, definition: Definition, now: datetime, budget
 def _close_late(done: Advanced, token: int, node_id: str | None) -> None:
     """Close the wait of a stale signal, so that the wait sends no further signal.
 
-    Otherwise a schedule would send a signal at its next occurrence, and so might a task that was locked at the first
-    close.
+    Otherwise a schedule would send another signal at its next occurrence. A task that was locked at the first close
+    could also send another signal.
     """
     if token not in done.instance.tokens:
         done.outbox.close_late(token, None)

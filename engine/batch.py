@@ -18,8 +18,8 @@ from shardclock_server.engine.usage_increase import UsageIncrease, usage_increas
 from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 
-BATCH_S = 0.25  # after this time the batch is written; the next turn reads the remaining signals again
-BATCH_CHARS = 16 * 1_048_576  # at this number of characters a batch is written as well
+BATCH_S = 0.25  # After this time the batch is written; the next turn reads the remaining signals again.
+BATCH_CHARS = 16 * 1_048_576  # A batch is also written at this number of characters.
 
 Signals = Sequence[DueSignal]
 NOTHING: Mapping[int, str] = {}
@@ -30,7 +30,7 @@ class CanceledBeforeStart(Missing):
 
 
 class SortedSignals(NamedTuple):
-    """The signals of one turn: signals of living instances and of ended instances, by instance, and thrown signals."""
+    """The signals of one turn: by instance, the signals of living and of ended instances; and the thrown signals."""
 
     running: list[Signals]
     ended: list[Signals]
@@ -65,8 +65,8 @@ CALL_LIMITS = CallLimits()
 class StepBatch:
     """The results of the signals of one turn, in memory.
 
-    shape:   `rows` counts the rows to write by tenant; `full` has, by root instance, the reason why the family (the
-             root and its called instances) refused a start; `increases` has an entry for each instance
+    shape:   `rows` has, by tenant, the number of rows to write; `full` has, by root instance, the reason why the family
+             (the root and its called instances) refused a start; `increases` has an entry for each instance
     """
 
     writes: Writes = field(default_factory=Writes)
@@ -108,9 +108,8 @@ class StepBatch:
         return found
 
     def parts_of(self, keys: Sequence[int]) -> list[list[int]]:
-        """Divide instances after a failed write: by tenant, the smallest group first.
-
-        The instances of one tenant into halves.
+        """Divide instances after a failed write: by tenant, the smallest group first. If all instances have the same
+        tenant, divide them into halves.
         """
         tenants: defaultdict[str, list[int]] = defaultdict(list)
         for key in keys:
@@ -159,7 +158,7 @@ def advance_all(
 ) -> StepBatch:
     """Advance instances until the batch is full, and add the processor time of each instance to its tenant's usage.
 
-    shape:   `full` has the reason for each family that may not grow, by its root
+    shape:   `full` has, by root instance, the reason why a family may not grow
     """
     batch, began_s, chars = StepBatch(), time.monotonic(), 0
     work_s = time.thread_time()

@@ -22,7 +22,7 @@ class Broadcast(NamedTuple):
 async def broadcast_all(
     session: Session, holder: int, thrown: Iterable[Signals], queue: TenantScheduler, *, until_s: float
 ) -> Broadcast:
-    """Send thrown signals in batches until a moment. At least one batch is sent; later turns send the others.
+    """Send thrown signals in batches until a moment. At least one batch is sent; later turns send the other batches.
 
     errors:  StoreUnavailable  the outcome is unknown: the next turn continues
     """

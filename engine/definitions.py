@@ -11,8 +11,8 @@ from shardclock_server.sql.processes.definitions import read_definition
 from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
-NODES_KEPT_MAX = 100_000  # the limit of cached nodes of all definitions, each about 2 KB
-PAIRS_PER_NODE = 50  # this many pairs of an inclusive gateway and a preceding node use the memory of one node
+NODES_KEPT_MAX = 100_000  # The limit of cached nodes of all definitions, each about 2 KB.
+PAIRS_PER_NODE = 50  # This many pairs of an inclusive gateway and a preceding node use the memory of one node.
 
 
 class Missing(LookupError):
@@ -39,7 +39,7 @@ class Definitions:
 
         The refusal of a model is cached, because a model never changes; a missing definition is not cached.
 
-        shape:   the seconds that each definition took, 0 for a cached one; a key is missing if no time was left
+        shape:   the seconds that each definition took, 0 for a cached definition; a key is missing if no time was left
         errors:  StoreUnavailable  no answer in time
         """
         took_s: dict[int, float] = {}
@@ -61,16 +61,16 @@ class Definitions:
         return took_s
 
     def _forget(self, wanted: int) -> None:
-        """Remove the least recently used definitions, except the `wanted` last ones, which this turn needs."""
+        """Remove the least recently used definitions, except the last `wanted` definitions, which this turn needs."""
         while len(self._kept) > wanted and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
             _, (_, forgotten) = self._kept.popitem(last=False)
             self._nodes -= _nodes_of(forgotten)
 
     def get(self, definition_key: int, tenant_id: str) -> Definition:
-        """Return a definition of a tenant that was loaded.
+        """Return a loaded definition of a tenant.
 
-        errors:  Missing       the definition does not exist
-                 ModelRefused  leave the definition to a newer release
+        errors:  Missing       the definition does not exist.
+                 ModelRefused  leave the definition to a newer release.
         """
         owner, definition = self._kept.get(definition_key, (None, None))
         if owner != tenant_id:
@@ -90,7 +90,7 @@ def _nodes_of(definition: Definition | None) -> int:
 async def _read(session: Session, definition_key: int) -> tuple[str, Definition | None] | None:
     """Read and compile a definition.
 
-    shape:   None: the definition does not exist; its tenant and None: this release refuses its model
+    shape:   None if the definition does not exist; the tenant and None if this release refuses the model
     """
     stored = await read_definition(session, definition_key)
     if stored is None:

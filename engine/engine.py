@@ -25,14 +25,14 @@ from shardclock_server.sql.processes.signals import (
 )
 from shardclock_server.sql.tenants.tenants import count_usage
 
-NOTIFICATION_GAP_S = 0.002  # the shortest time between two turns that notifications start
-BUSY_PAUSE_S = 0.004  # the pause after the first turn without a due signal
-IDLE_AFTER_S = 2.0  # after this time without a signal the interval of polls is longer
+NOTIFICATION_GAP_S = 0.002  # The shortest time between two turns that notifications start.
+BUSY_PAUSE_S = 0.004  # The pause after the first turn without a due signal.
+IDLE_AFTER_S = 2.0  # After this time without a signal the interval of polls is longer.
 MAINTENANCE_S = 10.0
-DELETE_BATCH = 500  # one statement deletes at most this many rows
-HISTORY_BATCH = 5_000  # one statement deletes at most this many history rows of deleted instances, or audit rows
-USAGE_BATCH = 20  # one statement counts the usage for this many pairs of tenant and resource
-KEPT_BATCH = 10_000  # one statement correlates at most this many kept messages
+DELETE_BATCH = 500  # One statement deletes at most this many rows.
+HISTORY_BATCH = 5_000  # One statement deletes at most this many history rows of deleted instances, or audit rows.
+USAGE_BATCH = 20  # One statement counts the usage for this many pairs of tenant and resource.
+KEPT_BATCH = 10_000  # One statement correlates at most this many kept messages.
 
 
 class Engine(Keeper):
@@ -63,7 +63,7 @@ class Engine(Keeper):
             for stripe in stripes
         ]
         self._soon = [asyncio.Event() for _ in stripes]
-        self._pauses_s = [BUSY_PAUSE_S for _ in stripes]  # after the next turn without a due signal
+        self._pauses_s = [BUSY_PAUSE_S for _ in stripes]  # the pauses after the next turn without a due signal
         self._last_signal_s = time.monotonic()
         self._kept = KEPT_BEGIN
 
@@ -77,7 +77,7 @@ class Engine(Keeper):
         ]
 
     def learn_beat(self, *, first: bool) -> None:
-        """Poll for signals as soon as the holder is registered."""
+        """Poll for signals as soon as this engine is registered in the database."""
         if first:
             self._poll_soon()
 

@@ -81,7 +81,8 @@ class FailedSignals:
         return bool(outcome)
 
     async def _begin_stopped(self, first: DueSignal, reason: str) -> bool:
-        """Begin an instance with an incident, because its start can't be written; False: this can't be written, either.
+        """Begin an instance with an incident, because its start can't be written; return False if the incident can't be
+        written either.
 
         A called process gets no incident; its caller gets the error.
         """
@@ -89,7 +90,7 @@ class FailedSignals:
             if content_of(first).get("parent") is not None:
                 return False
             key = definition_of(first)
-            sentence = f"its start can't be written: {reason}; correct the variables or the model, and resolve this"
+            sentence = f"can't write the start: {reason}; correct the variables or the model, and resolve the incident"
             stopped = begun_with_incident(first, self._definitions.get(key, first.tenant_id), key, sentence)
             written, _ = await apply_steps(self._session, self._holder, stopped.writes())
         except (Missing, ValueError, TypeError, RecursionError, StatementRefused):

@@ -8,11 +8,11 @@ OUTCOMES = frozenset(["completed", "canceled", "error"])
 LOOPS = ("beats", "notifications", "delivery_notifications", "steps", "maintenance")
 
 FAMILIES = (
-    Family("instances_begun", "counter", "Instances of processes that engines began."),
+    Family("instances_begun", "counter", "Process instances that engines began."),
     Family(
         "instances_ended",
         "counter",
-        "Instances of processes that ended, by outcome.",
+        "Process instances that ended, by outcome.",
         (Label("instance_outcome", OUTCOMES),),
     ),
     Family(
@@ -26,7 +26,7 @@ FAMILIES = (
         "counter",
         "Steps that were not written, because another engine had advanced the instance.",
     ),
-    Family("incidents_raised", "counter", "Incidents: a token stopped until an operator resolves it."),
+    Family("incidents_raised", "counter", "Incidents: each stops a token until an operator resolves the incident."),
     Family(
         "instance_signal_lag_seconds",
         "histogram",

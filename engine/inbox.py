@@ -20,10 +20,10 @@ from shardclock_server.sql.processes.signals import DueSignal
 
 BEGIN = "begin"
 CANCEL = "cancel"
-CLOSED = "closed"  # closes a wait later, because the wait's row was locked when its token left
-CONTINUED = "continued"  # an engine sends this signal to an instance with an unfinished step
-THROWN = "thrown"  # a signal of BPMN, for all its subscriptions
-FIRED = "fired"  # the kind of a timer's signal, which has no content
+CLOSED = "closed"  # Closes a wait later, because the wait's row was locked when the token left the node.
+CONTINUED = "continued"  # The kind of an engine's signal to an instance with an unfinished step.
+THROWN = "thrown"  # The kind of a BPMN signal, for all its subscriptions.
+FIRED = "fired"  # The kind of a timer's signal, which has no content.
 
 
 Content = Mapping[str, Any]
@@ -60,7 +60,7 @@ def content_of(taken: DueSignal) -> Content:
     """
     content = json.loads(taken.signal) if taken.signal is not None else {}
     if not isinstance(content, dict):
-        raise UnreadableSignal("the signal is no object")
+        raise UnreadableSignal("the signal is not a JSON object")
     return content
 
 
@@ -82,8 +82,8 @@ def is_thrown(taken: DueSignal) -> bool:
 def signal_of(taken: DueSignal, content: Content) -> Signal:
     """Convert a signal for `bpmn`.
 
-    errors:  UnknownKind  leave the signal to a newer release
-             UnreadableSignal   no engine can take the signal
+    errors:  UnknownKind       leave the signal to a newer release.
+             UnreadableSignal  no engine can take the signal.
     """
     kind = kind_of(content)
     read, read_for = OF_INSTANCE.get(kind), OF_TOKEN.get(kind)
@@ -93,11 +93,11 @@ def signal_of(taken: DueSignal, content: Content) -> Signal:
         if read:
             return read(content)
         if taken.token is None:
-            raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} is for a token, and names none")
+            raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} must name a token")
         if read_for:
             return read_for(taken.token, content)
         if taken.node_id is None:
-            raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} is for a node, and names none")
+            raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} must name a node")
         return EventOccurred(taken.token, taken.node_id, content.get("variables", {}))
     except (KeyError, TypeError) as error:
         raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} lacks {error}") from None

@@ -58,7 +58,8 @@ class Owner(NamedTuple):
 class Outbox:
     """Collect the effects of an instance's steps.
 
-    shape:   tokens from `first_new` on have begun in this batch, so they have no rows in the database
+    shape:   tokens with the number `first_new` or a higher number began in this batch, so they have no rows in the
+             database
     """
 
     def __init__(self, owner: Owner, definition: Definition, *, first_new: int) -> None:
@@ -69,7 +70,8 @@ class Outbox:
         self._owner = owner
         self._definition = definition
         self._first_new = first_new
-        self._opened: defaultdict[int, dict[str, tuple[Opened, datetime]]] = defaultdict(dict)  # by token and node
+        # The open waits by token, then by node.
+        self._opened: defaultdict[int, dict[str, tuple[Opened, datetime]]] = defaultdict(dict)
         self._closed: list[tuple[int, str | None]] = []
         self._resolved: set[int] = set()
         self._thrown: list[SignalThrown] = []
@@ -162,7 +164,7 @@ class Outbox:
         self._continues_later = True
 
     def give_back(self, message_key: int) -> None:
-        """Give back a kept message that no token has taken; the next token that waits for this message gets it."""
+        """Release a kept message that no token has used; the next token that waits for this message gets it."""
         self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
@@ -184,7 +186,7 @@ class Outbox:
         if self._to_itself_chars > TO_ITSELF_CHARS_MAX:
             raise ValueError(
                 f"the instance throws {len(self._to_itself):,} signals to itself, which have more than"
-                f" {TO_ITSELF_CHARS_MAX:,} characters in their variables; map less to what throws them"
+                f" {TO_ITSELF_CHARS_MAX:,} characters in their variables; map fewer variables to the throwing events"
             )
 
     def _close(self, token: int, node_id: str | None, at: str) -> None:
@@ -234,7 +236,7 @@ class Outbox:
             case TimerKind.DURATION:
                 return row | {"due_date": add_duration(now, parse_duration(effect.text), UTC_ZONE)}
             case TimerKind.CYCLE:
-                # The name finds the schedule with any pending occurrence.
+                # The name identifies the schedule's timer, independent of the pending occurrence.
                 name = f"process:{self._owner.instance_key}:{effect.token}:{effect.node_id}"
                 if len(name) > NAME_CHARS_MAX:
                     name = f"process:{self._owner.instance_key}:{effect.token}:{sha256(name.encode()).hexdigest()}"

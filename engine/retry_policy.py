@@ -12,9 +12,9 @@ from shardclock_server.sql.session import StatementRefused, StoreTooSlow
 
 TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
-SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so a slow statement is not a reason to give up
-TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # a newer engine may be able to take the signal
-# these tries last two days with the pauses of SLOW, enough for an upgrade; then the instance gets an incident
+SLOW = Backoff(1.0, 60.0)  # The server may be faster later, so a slow statement is not a reason to give up.
+TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # A newer engine may be able to take the signal.
+# These tries last two days with the pauses of SLOW, enough for an upgrade; then the instance gets an incident.
 TOO_NEW_TRIES_MAX = 2_885
 
 
@@ -33,13 +33,13 @@ class Deferral(NamedTuple):
     tries_max: int
     needs_newer_release: bool = False  # a newer engine may take the signal
     is_logged: bool = True
-    raises_incident: bool = False  # the instance has an incident while the signal waits
-    is_last_try: bool = False  # the engine gives up the signal, unless its instance can begin with an incident
+    raises_incident: bool = False  # The instance has an incident while the signal waits.
+    is_last_try: bool = False  # The engine gives up the signal, unless its instance can begin with an incident.
 
 
 def deferral_after(error: Exception, attempts: int) -> Deferral:
     """Choose the delay by the error, after `attempts` earlier failures."""
-    if isinstance(error, TOO_NEW):  # this case comes first, because some of these errors are also ValueErrors
+    if isinstance(error, TOO_NEW):  # checked first, because some errors of TOO_NEW are also ValueErrors
         return Deferral(str(error), SLOW.pause_s(attempts + 1), TOO_NEW_TRIES_MAX, needs_newer_release=True)
     if isinstance(error, FamilyIsFull):
         return Deferral(str(error), 0.0, 1, is_logged=False)

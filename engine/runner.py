@@ -77,8 +77,8 @@ class SignalRunner:
         self._skipped: dict[str, set[int]] = {}
         self._queue = TenantScheduler()
         self._quotas = TenantQuotas(session)
-        self._next_tenant = ""  # the start of the next search for lanes
-        self._behind: Mapping[str, LaneCursor] = {}  # the positions of lanes in which every signal waits
+        self._next_tenant = ""  # The start of the next search for lanes.
+        self._behind: Mapping[str, LaneCursor] = {}  # The positions of lanes in which every signal waits.
         # By root instance: the reason why no instance below the root may call more instances.
         self._full: dict[int, str] = {}
         self._failed = FailedSignals(session, holder, definitions=self._definitions, stats=stats, log=log)
@@ -86,7 +86,7 @@ class SignalRunner:
     async def turn(self) -> bool:
         """Process the due signals once; return whether any signal was due.
 
-        errors:  StoreUnavailable  the outcome is unknown: take a turn again
+        errors:  StoreUnavailable  the outcome is unknown: call again
         """
         try:
             done = await self._turn()
@@ -240,7 +240,7 @@ class SignalRunner:
             await correlate_waiting(self._session, waiting)
 
     async def _defer(self, failed: Iterable[tuple[Signals, Exception]]) -> bool:
-        """Defer signals that can't be processed. If an instance has several signals, first find the faulty one."""
+        """Defer signals that can't be processed. If an instance has several signals, first find the faulty signal."""
         singles: list[tuple[DueSignal, Exception]] = []
         done = False
         for (first, *others), error in failed:

@@ -118,7 +118,7 @@ def _totals(increases: Iterable[tuple[str, UsageIncrease]]) -> dict[str, UsageIn
 
 
 def _writes_since(before: Counter[datetime] | None, room: RemainingQuota) -> Counter[datetime]:
-    """Return the writes that a reading may have missed. A reading that this call made itself has missed none."""
+    """Return the writes that a reading may have missed. A reading that this call made itself has missed no write."""
     if before is None or room.counted_at is None:
         return Counter()
     return Counter({at: amount for at, amount in before.items() if at >= room.counted_at})

@@ -12,7 +12,7 @@ AHEAD_MAX = 1_000  # at most this many tenants are passed to one statement
 class TenantScheduler:
     """Choose the tenant with the least used time; a virtual clock is the used time of the last chosen tenant.
 
-    A tenant that returns after a pause begins at the clock, so a pause gives no credit.
+    After a pause, a tenant's used time is raised to the clock, so that a pause gives no advantage.
 
     units:   seconds of work
     """

@@ -79,4 +79,4 @@ async def test_a_missing_endpoint_is_an_incident() -> None:
     async with running() as it:
         await it.deploy(TASK, connected=FLOWS)
         key = await it.start(order={"total": 5})
-        assert await sentence(it, key) == "there is no such endpoint: it was removed, or never added"
+        assert await sentence(it, key) == "the endpoint does not exist: it was removed, or never added"

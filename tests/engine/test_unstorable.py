@@ -67,7 +67,7 @@ async def test_a_start_that_postgres_refuses_is_an_incident_that_is_resolved() -
 
         state, sentence = await sentence_of(it, key)
         assert state == "RUNNING"
-        assert sentence.startswith("its start can't be written: new row ")
+        assert sentence.startswith("can't write the start: new row ")
         assert await it.query("select 1 from shardclock.dead_letters") == []
         assert (await it.see(other)).waits["tasks"][0]["assignee"] == "ann"
         (listed,) = await incidents.find_incidents(it.session, IncidentFilter(), limit=9)
