@@ -1,4 +1,4 @@
-"""Define the actors that Ray runs, with our log format and the node's database.
+"""Define the actors that Ray runs; the actors use our log format and the database of their node.
 
 The actors configure their logs themselves. A set-up hook in Ray's runtime environment would prevent the use of Ray's
 prestarted processes, and delay the first firing by three seconds.

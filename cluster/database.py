@@ -67,7 +67,7 @@ def has_data(settings: Settings) -> bool:
 
 
 def require_data(settings: Settings) -> None:
-    """Check that there is a database to read or to serve.
+    """Check that the settings name an existing database.
 
     errors:  Refusal  the directory of the embedded Postgres holds no database
     """
@@ -98,10 +98,10 @@ def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Data
 
 
 async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
-    """Wait for Postgres, tell the user about the wait, and check the schema and our rights.
+    """Wait for Postgres, report the wait to the user, and check the schema and the role's rights.
 
-    errors:  WrongSchema  names the command that repairs the schema, or says that a test moves the database's clock
-             LacksRights  names the grant that is missing
+    errors:  WrongSchema  names the command that repairs the schema, or reports that a test sets the database's clock.
+             LacksRights  names the grant that is missing.
     """
     async with Session(database.dsn, application="shardclock up") as session:
         for failures in count(1):

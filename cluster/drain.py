@@ -22,11 +22,11 @@ async def leave(
 
     shape:   the number of ended keepers of each role
 
-    errors:  StoreUnavailable  no answer in time: the leases expire
+    errors:  StoreUnavailable  no answer in time; the leases expire later
     """
     deadline = time.monotonic() + within_s
     here = await _holders_on(session, host)
-    for node_id in {holder.node_id for holder in here} - {LOCAL_NODE}:  # Ray does not know LOCAL_NODE
+    for node_id in {holder.node_id for holder in here} - {LOCAL_NODE}:  # Ray does not know LOCAL_NODE.
         # Daemon threads, because Ray's client waits most of a minute for a lost head.
         asking = partial(_drain, settings, node_id, within_s=within_s, tell=tell)
         threading.Thread(target=asking, name="drain", daemon=True).start()
@@ -41,7 +41,7 @@ def _drain(settings: Settings, node_id: str, *, within_s: float, tell: Callable[
     try:
         drain_node(settings, node_id, within_s=within_s)
     except RayRefused as error:
-        tell(f"{error}; waiting for its shards all the same")
+        tell(f"{error}; waiting for its shards nevertheless")
 
 
 async def _holders_on(session: Session, host: str) -> list[Holder]:

@@ -1,4 +1,4 @@
-"""Run a cluster's exporter. While another process has the port, the start is retried; timers fire meanwhile."""
+"""Run a cluster's exporter. Timers fire also while the exporter can't start."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Exporting:
         self._try_at_s = 0.0
 
     def tend(self) -> None:
-        """Start the exporter if it does not run and the pause after a failure is over; the caller repeats this."""
+        """Start the exporter if it does not run and the pause after a failure is over; call this regularly."""
         if self._exporter.address is not None or time.monotonic() < self._try_at_s:
             return
         try:
@@ -48,6 +48,6 @@ class Exporting:
 
 
 def place_of(settings: Settings, socket_path: str, dsn: Dsn | None) -> ExporterConfig:
-    """Return the addresses at which an exporter serves and listens, and the database that it reads."""
+    """Return an exporter's port for metrics, its socket for reports, and the database that it reads."""
     store = dsn if settings.metrics_store else None
     return ExporterConfig(settings.metrics_host, settings.metrics_port, Path(socket_path), REPORTED, store)

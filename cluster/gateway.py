@@ -26,7 +26,7 @@ METRICS_SOCKET = f"{PREFIX}METRICS_SOCKET"
 
 
 class GatewayProcess:
-    """Keep a gateway running, and wait longer after each failed start."""
+    """Keep a gateway running; the pause before a restart grows with each failed start."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, metrics_socket: str | None = None, tell: Callable[[str], None]
@@ -49,7 +49,7 @@ class GatewayProcess:
         self._process.kill()
 
     def tend(self) -> None:
-        """Start the gateway if it does not run and the pause after a failure is over; the caller repeats this."""
+        """Start the gateway if it does not run and the pause after a failure is over; call this regularly."""
         if not self._settings.gateway_enabled:
             return
         if self._process is not None and self._process.poll() is not None:
@@ -95,14 +95,16 @@ class GatewayProcess:
 
 def main() -> int:
     """Serve the database that the environment names, until a signal stops the gateway or `up` ends."""
-    # late imports: they take a second, and `up` does not need these modules
+    # late imports: `up` does not need these modules, and their import takes a second
     from shardclock_server.gateway.serving import run
 
     logs.configure()
     settings = load_settings()
     dsn = settings.find_dsn()
     if dsn is None:
-        raise InvalidSettings("SHARDCLOCK_DSN must name the database; `shardclock gateway` starts the embedded one")
+        raise InvalidSettings(
+            "SHARDCLOCK_DSN must name the database; `shardclock gateway` starts the embedded database"
+        )
     threading.Thread(target=_stop_at_end_of_input, name="input", daemon=True).start()
     try:
         run(settings.gateway, dsn, tell=_tell)

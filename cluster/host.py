@@ -43,8 +43,8 @@ WATCH_S = 0.05
 PING_S = 2.0
 COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this time Ray itself has failed
 STOP_S = (
-    # the longest stop of the coordinator; Ray's drain takes up to 30 s more, and Kubernetes kills this process after 60
-    # s
+    # the timeout of the coordinator's stop; Ray's drain takes up to 30 s more, and Kubernetes kills this process after
+    # 60 s
     20.0
 )
 
@@ -107,9 +107,9 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
 
 
 def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
-    """End this process without an orderly exit, which would wait a minute for a server that has ended."""
-    with suppress(OSError):  # `up` was killed
-        say(ENDING, "")  # first of all, because local keepers that stand by take the lead now
+    """End this process immediately: an orderly exit would wait a minute for a server that has ended."""
+    with suppress(OSError):  # `up` was killed.
+        say(ENDING, "")  # Sent first, because the event ENDING makes the local keepers lead.
     structlog.get_logger().error("lost Ray", why=lost)
     shutil.rmtree(temp_dir, ignore_errors=True)
     os._exit(1)
@@ -151,8 +151,8 @@ class _Watch:
             self._is_stuck = not ray.get(self._question) and self._own_ray
             self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:
-            # Either the coordinator is being restarted, which the next ping will show, or the coordinator can't start.
-            # In the second case the last line of Ray's message has the reason.
+            # If the coordinator is being restarted, the next ping succeeds. If the coordinator can't start, the last
+            # line of Ray's message has the reason.
             self._why_not = f": {str(error).strip().rpartition(chr(10))[2][:300]}"
         self._question = None
 

@@ -4,12 +4,12 @@ import json
 import os
 from collections.abc import Callable
 
-READY, WAITING, FAILED = "ready", "waiting", "failed"  # the reason of READY names the node of Ray's host
-ENDING = "ending"  # a host hands back all claims
-TOLD = "told"  # the `why` of this event is a message for the user
-# The lines of `up`. Without the line STOP the end of the input means that `up` was killed.
-# LOST: the host of Ray has ended, or is about to end. FOUND: the host of Ray is ready on a node, which the line names.
-# STOP: hand back all claims.
+READY, WAITING, FAILED = "ready", "waiting", "failed"  # The reason of READY names the node of Ray's host.
+ENDING = "ending"  # A host is releasing all claims.
+TOLD = "told"  # The reason of TOLD is a message for the user.
+# The lines that `up` sends to a host. If the input ends without the line STOP, `up` was killed.
+# LOST: the host of Ray has ended, or is about to end. FOUND: the host of Ray is ready on a node; the line names the
+# node. STOP: release all claims.
 LOST, FOUND, STOP = b"lost", b"found", b"stop"
 
 Say = Callable[[str, str], None]  # the arguments are an event and its reason

@@ -70,7 +70,7 @@ class HostProcess:
             yield json.loads(line)
 
     def stop(self, *, within_s: float) -> bool:
-        """Let the host hand back all claims and end; False: the host did not end in time, and was killed."""
+        """Let the host release all claims and end; return False if the host was killed after a timeout."""
         assert self._process.stdin is not None
         self.send(STOP)
         self._process.stdin.close()
@@ -99,7 +99,7 @@ def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:
 
 
 def start_local_host_ahead() -> None:
-    """Start a host before the rest of `up` is loaded in this process."""
+    """Start a host before this process loads the other modules of `up`."""
     _ahead.append(local_host())
 
 

@@ -15,15 +15,15 @@ from shardclock_server.cluster.settings import PREFIX, Settings
 from shardclock_server.workers.app import App
 from shardclock_server.workers.machine import Machine
 
-STAND_BY = "+local"  # users' cluster ids have no +
-STAND_BY_MAX = 43  # characters; Postgres truncates a session's name, "shardclock stand-by NAME", to 63 characters
-DIGEST = 8  # the number of characters of a digest
+STAND_BY = "+local"  # Users' cluster ids have no +.
+STAND_BY_MAX = 43  # Characters; Postgres truncates a session's name, "shardclock stand-by NAME", to 63 characters.
+DIGEST = 8  # The number of characters of a digest.
 RAY_HOST = "shardclock_server.cluster.host"
 
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """The values from which the orders for hosts are made."""
+    """The values that the hosts' orders contain."""
 
     settings: Settings
     database: Database
@@ -34,14 +34,14 @@ class Hosting:
 
     @property
     def local_cluster_id(self) -> str:
-        """Return the id of the local keepers' cluster; if they stand by, Ray's cluster has another id."""
+        """Return the id of the local keepers' cluster; this id differs from the id of Ray's cluster."""
         return stand_by_of(self.cluster_id) if self.settings.has_stand_by else self.cluster_id
 
 
 def stand_by_of(cluster_id: str) -> str:
     """Return the id of the local cluster that stands by for a cluster of Ray's keepers.
 
-    shape:   at most `STAND_BY_MAX` characters; another name for each cluster
+    shape:   at most `STAND_BY_MAX` characters; each cluster has a different name
     """
     room = STAND_BY_MAX - len(STAND_BY)
     if len(cluster_id) > room:
@@ -76,13 +76,13 @@ class RayHosts:
         """Start a host; the caller makes sure that no earlier host runs."""
         scratch = Scratch.make("ray", place=short_place())
         self._scratches.append(scratch)
-        # Ray writes the address of the last cluster to this directory, and fails without it.
+        # Ray writes the address of the last cluster to this directory, and fails if the directory is missing.
         (scratch.path / "ray").mkdir()
         # The host may outlive this process for a moment, and needs the directory until its end.
         return HostProcess(RAY_HOST, self.environment(scratch.path), logs=self._logs, pass_fds=[scratch.fileno()])
 
     def clear(self) -> None:
-        """Remove the directories of all earlier hosts; processes of a killed Ray may have written to each of them."""
+        """Remove the directories of all earlier hosts; processes of a killed Ray may have written to them."""
         for scratch in self._scratches:
             scratch.remove()
 

@@ -44,12 +44,12 @@ class KeptHost:
 
     @property
     def ready_on(self) -> str:
-        """Return the node on which Ray's host is ready; "": it is not ready, is about to end, or has ended."""
+        """Return the node on which Ray's host is ready; "": the host is not ready, is about to end, or has ended."""
         return "" if self._process is None or self._process.output_ended else self._ready_on
 
     @property
     def outputs(self) -> list[HostProcess]:
-        """List the running process for `select`, if more events may come from it."""
+        """List the running process for `select`, while the process may send more events."""
         return [] if self._process is None or self._process.output_ended else [self._process]
 
     def start(self) -> None:
@@ -60,7 +60,7 @@ class KeptHost:
         self.starts += 1
 
     def tend(self) -> None:
-        """Restart the process if it has died; the caller repeats this."""
+        """Restart the process if it has died; call this regularly."""
         reason = f"{self.name} had died and"
         if self._process is not None and not self.hear(0) and self._is_stuck:
             reason = f"{self.name} was not ready within {self._patience_s:.0f} s: it is killed and"
@@ -76,7 +76,7 @@ class KeptHost:
             self.start()
 
     def hear(self, wait_s: float) -> bool:
-        """Read events until `wait_s` is over or the host is ready, and pass messages on; return whether it is ready."""
+        """Read events for at most `wait_s` or until the host is ready; return whether the host is ready."""
         assert self._process is not None
         for said in self._process.events(0 if self.is_ready else wait_s):
             if said["event"] == READY:
@@ -91,7 +91,7 @@ class KeptHost:
             self._process.send(line)
 
     def stop(self) -> None:
-        """Let the host hand back all claims and end; a second call does nothing."""
+        """Let the host release all claims and end; a second call does nothing."""
         if self._process is None:
             return
         if not self._process.stop(within_s=STOP_S):

@@ -23,8 +23,8 @@ from shardclock_server.coordinator.local_fleet import LocalFleet
 from shardclock_server.coordinator.reconciler import Reconciler, new_incarnation
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
-SETTLED_S = 2.0  # the longest wait for the first keepers before the other processes start
-STUCK_S = 2.0  # the time between two checks whether shards start
+SETTLED_S = 2.0  # The longest wait for the first keepers before the other processes start.
+STUCK_S = 2.0  # The time between two checks whether shards start.
 
 
 def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines: Iterator[bytes]) -> int:
@@ -72,9 +72,9 @@ async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> in
 
 
 def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
-    """Obey the lines of `up` and SIGTERM: lead without Ray's host, stand by beside a ready Ray's host, or stop.
-
-    If the lines end without a stop, `up` was killed, and the keepers fire for a while until the next `up` starts.
+    """Obey the lines of `up` and SIGTERM: lead if Ray's host is lost, stand by if Ray's host is ready, or stop. If the
+    lines end without the line STOP, `up` was killed; the keepers then continue for a limited time until the next `up`
+    starts.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -101,7 +101,7 @@ def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
 
 @contextmanager
 def _held(settings: Settings) -> Iterator[None]:
-    """Join the embedded Postgres, so that it runs until the keepers have drained, even if `up` is killed."""
+    """Use the embedded Postgres, so that it runs until the keepers have drained, even if `up` is killed."""
     with ThreadPoolExecutor(1, "postgres") as pool:
         holding = pool.submit(EmbeddedPostgres.start, settings.data_dir, version=settings.postgres_version)
         try:

@@ -26,7 +26,7 @@ def main() -> int:
     context.set_forkserver_preload([PRELOADED])
     # The fork server loads the keepers' modules on another core while this process loads its own.
     forkserver.ensure_running()
-    gc.disable()  # imports make no garbage, and the collector would take a fifth of their time
+    gc.disable()  # imports make no garbage, and the garbage collector would take a fifth of the import time
     load_structlog()
     from shardclock_server.cluster.local_cluster import coordinate
     from shardclock_server.cluster.local_order import LocalOrder
@@ -41,5 +41,5 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    # An ordinary exit would wait for the keepers of a coordinator that another coordinator has superseded.
+    # An ordinary exit would wait for this coordinator's keepers, although another coordinator leads now.
     os._exit(code)

@@ -1,6 +1,5 @@
-"""Compose and run each keeper in a process of this machine.
-
-Keeper processes import the modules of their keeper. The host process starts sooner without these imports.
+"""Compose and run each keeper in a process of this machine. Only the keeper's process imports the keeper's modules, so
+that the host process starts sooner.
 """
 
 import asyncio
@@ -87,7 +86,7 @@ def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connec
     os.setsid()  # a signal of the terminal must reach only `up`
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logs.configure()
-    os.environ |= of.environment  # for the processes of the user's code, as on a node of Ray
+    os.environ |= of.environment  # the processes of the user's code read these variables, as on a Ray node
     incarnation = new_incarnation(role, of.cluster_id, name, identity=of.settings.identity or "", node_id=LOCAL_NODE)
     # Ray's actors use this event loop, too.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,4 +1,4 @@
-"""Define the order of `up` to a host of local keepers, in a module without imports of keepers."""
+"""Define the order of `up` to a host of local keepers; this module imports no keeper."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Logs: one JSON line with fixed fields for each event; on a terminal, readable text."""
+"""Write logs: one JSON line with fixed fields for each event, or readable text on a terminal."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""Name the database to the processes of a Ray node, by environment variables.
+"""Name the database to the processes of a Ray node with environment variables.
 
 An actor's arguments must contain no secret, because Ray stores the arguments, possibly in Redis's files:
 docs/decisions/0031-passwords.md.
@@ -25,9 +25,8 @@ def environment_of(dsn: Dsn) -> dict[str, str]:
 
 
 def environment_with(settings: Mapping[str, str], dsn: Dsn | None = None) -> dict[str, str]:
-    """Return the environment of a child process: this process's environment with these settings and this database.
-
-    The variables of another Python are left out.
+    """Return the environment of a child process: this process's environment, the given settings and the given database.
+    Variables that configure another Python are left out.
     """
     inherited = {name: value for name, value in for_our_python(os.environ).items() if name not in (DSN, DSN_FILE)}
     return {**inherited, **settings, **(environment_of(dsn) if dsn is not None else {})}
@@ -36,8 +35,8 @@ def environment_with(settings: Mapping[str, str], dsn: Dsn | None = None) -> dic
 def dsn_of_node() -> Dsn:
     """Read the DSN of this node's actors from the environment.
 
-    errors:  NoDatabase  neither variable is set
-             InvalidDsn  the DSN can never connect
+    errors:  NoDatabase  neither variable is set.
+             InvalidDsn  the DSN can never connect.
     """
     file, text = os.environ.get(DSN_FILE), os.environ.get(DSN)
     if file:

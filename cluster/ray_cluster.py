@@ -20,8 +20,8 @@ NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
 OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray's default is a third of the machine's memory
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
-PATIENCE_S = 3.0  # after this time the user gets a message that Ray doesn't answer
-WAIT_S = 45.0  # the longest wait for a head node that starts at the same time
+PATIENCE_S = 3.0  # After this time the user gets a message that Ray doesn't answer.
+WAIT_S = 45.0  # The longest wait for a head node that starts at the same time.
 ASK_S = 0.5
 POLL_S = 0.1
 ANSWER_S = 5.0  # a coordinator that doesn't answer within this time is starting, or is being restarted
@@ -44,7 +44,8 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         # The default, nice 15, would delay due timers behind all other processes of the machine.
         "RAY_worker_niceness": "0",
-        # Ray writes the address of the current cluster here; the default is one file for the whole machine.
+        # Ray writes the address of the current cluster to RAY_TMPDIR; by default all clusters of a machine share one
+        # file.
         "RAY_TMPDIR": str(temp_dir),
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
@@ -52,12 +53,12 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
     }
     given = settings.ray_auth_token
     if given is not None or settings.ray_address is None:
-        # Without both variables a local Ray would write a token into the home directory.
+        # Both variables are set, because a local Ray would otherwise write a token into the home directory.
         token = given.get_secret_value() if given else secrets.token_hex(32)
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     if settings.ray_address is None:
-        # On Linux, Ray replaces 127.0.0.1 with the host's address and listens on every interface. This value makes Ray
-        # listen on loopback only, as on a Mac.
+        # On Linux, Ray replaces 127.0.0.1 with the host's address and listens on every interface. With the value 0, Ray
+        # listens on loopback only, as on macOS.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
@@ -77,7 +78,7 @@ def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], N
         if stop.is_set():
             return False
         if waited_s > WAIT_S:
-            raise RayRefused(f"no Ray answers at {address}: does one run there, and is SHARDCLOCK_RAY_ADDRESS right?")
+            raise RayRefused(f"no Ray answers at {address}: check SHARDCLOCK_RAY_ADDRESS")
         if waited_s > PATIENCE_S and not told:
             tell(f"no Ray answers at {address}")
             told = True
@@ -105,9 +106,8 @@ class _NoPaths(list[str]):
 
 
 def start_ray(settings: Settings, temp_dir: Path) -> None:
-    """Join the Ray cluster that the settings name, or start our own, on loopback, in its own directory.
-
-    `prepare_environment` keeps our own Ray on loopback; tests/cluster/test_strangers.py checks which ports are open.
+    """Join the Ray cluster that the settings name, or start our own Ray in a separate directory. `prepare_environment`
+    makes our own Ray listen on loopback only; tests/cluster/test_strangers.py checks which ports are open.
 
     errors:  RuntimeError, ConnectionError  Ray doesn't start or answer
     """
@@ -152,10 +152,9 @@ def _look_for_nodes_by_their_sockets(address: str) -> None:
 
 
 def _nodes_by_socket(address: str) -> set[str]:
-    """Name the nodes of the joined cluster at `address` that answer on their socket on this machine.
-
-    The search needs both: the address could be another machine's, and the socket another Ray's. The socket must also
-    answer, because a killed node stays listed and its socket file remains.
+    """Name the nodes of the joined cluster at `address` that answer on their socket on this machine. The address alone
+    could belong to another machine, and the socket alone to another Ray. The socket must answer, because a killed node
+    stays listed and its socket file remains.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -179,7 +178,8 @@ def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = No
     """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
 
     If the coordinator's home node was lost, Ray has restarted the coordinator on another node. This function then kills
-    that coordinator and creates one on this node, without a delay for timers."""
+    that coordinator and creates a new coordinator on this node. Timers are not delayed.
+    """
     import ray
 
     with suppress(ValueError):  # there is no coordinator
@@ -226,8 +226,8 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=0,
-            # One byte, so that the actor needs a resource: Ray then tries this process's node first. Otherwise Ray
-            # could choose a node that is cut off, or that does not know this node yet.
+            # The actor needs one byte of memory as a resource, because Ray then tries this process's node first.
+            # Otherwise Ray could choose a disconnected node, or a node that does not know this node yet.
             memory=1,
             # Run the actor on this process's node, so that a node with only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
@@ -237,7 +237,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
 
 
 def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
-    """Announce to Ray that a node will leave within `within_s`, so that the coordinator moves the node's shards.
+    """Announce to Ray that a node will stop within `within_s`, so that the coordinator moves the node's shards.
 
     errors:  RayRefused  Ray refuses, or can't be reached
     """

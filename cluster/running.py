@@ -23,15 +23,15 @@ from shardclock_server.workers.app import App
 
 READY_S = 60.0
 TEND_S = 0.2
-# The start of Ray uses all processors of a small machine for seconds, so local keepers that stand by take over before.
+# The start of Ray uses all processors of a small machine for seconds, so the local keepers take over before Ray starts.
 TAKEOVER_S = 2.0
 
 
 class RunningCluster:
     """The processes of a running cluster: one database, one gateway, one exporter, and the hosts of the keepers.
 
-    The keepers have a host of Ray, a host of local keepers, or both. With both, the local keepers serve while Ray's
-    keepers are missing.
+    The keepers have a host of Ray, a host of local keepers, or both. If both hosts exist, the local keepers serve while
+    Ray's keepers are missing.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class RunningCluster:
         self._tell = tell
         self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
         self._gateway = GatewayProcess(settings, database.dsn, metrics_socket=self._exporting.socket_path, tell=tell)
-        # The cluster id stays the same while `up` runs, so that a new host takes the lead from its predecessor
-        # immediately.
+        # The cluster id stays the same while `up` runs, so that a new host immediately replaces its predecessor as the
+        # leader.
         cluster_id = settings.cluster_id or secrets.token_hex(8)
         hosting = Hosting(settings, database, cluster_id, self._exporting.socket_path, keep_running, app)
         self._local = self._ray = None
@@ -64,7 +64,7 @@ class RunningCluster:
         # The state at the last line to the local host: starts of the local host, losses of Ray's host, and the node of
         # a ready Ray's host.
         self._told = (0, 0, "")
-        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # by the process's name
+        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # by the name of the process
 
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
         """Start the first host, and wait until its keepers can serve or a stop is requested.
@@ -83,7 +83,7 @@ class RunningCluster:
 
     def tend(self) -> None:
         """Restart dead processes; call this every `TEND_S`."""
-        # Ray's host is the first, so that the local keepers learn its end without delay.
+        # Ray's host comes first, so that the local keepers are informed of its end without delay.
         for host in reversed(self._hosts):
             self._tend_one(host.name, host.tend)
         self._tell_local()
@@ -94,8 +94,8 @@ class RunningCluster:
     def wait(self, wait_s: float) -> None:
         """Wait until a host reports an event or ends, for at most `wait_s`.
 
-        The local host learns here that Ray's host has ended, and its keepers take over. No poll may delay this, and no
-        removal of Ray's files.
+        This call informs the local host when Ray's host has ended, so that the local keepers take over. Polls and the
+        removal of Ray's files must not delay it.
         """
         select.select([output for host in self._hosts for output in host.outputs], [], [], wait_s)
         for host in self._hosts:
@@ -109,9 +109,9 @@ class RunningCluster:
         return [] if is_ready else [f"{self._hosts[0].name} has not started"]
 
     def stop(self) -> None:
-        """Let the hosts hand back all claims and end; a second call does nothing."""
+        """Let the hosts release all claims and end; a second call does nothing."""
         self._gateway.stop()
-        # The local host is the first to stop: otherwise it would take the lead that Ray's coordinator gives up.
+        # The local host is the first to stop: otherwise it would become the leader when Ray's coordinator stops.
         for host in self._hosts:
             host.stop()
         self._exporting.stop()

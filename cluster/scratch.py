@@ -21,14 +21,15 @@ from shardclock_server.embedded.memory import MEMORY
 
 PREFIX = "shardclock-"
 LOCK = "owner.lock"
-# Linux allows a socket's path 107 bytes. `/shardclock-ray-…/r` has 26, Ray's own part has 64 with a pid of 7 digits.
+# Linux allows 107 bytes for the path of a socket. `/shardclock-ray-…/r` has 26 bytes, and Ray's own part has 64 bytes
+# if the pid has 7 digits.
 PLACE_BYTES_MAX = 17
 PLAIN = re.compile(r"[\w./+-]*", re.ASCII)  # the safe characters, because Ray writes paths into its command lines
 SHORT = Path("/tmp")  # noqa: S108 - each directory that is made here has a random name, and only its owner may enter it
 
 
 class NoPlace(OSError):
-    """The process can't use any directory for temporary files. The message names the variable that chooses another."""
+    """No directory for temporary files can be used. The message names the variable that sets another directory."""
 
 
 class Scratch:
@@ -40,11 +41,10 @@ class Scratch:
 
     @classmethod
     def make(cls, kind: str, *, place: Path | None = None) -> Self:
-        """Create a directory with `kind` in its name, in `place` or among temporary files; only its owner may enter it.
+        """Create a directory with `kind` in its name, in `place` or in the directory for temporary files; only its
+        owner may enter it. A directory for sockets must be in `short_place()`.
 
-        Directories with sockets are in `short_place()`.
-
-        errors:  NoPlace  no directory can be made there
+        errors:  NoPlace  the directory can't be made
         """
         try:
             path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=place))
@@ -53,7 +53,7 @@ class Scratch:
         new = path / f"{LOCK}.new"
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # renamed after locking, so that no process sees an unlocked LOCK while this process lives
+        # rename the file after locking it, so that no process sees an unlocked LOCK while this process lives
         new.rename(path / LOCK)
         return cls(path, lock)
 
@@ -70,7 +70,8 @@ class Scratch:
 
 
 def short_place() -> Path:
-    """Return the directory for temporary files, or /tmp if a socket's path below it would be too long or not plain.
+    """Return the directory for temporary files; return /tmp if the path of a socket in it would be too long, or would
+    have unsafe characters.
 
     errors:  NoPlace  there is no directory for temporary files
     """
@@ -103,7 +104,7 @@ def remove_abandoned() -> list[Path]:
 def left_behind(kind: str) -> Iterator[list[Path]]:
     """Lock the abandoned directories of a kind during a block, and yield their paths.
 
-    A server may run in such a directory.
+    A server may still run in an abandoned directory.
     """
     with ExitStack() as open_files:
         yield [path for path in _found(f"{PREFIX}{kind}-*") if _has_no_owner(path, open_files)]
@@ -120,7 +121,7 @@ def _found(names: str) -> list[Path]:
 
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
     """Return whether a directory is abandoned; if so, this process has the lock until the files are closed."""
-    # The children of a killed process may outlive the process: most for a moment, Postgres for long.
+    # The children of a killed process may outlive the process: Postgres for a long time, other children for a moment.
     return _has_no_owner(path, open_files) and not any(_names(process, path) for process in psutil.process_iter())
 
 

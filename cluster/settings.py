@@ -26,12 +26,12 @@ from shardclock_server.timers.refusal import shortened
 from shardclock_server.workers.settings import WorkerSettings
 
 PREFIX = "SHARDCLOCK_"
-# Names after the prefix that `up` sets for its host process, cluster/host.py.
+# The variables that `up` sets for its host process (cluster/host.py), without the prefix.
 OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING", "HOST_APP"})
-# Variables of the HTTP API's client, client/shardclock/http/address.py.
+# The variables of the HTTP API's client (client/shardclock/http/address.py), without the prefix.
 OF_CLIENT = frozenset({"API_KEY", "API_URL"})
-# One record for each package, by its field in `Settings`. If a package's record repeats a field of `Settings`, both
-# have the same value.
+# The packages' records of settings, by field name in `Settings`. A field that is in a package's record and in
+# `Settings` has the same value in both.
 PARTS: Mapping[str, type[BaseModel]] = {
     "shard": ShardSettings,
     "worker": WorkerSettings,
@@ -39,27 +39,27 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "coordinator": CoordinatorSettings,
     "gateway": GatewaySettings,
 }
-# Never written into an environment: secrets, and paths that each process gets anew.
+# Settings that are never written into an environment: secrets, and paths that each process chooses anew.
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "gateway_oidc_secret", "metrics_socket"})
-# The first setting must be less than the second; the third entry is the consequence of a violation.
+# The first setting must be less than the second setting; the text is the consequence of a violation.
 RELATIONS = (
-    ("poll_s", "horizon_s", "or a timer becomes due before it is claimed"),
-    ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
-    ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
-    ("heartbeat_s", "suspect_s", "or a healthy keeper is suspended"),
-    ("suspect_s", "silent_s", "or a keeper is ended before it was suspended"),
-    ("statement_timeout_s", "delivery_lease_s", "or a statement outlives the lease it works under"),
-    ("statement_timeout_s", "run_lease_s", "or a statement outlives the lease it works under"),
-    ("statement_timeout_s", "silent_s", "or one delayed beat makes a living keeper count as dead"),
-    ("stalled_s", "start_s", "otherwise the coordinator gives up an actor before the start on another node"),
-    ("fire_batch", "queue_max", "or no batch is ever full"),
+    ("poll_s", "horizon_s", "otherwise a timer becomes due before it is claimed"),
+    ("statement_timeout_s", "lease_s", "otherwise the lease expires while a statement runs"),
+    ("horizon_s", "lease_s", "otherwise a lease expires before its timer is due"),
+    ("heartbeat_s", "suspect_s", "otherwise a healthy keeper is suspended"),
+    ("suspect_s", "silent_s", "otherwise a keeper is ended before it is suspended"),
+    ("statement_timeout_s", "delivery_lease_s", "otherwise the lease expires while a statement runs"),
+    ("statement_timeout_s", "run_lease_s", "otherwise the lease expires while a statement runs"),
+    ("statement_timeout_s", "silent_s", "otherwise one delayed heartbeat makes a living keeper count as dead"),
+    ("stalled_s", "start_s", "otherwise the coordinator gives up an actor before the actor starts on another node"),
+    ("fire_batch", "queue_max", "otherwise no batch is ever full"),
     ("claim_batch", "queue_max", "otherwise no scan can look ahead"),
-    ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
+    ("coordinator_timeout_s", "leader_lease_s", "otherwise a slow statement ends the leader's lease"),
     ("forecast_s", "shards_ahead_s", "otherwise a spike begins before the forecast shows it"),
-    ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
-    ("gateway_wait_s", "gateway_timeout_s", "or it waits longer for a connection than for an answer"),
+    ("reconcile_s", "leader_lease_s", "otherwise the lease expires between two turns"),
+    ("gateway_wait_s", "gateway_timeout_s", "otherwise the gateway waits longer for a connection than for a response"),
 )
-# Patterns with their rules in words.
+# Patterns of values, each with its rule in words.
 MODULES = (
     r"[A-Za-z_][\w.:]*(,[A-Za-z_][\w.:]*)*",
     "names of modules with commas between them, such as orders,mail.jobs",
@@ -187,7 +187,7 @@ class Settings(BaseModel):
         return path
 
     def find_dsn(self) -> Dsn | None:
-        """Return the database's address; None means the embedded one."""
+        """Return the database's address; None means the embedded database."""
         if self.dsn_file is not None:
             return Dsn(file=self.dsn_file)
         return Dsn(self.dsn.get_secret_value()) if self.dsn is not None else None
@@ -212,7 +212,8 @@ SETTING_NAMES = tuple(Settings().named())
 
 
 def load_settings(**given: Any) -> Settings:
-    """Read the environment; values in `given`, from the command line, have precedence; None: not given.
+    """Read the environment; values in `given`, from the command line, have precedence; None means that the value was
+    not given.
 
     errors:  InvalidSettings  names each option or variable at fault, its value and the rule
     """
@@ -232,7 +233,8 @@ def load_settings(**given: Any) -> Settings:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each variable that looks like a setting but is none; it names the most similar setting.
+    """Return a warning for each variable that has our prefix and is not a setting; the warning names the most similar
+    setting.
 
     Unknown variables cause a warning, not a refusal: docs/decisions/0029-unknown-settings-are-told.md.
     """

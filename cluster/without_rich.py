@@ -1,4 +1,4 @@
-"""Load structlog without rich, in the processes that the first firing waits for."""
+"""Load structlog without rich, in the processes that must start before the first firing."""
 
 import sys
 

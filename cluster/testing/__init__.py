@@ -5,11 +5,11 @@
         await sc.advance("P3D")
 
 The cluster has no Ray and no background loops. `databases` lends each test a separate migrated database, in which
-`now()` is the test's moment. `stepping` goes from one moment with due work to the next. At each moment the shard, the
-worker and the engine of production (`keepers`) make a step in the test's own process, with the same statements,
-decisions and calls of user code. `moments` raises an error when a moment does not end, and `progress` logs the clock
-during a long advance. `api` serves the HTTP API, `environment` names the cluster to clients without a URL, and
-`webhooks` records webhooks instead of sending them.
+`now()` is the test's moment. `stepping` moves the clock from one moment with due work to the next moment with due work.
+At each moment the shard, the worker and the engine of production (`keepers`) make a step in the test's own process,
+with the same statements, decisions and calls of user code. `moments` raises an error when a moment does not end, and
+`progress` logs the clock during a long advance. `api` serves the HTTP API, `environment` names the cluster to clients
+without a URL, and `webhooks` records webhooks instead of sending them.
 
 `shardclock.testing.cluster` finds `cluster` by its entry point: docs/decisions/0052-a-clock-that-tests-move.md.
 """

@@ -12,11 +12,11 @@ from shardclock_server.gateway.app import make_app
 from shardclock_server.gateway.serving import Server, config_of, listen
 from shardclock_server.gateway.settings import GatewaySettings
 
-CLOSING_TURNS = 3  # turns of the event loop until a closed idle connection has left the list
+CLOSING_TURNS = 3  # iterations of the event loop until a closed idle connection is removed from the list
 
 
 class QuickServer(Server):
-    """A server for a test: it reports the moment when it serves, and ends without delay."""
+    """A server for a test: it sets an event when it serves, and it ends without delay."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -48,7 +48,8 @@ async def serving(dsn: str) -> AsyncIterator[str]:
     settings = GatewaySettings(gateway_port=0, webhook_http=True, webhook_allow=EVERYWHERE)
     app = make_app(settings, dsn, needs_keys=False)
     listener = listen(settings.gateway_host, settings.gateway_port)
-    server = QuickServer(config_of(app, settings, lifespan="off"))  # entered here, where a failure is reported
+    # The lifespan is entered below, so that its failure is raised.
+    server = QuickServer(config_of(app, settings, lifespan="off"))
     async with app.router.lifespan_context(app):
         task = asyncio.create_task(server.serve(sockets=[listener]), name="gateway")
         try:

@@ -17,17 +17,18 @@ from shardclock_server.workers.handler import HandlerSpec
 
 @dataclass(frozen=True, slots=True)
 class AppHere:
-    """The handlers and jobs of an app, both as declared and as a worker uses them."""
+    """The handlers and jobs of an app: the declarations, and the forms that a worker uses."""
 
     handlers: dict[str, Handler]
     jobs: dict[str, Job]
 
     @classmethod
     def found(cls, modules: str) -> Self:
-        """Import an app that is named as for `shardclock up --app`. If no name is given, the app is empty.
+        """Import an app; the name has the form that `shardclock up --app` accepts. If no name is given, the app is
+        empty.
 
-        errors:  InvalidHandler  the app can't be imported, declares nothing, or has an invalid declaration
-                 InvalidJob      a job has a rule that is refused
+        errors:  InvalidHandler  the app can't be imported, declares nothing, or has an invalid declaration.
+                 InvalidJob      a job has a rule that is refused.
         """
         if not modules:
             return cls({}, {})
@@ -41,8 +42,8 @@ class AppHere:
     def with_jobs(self, chosen: str | Collection[str] | None) -> Self:
         """Return the app with the jobs that are chosen by name or pattern; None chooses all.
 
-        errors:  ValueError  a name or pattern matches no job
-                 TypeError   a name or pattern is no text
+        errors:  ValueError  a name or pattern matches no job.
+                 TypeError   a name or pattern is no text.
         """
         if chosen is None:
             return self

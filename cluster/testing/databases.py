@@ -22,12 +22,12 @@ from shardclock_server.sql.session import Session
 
 KIND, DATA = "testing", "data"  # the kind of the directories, and the data directory in each of them
 TEMPLATE = "template_of_tests"
-DAYS_MAX = 20  # the limit of templates, of 8 MiB each; a test on a further day creates the log's partitions itself
-TIMEOUT_S = 60.0  # a copy waits for two checkpoints, and the machine may be busy with other tests
+DAYS_MAX = 20  # The limit of templates, of 8 MiB each; a test on a further day creates the log's partitions itself.
+TIMEOUT_S = 60.0  # A copy waits for two checkpoints, and the machine may be busy with other tests.
 
 
 class Databases:
-    """Keep a Postgres with a migrated template and a movable clock, and lend copies of the template."""
+    """Run a Postgres with a migrated template and a movable clock, and lend copies of the template."""
 
     def __init__(self) -> None:
         stop_abandoned()
@@ -120,7 +120,7 @@ _databases: list[Databases] = []
 async def databases() -> Databases:
     """Return the databases of this process; the first call creates them, in about a second.
 
-    errors:  EmbeddedPostgresError  Postgres can't be started here; the message says why
+    errors:  EmbeddedPostgresError  Postgres can't be started here; the message explains why
     """
     return await asyncio.to_thread(_made)  # starting a server waits for other processes
 

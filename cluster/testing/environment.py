@@ -12,15 +12,15 @@ NAMES = (DSN, DSN_FILE, API_URL)
 
 _lock = threading.Lock()
 _open: list[dict[str, str]] = []
-_before: dict[str, str] = {}  # the variables before the first open cluster
+_before: dict[str, str] = {}  # the values before the first test cluster was opened
 
 
 @contextmanager
 def named_in_environment(dsn: str, url: str) -> Iterator[None]:
     """Name a test cluster in this process's environment during a block.
 
-    The process has one environment. While several test clusters are open, the variables have a text that each client
-    refuses, so that no call reaches another test's cluster or a live cluster.
+    All test clusters share the process's environment. While several test clusters are open, the variables have a value
+    that each client refuses, so that no call reaches another test's cluster or a live cluster.
     """
     mine = {DSN: dsn, API_URL: url}
     with _lock:

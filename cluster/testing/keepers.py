@@ -1,4 +1,4 @@
-"""The shard, the worker and the engine of a test cluster, which have all slots and act in explicit steps."""
+"""The shard, the worker and the engine of a test cluster, which own all slots and work only when `step` is called."""
 
 import asyncio
 import os
@@ -31,8 +31,8 @@ from shardclock_server.workers.stepped import SteppedWorker
 # The database belongs to this installation, so that another cluster that connects by mistake is on hold:
 # docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
-JOB, LOG = "job:", "log"  # the prefix of the targets of jobs, and the target that calls nothing
-LEASE_S = 3_600.0  # long enough for a handler in a debugger: the worker's own clock continues meanwhile
+JOB, LOG = "job:", "log"  # The prefix of the targets of jobs, and the target that calls nothing.
+LEASE_S = 3_600.0  # Long enough for a handler in a debugger: the worker's own clock continues meanwhile.
 TIMEOUT_S = 30.0
 
 
@@ -46,7 +46,7 @@ class Keepers:
     book: WebhookBook
 
     async def step(self, due: NextDue) -> None:
-        """If a timer is due first, fire it; then let the keeper that serves its target make a step."""
+        """Fire the timer if it has not fired yet; then let the keeper that serves its target make a step."""
         if not due.claims and not due.fired:
             await self.shard.step(due.slot)
         if due.target == SIGNAL:
@@ -78,7 +78,7 @@ async def keeping(
 
 
 async def _assign_all(session: Session, keepers: Keepers) -> None:
-    """Give each keeper all slots, as a leading coordinator does."""
+    """Assign all slots to each keeper, as a leading coordinator does."""
     leader = keepers.shard.holder
     leading = await lead(session, leader, cluster_id=IDENTITY, lease_s=LEASE_S, fresh=True, identity=IDENTITY)
     parts = {keepers.shard.holder: 0, keepers.worker.holder: 0, keepers.engine.holder: 0}

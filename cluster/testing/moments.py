@@ -8,10 +8,10 @@ from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.zone import UTC_ZONE
 
 ROUNDS_MAX = (
-    1_000  # the limit of rounds of firings at one moment; a round takes thousands of timers, and some milliseconds
+    1_000  # the limit of rounds of firings at one moment; a round fires up to thousands of timers in some milliseconds
 )
-STUCK_ROUNDS_MAX = 50  # the same work may stay due for this many rounds
-PAUSE_S = 0.01  # the pause before a round that repeats work which the last round could not do
+STUCK_ROUNDS_MAX = 50  # The same work may stay due for this many rounds.
+PAUSE_S = 0.01  # The pause before a round that repeats work which the last round could not do.
 
 
 class EndlessMoment(Exception):
@@ -19,17 +19,17 @@ class EndlessMoment(Exception):
 
 
 class StuckTimer(Exception):
-    """A timer or a signal is due and can't fire; the message names the timer or the signal."""
+    """A timer or a signal is due and can't be processed; the message names the timer or the signal."""
 
 
 def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) -> datetime:
     """Return the moment to which the test moves the clock.
 
     shape:   aware, in UTC
-    units:   the date half of a length in text is calendar time, in UTC
-    errors:  ValueError    not exactly one of `by` and `to` is given, the moment has no time zone or lies in the past
-             TypeError     the length or the moment is of another type
-             InvalidTimer  the length can't be read
+    units: years, months, weeks and days of a duration text are calendar time in UTC
+    errors:  ValueError    not exactly one of `by` and `to` is given, the moment has no time zone or lies in the past.
+             TypeError     the length or the moment is of another type.
+             InvalidTimer  the length can't be read.
     """
     if (by is None) == (to is None):
         raise ValueError('advance takes a length of time, such as "P3D", or to=, a moment: give exactly one of them')
@@ -41,7 +41,7 @@ def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) ->
         raise ValueError(f"{to.isoformat()} has no time zone; give it one, such as tzinfo=UTC")
     target = to if to is not None else _later(now, by or timedelta())
     if target < now:
-        raise ValueError(f"{target.isoformat()} is before {now.isoformat()}: the clock goes forward alone")
+        raise ValueError(f"{target.isoformat()} is before {now.isoformat()}: the clock can't move backwards")
     return target.astimezone(UTC)
 
 
@@ -51,7 +51,7 @@ def _later(now: datetime, by: str | timedelta) -> datetime:
 
 @dataclass(slots=True)
 class Moment:
-    """Count the rounds of one moment."""
+    """Count the rounds of work at one moment of the clock."""
 
     now: datetime
     _rounds: int = 0
@@ -61,16 +61,16 @@ class Moment:
     def begin_round(self, due: NextDue) -> float:
         """Begin a round because work is due; return the seconds to wait before the round.
 
-        errors:  EndlessMoment  there were too many rounds, and each round found new work
-                 StuckTimer     the same work was due in too many rounds
+        errors:  EndlessMoment  there were too many rounds, and each round found new work.
+                 StuckTimer     the same work was due in too many rounds.
         """
         self._rounds += 1
         self._same = self._same + 1 if due == self._last else 0
         self._last = due
         if self._same >= STUCK_ROUNDS_MAX:
             raise StuckTimer(
-                f"{_name_of(due)} is due at {due.due_at.isoformat()} and can't be taken: most likely a transaction of"
-                " the test has locked it; end that transaction before the clock is moved"
+                f"{_name_of(due)} is due at {due.due_at.isoformat()} and can't be processed: most likely a"
+                " transaction of the test has locked it; end that transaction before the clock is moved"
             )
         if self._rounds > ROUNDS_MAX:
             raise EndlessMoment(

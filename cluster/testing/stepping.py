@@ -54,10 +54,10 @@ class SteppedCluster:
     def client(self) -> "AsyncClient":
         """Return a client of the cluster's HTTP API.
 
-        errors:  ImportError  httpx2 is not installed; the message says how to install it
+        errors:  ImportError  httpx2 is not installed; the message explains how to install it
         """
-        __tracebackhide__ = True  # pytest then shows the test's line and the message, without this frame
-        if find_spec("httpx2") is None:  # a test in SQL alone needs no httpx2
+        __tracebackhide__ = True  # Pytest then shows the test's line and the message, without this frame.
+        if find_spec("httpx2") is None:  # A test in SQL alone needs no httpx2.
             raise ImportError(NO_HTTPX2)
         from shardclock import AsyncClient
 
@@ -73,16 +73,17 @@ class SteppedCluster:
         return self._now
 
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
-        """Move the clock by a length of time or to a moment, execute all work that is due by then; return the moment.
+        """Move the clock by a duration or to a moment, and execute all work that is due until then; return the new
+        moment.
 
         At each moment with due work, timers fire, handlers are called and jobs are run, until no work is due at this
         moment.
 
-        errors:  ValueError     not exactly one of `by` and `to` is given, or the moment lies in the past
-                 InvalidTimer   the length can't be read
-                 RuntimeError   the clock is being moved already
-                 EndlessMoment  a moment doesn't end, because each firing schedules the next timer without a delay
-                 StuckTimer     a timer is due that can't fire, because a transaction of the test has locked it
+        errors:  ValueError     not exactly one of `by` and `to` is given, or the moment lies in the past.
+                 InvalidTimer   the length can't be read.
+                 RuntimeError   the clock is being moved already.
+                 EndlessMoment  a moment doesn't end, because each firing schedules the next timer without a delay.
+                 StuckTimer     a timer is due that can't fire, because a transaction of the test has locked it.
         """
         target = target_of(self._now, by, to)
         with self._alone():
@@ -98,14 +99,14 @@ class SteppedCluster:
         return target
 
     async def log(self) -> list[LogRecord]:
-        """Read all records of the log, in their order."""
+        """Read all records of the log in order."""
         records: list[LogRecord] = []
         while page := await read_log(self._session, records[-1].position if records else 0, limit=PAGE):
             records += page
         return records
 
     async def deliveries(self) -> list[FoundDelivery]:
-        """Find the unfinished deliveries, which have another attempt."""
+        """Find the unfinished deliveries; each has another attempt."""
         return await find_deliveries(self._session, DeliveryFilter(), limit=FOUND_MAX)
 
     async def close(self) -> None:
@@ -114,7 +115,10 @@ class SteppedCluster:
             await self.client.aclose()
 
     async def _next_due(self, until: datetime) -> NextDue | None:
-        """Go to the next due work before a moment. Plain timers fire at once if the log has a partition for them."""
+        """Return the next due work before a moment.
+
+        This call also fires the timers that are due then, if none of them has a schedule and the log has a partition.
+        """
         last_day = self._log_made_on + timedelta(days=LOG_DAYS_AHEAD)
         fire_until = until if until.date() <= last_day else datetime.combine(last_day, time.max, UTC)
         try:
@@ -123,7 +127,7 @@ class SteppedCluster:
             return await next_due(self._session, until=until)
 
     async def _let_happen(self, due: NextDue | None, *, until: datetime) -> NextDue | None:
-        """Make rounds until no work is due at this moment; return the next due work until a moment."""
+        """Make rounds until no work is due at the clock's moment; return the next due work up to `until`."""
         moment = Moment(self._now)
         while due is not None and due.due_at <= self._now:
             if pause_s := moment.begin_round(due):
@@ -143,8 +147,8 @@ class SteppedCluster:
     def _alone(self) -> Iterator[None]:
         if self._is_moving:
             raise RuntimeError(
-                "the clock is being moved already: a handler can't move the clock by which it is called, nor can two"
-                " tasks; await one advance before the next"
+                "the clock is already being moved: a handler can't move the clock, and two tasks can't move it at the"
+                " same time; await one advance before the next"
             )
         self._is_moving = True
         try:
@@ -159,15 +163,15 @@ async def cluster(
 ) -> AsyncIterator[SteppedCluster]:
     """Run a cluster during a block, with the handlers and jobs of an app; the clock begins at `now`.
 
-    `app` is written as for `shardclock up --app`: one or more of package.module or package.module:function. `jobs`
+    `app` has the form of `shardclock up --app`: one or more of package.module or package.module:function. `jobs`
     chooses jobs of the app by names or patterns, for example "report.*"; None chooses all jobs, () no job. While only
     this cluster is open in the process, SHARDCLOCK_DSN and SHARDCLOCK_API_URL name its database and API. Without `now`
     the clock begins at the present moment. Random pauses before retries depend on `seed`.
 
-    errors:  InvalidHandler, InvalidJob  the app can't be used
-             TypeError              `now` is not a datetime
-             ValueError             `now` has no time zone, or no job of the app has one of the names
-             EmbeddedPostgresError  Postgres can't be started here
+    errors:  InvalidHandler, InvalidJob  the app can't be used.
+             TypeError                   `now` is not a datetime.
+             ValueError                  `now` has no time zone, or no job of the app has one of the names.
+             EmbeddedPostgresError       Postgres can't be started here.
     """
     code = AppHere.found(app).with_jobs(jobs)
     begins_at = target_of(datetime.min.replace(tzinfo=UTC), None, now or datetime.now(UTC))

@@ -24,7 +24,7 @@ class Webhook:
 
 
 class WebhookBook:
-    """Replace the sender: record each webhook, and answer as an endpoint that accepts the webhook."""
+    """Replace the sender: record each webhook, and return the result of an endpoint that accepts the webhook."""
 
     def __init__(self) -> None:
         self.webhooks: list[Webhook] = []

@@ -339,4 +339,4 @@ def test_a_refusal_of_ray_is_reported_and_leave_waits_for_the_shards(
     done = shell("leave", "--yes", "--within", "0.3")
 
     assert done.code == DONE
-    assert "Ray does not drain it; waiting for its shards all the same" in done.err
+    assert "Ray does not drain it; waiting for its shards nevertheless" in done.err

@@ -109,7 +109,7 @@ def test_a_ray_that_does_not_answer_is_reported_in_time(place: Path, dsn: str, l
             assert up.process.wait(30) == 3, "or it is not impatient"
         finally:
             up.end()
-    assert f"shardclock: no Ray answers at {address}: does one run there" in up.said.splitlines()[-1]
+    assert f"shardclock: no Ray answers at {address}: check SHARDCLOCK_RAY_ADDRESS" in up.said.splitlines()[-1]
     assert "Traceback" not in up.said
 
 
