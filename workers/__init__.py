@@ -1,51 +1,51 @@
 """Call the targets of timers that have fired.
 
-A worker has a range of slots, as a shard does. It claims the due deliveries of these slots, calls their targets, and
+A worker owns a range of slots, like a shard. A worker claims the due deliveries of its slots, calls their targets, and
 settles the outcomes in batches: delivered, discarded, dead, or due again. A delivery is called at least once. If a
-worker dies, the next worker of the slot calls the deliveries again. Only the answer to the newest claim counts.
+worker dies, the next worker of the slot calls the deliveries again. Only the outcome of the newest claim is stored.
 
 User code never runs in the worker's process. A worker starts, watches and kills the processes of each handler
 separately, so a fault of one handler stops no other handler. `shardclock.executor` in the client is the code of these
 processes.
 
-    worker              the keeper, with its four parts: hand-overs, deliveries, endpoints, runs
-    hand_over           grant places to the shards of the same machine, and take the deliveries that the shards send
-    deliveries          claim, renew and settle deliveries, in loops
-    delivery_planner    the positions at which the next claim reads (pure)
-    lane_finder         find new endpoints while searches are slow
-    lease_table         the leases of deliveries or runs, each with its renewal time
-    permits             decide which deliveries may be called now
-    settler             the outcomes that are not settled yet, and their settlement in batches
-    task_set            the tasks of calls; an unexpected error in a task ends the worker
-    attempts            the settlement after an attempt (pure)
+    worker:              the keeper, with its four parts: hand-overs, deliveries, endpoints, runs
+    hand_over:           grant places to the shards of the same machine, and take the deliveries that the shards send
+    deliveries:          claim, renew and settle deliveries, in loops
+    delivery_planner:    the positions at which the next claim reads (pure)
+    lane_finder:         find new endpoints while searches are slow
+    lease_table:         the leases of deliveries or runs, each with its renewal time
+    permits:             decide which deliveries may be called now
+    settler:             the outcomes that are not settled yet, and their settlement in batches
+    task_set:            the tasks of calls; an unexpected error in a task ends the worker
+    attempts:            the settlement after an attempt (pure)
 
-    context             the objects that the queues of handlers and endpoints share
-    handlers            all handlers of an app
-    handler             the declaration of a handler: its limits and policy
-    handler_queue       the deliveries of one handler: waiting, being called, or suspects
-    failure_log         one log line a second for failed attempts
-    handler_slot        one process of a handler, and its calls
-    process             the worker's interface to a handler's process
-    user_process        the part of this interface that handlers and runs share, over a `call_socket`; the process is
-                        a child of Ray (`ray_process`), of Ray's actor (`ray_child`) or of the worker (`local_process`)
-    machine             the CPUs and the memory for the processes of user code, without Ray
+    context:             the objects that the queues of handlers and endpoints share
+    handlers:            all handlers of an app
+    handler:             the declaration of a handler: its limits and policy
+    handler_queue:       the deliveries of one handler: waiting, being called, or suspects
+    failure_log:         one log line a second for failed attempts
+    handler_slot:        one process of a handler, and its calls
+    process:             the worker's interface to a handler's process
+    user_process:        the part of this interface that handlers and runs share, over a `call_socket`; the process is
+                         a child of Ray (`ray_process`), of Ray's actor (`ray_child`) or of the worker (`local_process`)
+    machine:             the CPUs and the memory for the processes of user code, without Ray
 
-    process_exit        the sentence about the end of a process (pure)
+    process_exit:        the sentence about the end of a process (pure)
 
-    endpoints           all endpoints that have deliveries in this worker
-    endpoint_queue      the deliveries of one endpoint
-    attempt_log         the attempts of endpoints that are not written yet
-    webhook             the message of a webhook, and the settlement after its answer (pure)
-    webhook_budget      the limit of webhooks in a worker's memory, shared between tenants (pure)
-    route               a stored endpoint, checked (pure)
-    breaker             the limit of an endpoint's concurrent attempts, from its answers (pure)
+    endpoints:           all endpoints that have deliveries in this worker
+    endpoint_queue:      the deliveries of one endpoint
+    attempt_log:         the attempts of endpoints that are not written yet
+    webhook:             the message of a webhook, and the settlement after its answer (pure)
+    webhook_budget:      the limit of webhooks in a worker's memory, shared between tenants (pure)
+    route:               a stored endpoint, checked (pure)
+    breaker:             the limit of an endpoint's concurrent attempts, from its answers (pure)
 
-    runs                runs of jobs; `run_resources` has the resources that a run reserves
-    app                 the user's modules, which `shardclock.executor.describe` imports in a separate process
-    interpreter         the Python of these processes, which may have its own environment
-    python_environment  the environment variables of the processes of user code
+    runs:                runs of jobs; `run_resources` has the resources that a run reserves
+    app:                 the user's modules, which `shardclock.executor.describe` imports in a separate process
+    interpreter:         the Python of these processes, which may have its own environment
+    python_environment:  the environment variables of the processes of user code
 
-    stepped             the worker for tests that move the clock; `in_process` calls handlers in the test's own process
-    dependencies        the clock, the jitter and the network, which tests replace
-    stats               the counters; `families` has their metrics, `settings` the worker's numbers
+    stepped:             the worker for tests that move the clock; `in_process` calls handlers in the test's own process
+    dependencies:        the clock, the jitter and the network, which tests replace
+    stats:               the counters; `families` has their metrics, `settings` the worker's numbers
 """

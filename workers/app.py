@@ -1,4 +1,4 @@
-"""The user's app: modules with handlers and jobs. A separate process imports the app; the worker never does."""
+"""The user's app: modules with handlers and jobs. Separate processes import the app, never the worker's process."""
 
 import json
 import subprocess
@@ -19,15 +19,15 @@ OUTPUT_CHARS_MAX = 300
 
 
 class AppRefused(Exception):
-    """The app can't be used; the message is a sentence with the reason and the way out."""
+    """The app can't be used; the message is a sentence with the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class App:
     """The modules of an app, and the handlers and jobs that they declare.
 
-    shape:   `modules` has commas between the names; `directory` is searched for the modules, too. `python` is the
-             Python of its processes; None: the Python of the worker
+    shape:   `modules` has commas between the names; the modules are also searched in `directory`; `python` runs the
+             app's processes, and None means the worker's Python
     """
 
     modules: str
@@ -67,8 +67,7 @@ def modules_of(named: str | None) -> str:
 def find_app(modules: str, directory: Path, *, python: str | None = None) -> App:
     """Import an app in a separate process, and return the app with its handlers and jobs.
 
-    shape: without `modules`, the app has the modules from the entry points of the packages that are installed for
-           `python`
+    shape: without `modules`, the app has the modules that the packages installed for `python` name as entry points
     errors:  AppRefused  the app can't be imported, declares nothing, or is declared invalidly; or `python` is unfit
     """
     try:
@@ -81,7 +80,7 @@ def find_app(modules: str, directory: Path, *, python: str | None = None) -> App
         done = subprocess.run(command, stdout=subprocess.PIPE, env=runs.environment(), timeout=IMPORT_S, check=False)
     except subprocess.TimeoutExpired:
         raise AppRefused(
-            f"app {modules!r} was not imported within {IMPORT_S:g} s: does it work or wait while it is imported?"
+            f"app {modules!r} was not imported within {IMPORT_S:g} s: its import must not work or wait"
         ) from None
     try:
         described = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""The attempts of endpoints that are not written yet."""
+"""Collect attempts to call endpoints until the attempts are written to the database."""
 
 import time
 from collections import deque
@@ -9,8 +9,8 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session
 from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 
-WRITE_S = 1.0  # the time between two writes
-LOG_MAX = 500  # one write has at most this many attempts, a megabyte if each has 2 KiB of the answer
+WRITE_S = 1.0  # The time between two writes.
+LOG_MAX = 500  # One write has at most this many attempts, a megabyte if each has 2 KiB of the answer.
 
 
 class AttemptLog:
@@ -53,7 +53,7 @@ class AttemptLog:
         )
 
     async def write(self, session: Session) -> None:
-        """Write the attempts, at most once a second; a failed write loses them.
+        """Write the attempts, at most once a second; if the write fails, the attempts are lost.
 
         errors:  StoreUnavailable  no answer in time
         """

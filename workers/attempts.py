@@ -47,19 +47,19 @@ def settlement_of(
 def settlements_without_call(
     deliveries: Sequence[ClaimedDelivery], policy: Policy, *, now: datetime
 ) -> dict[Claim, Settlement]:
-    """Return the settlements of the deliveries that end although no call is made."""
+    """Return the settlements of the deliveries that end without a call."""
     if policy.expires_after_s is None and policy.give_up_after_s is None:
-        deliveries = [it for it in deliveries if it.claims > CLAIMS_WITHOUT_ANSWER_MAX]  # the other rules are off
+        deliveries = [it for it in deliveries if it.claims > CLAIMS_WITHOUT_ANSWER_MAX]  # no other rule is set
     return {it.claim: settlement for it in deliveries if (settlement := settlement_without_call(it, policy, now=now))}
 
 
 def settlement_without_call(delivery: ClaimedDelivery, policy: Policy, *, now: datetime) -> Settlement | None:
     """Return the settlement of a delivery that ends without an attempt; None: make the attempt."""
     if policy.expires_after_s is not None and _has_expired(delivery, policy.expires_after_s, now):
-        reason = f"it expired: no attempt began within {policy.expires_after_s:g} s of its due date"
+        reason = f"expired: no attempt began within {policy.expires_after_s:g} s of its due date"
         return Settlement(delivery, DeliveryEnding.DISCARDED, reason=reason)
     if delivery.claims - delivery.failed_attempts - delivery.given_back > CLAIMS_WITHOUT_ANSWER_MAX:
-        reason = f"{CLAIMS_WITHOUT_ANSWER_MAX} workers claimed it and sent no outcome; the last one may have died of it"
+        reason = f"{CLAIMS_WITHOUT_ANSWER_MAX} workers claimed it and sent no outcome; it may crash workers"
         return Settlement(delivery, DeliveryEnding.DEAD, fails=True, reason=reason)
     if policy.give_up_after_s is not None and _age_s(delivery, now) > policy.give_up_after_s:
         return _dead(delivery, 0.0, f"given up: more than {policy.give_up_after_s:g} s after its firing")
@@ -67,7 +67,8 @@ def settlement_without_call(delivery: ClaimedDelivery, policy: Policy, *, now: d
 
 
 def _has_expired(delivery: ClaimedDelivery, after_s: float, now: datetime) -> bool:
-    # A later claim repeats an attempt of a dead worker. A redriven dead letter is called at any age.
+    # A later claim does not expire, because it repeats an attempt of a dead worker. A redriven dead letter does not
+    # expire either.
     is_first = delivery.claims - delivery.given_back <= 1 and delivery.redriven_at is None
     return is_first and (now - delivery.due_date).total_seconds() > after_s
 

@@ -1,8 +1,9 @@
 """Limit the concurrent attempts of an endpoint: pure decisions, with the time as an argument.
 
-A breaker is closed while the endpoint works. It opens after a number of consecutive failures, or when most attempts of
-a minute fail. An open breaker pauses the endpoint; each opening doubles the pause. After the pause, single deliveries
-probe the endpoint. After enough consecutive successes of probes the breaker closes, and the limit grows from one again.
+A breaker is closed while the endpoint works. The breaker opens after a number of consecutive failures, or when most
+attempts of a minute fail. An open breaker pauses the endpoint; each opening doubles the pause. After the pause, single
+deliveries probe the endpoint. After enough consecutive successes of probes the breaker closes, and the limit grows from
+one again.
 
 While the breaker is closed, the limit follows the endpoint's answers. The limit starts low, grows by one after each
 success, and is halved after an answer that reports overload. The endpoint may ask for a pause (429 or 503 with
@@ -18,9 +19,10 @@ from shardclock_server.timers.bucket import Bucket
 from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
 
 OVERLOAD = frozenset({429, 502, 503, 504})
-# the least time between two halvings of the limit, because the answers of one burst report the same overload
+# the shortest time between two halvings of the limit, because all answers of a burst report the same overload
 HALVE_S = 1.0
-GROWTHS_MAX = 30  # the pause has its longest value at this exponent; a larger exponent of 2.0 could overflow
+# At this exponent the pause has its longest value. A larger exponent could overflow a float.
+GROWTHS_MAX = 30
 
 Jitter = Callable[[float, float], float]
 
@@ -50,7 +52,7 @@ class BreakerSettings(BaseModel):
 class Breaker:
     """Count one endpoint's attempts, and return how many more may begin.
 
-    An opening or a closing of the breaker begins a new term. Each attempt has the number of its term, so a late answer
+    Each time the breaker opens or closes, a new term begins. Each attempt has the number of its term, so a late answer
     can't change the state of a later term.
 
     units:   moments are of a monotonic clock, in seconds
@@ -62,9 +64,9 @@ class Breaker:
     is_open: bool = False
     _term: int = 0
     _opened_times: int = 0
-    _failures: int = 0  # the number of consecutive failures
-    _successes: int = 0  # the number of consecutive successful probes
-    _probes: int = 0  # the probes in flight
+    _failures: int = 0  # The number of consecutive failures.
+    _successes: int = 0  # The number of consecutive successful probes.
+    _probes: int = 0  # The probes in flight.
     _limit: float = field(init=False)
     _bucket: Bucket = field(init=False)
     _window: "_Window" = field(init=False)
@@ -73,7 +75,7 @@ class Breaker:
     _halved_at_s: float = float("-inf")
 
     def __post_init__(self) -> None:
-        """Begin closed, with a low limit."""
+        """Create a closed breaker with a low limit."""
         self._limit = float(min(self.settings.at_first, self.settings.concurrency))
         self._bucket = Bucket(self.settings.per_s, burst=max(1, int(self.settings.per_s or 1)))
         self._window = _Window()
@@ -90,7 +92,7 @@ class Breaker:
         return max(0, int(min(free, self._bucket.available(now_s))))
 
     def next_at_s(self, now_s: float) -> float:
-        """Return the earliest moment for the next attempt, if all attempts in flight get their answers before it."""
+        """Return the earliest moment for the next attempt, if all attempts in flight have ended by then."""
         return max(now_s, self._held_until_s, self._open_until_s, self._bucket.next_at_s(now_s))
 
     def is_rate_used(self, now_s: float) -> bool:

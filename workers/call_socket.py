@@ -1,8 +1,8 @@
 """The worker's end of the socket to an executor (`shardclock.executor`).
 
 Calls use a socket, because a call of a Ray actor passes through several threads of both processes and takes longer than
-most handlers. Ray, or the operating system, still starts the executor's process, and reports the end of this process
-with the cause (docs/decisions/0064-calls-by-socket.md).
+most handlers. Ray or the operating system starts the executor's process, and reports why the process ended
+(docs/decisions/0064-calls-by-socket.md).
 """
 
 import asyncio
@@ -13,8 +13,7 @@ from shardclock.executor.frames import FAILED, GREETING, Messages
 
 GREETED_S = 5.0
 LOST_S = (
-    # the time from the close of the socket until Ray reports the process's end; the kernel reports the end without
-    # delay
+    # Ray reports the end of a process this long after the socket was closed; the kernel reports the end immediately
     10.0
 )
 
@@ -22,7 +21,7 @@ LOST_S = (
 class SocketLost(Exception):
     """The socket to a process was closed for an unknown reason, or the process answered with an error.
 
-    shape:   the message continues the words "the process"
+    shape:   the message is the rest of a sentence that begins with "the process"
     """
 
 
@@ -31,7 +30,7 @@ class NotSent(Exception):
 
 
 class CallSocket(Messages):
-    """The worker's end of the socket: send calls, any number at a time, and wait for their answers."""
+    """The worker's end of the socket: send any number of concurrent calls, and wait for their answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,9 +40,10 @@ class CallSocket(Messages):
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
     async def accepts_calls(self) -> bool:
-        """Wait until the process greets, refuses or closes the socket; return whether it accepts calls.
+        """Wait until the process sends its greeting or a refusal, or closes the socket; return whether the process
+        accepts calls.
 
-        shape:   `refusal` has the reason afterwards, if the process sent a reason
+        shape:   afterwards `refusal` has the reason that the process sent
         """
         await self._greeted.wait()
         return self.refusal is None and self.is_open
@@ -51,7 +51,7 @@ class CallSocket(Messages):
     async def request(self, body: bytes) -> bytes:
         """Send a call, and return its answer.
 
-        errors:  NotSent     the socket is closed
+        errors:  NotSent  the socket is closed
 
         SocketLost  the process ended before its answer; `fail_calls` may raise another error instead
         """
@@ -81,9 +81,9 @@ class CallSocket(Messages):
             answer.set_exception(SocketLost(f"failed: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Fail the calls after a delay, in which Ray or the kernel may report the cause of the process's end."""
-        self._greeted.set()  # the greeting will never come
-        if self._waiting:  # the connection sends no more answers
+        """Fail the calls after a delay, so that Ray or the kernel can first report why the process ended."""
+        self._greeted.set()  # No greeting will come.
+        if self._waiting:  # The connection sends no more answers.
             error = SocketLost("has closed its socket")
             asyncio.get_running_loop().call_later(LOST_S, self.fail_calls, error)
 

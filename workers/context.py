@@ -27,7 +27,7 @@ class Permits(Protocol):
         """Return whether targets may be called; False while the database is on hold."""
 
     def held(self, deliveries: Sequence[ClaimedDelivery], /) -> list[ClaimedDelivery]:
-        """Return the deliveries that may be called; release all others."""
+        """Return the deliveries that may be called; release all other deliveries."""
 
 
 class Claims(Protocol):
@@ -48,7 +48,7 @@ class Clock(Protocol):
 class WorkerContext:
     """The objects that the queues of one worker share.
 
-    `on_fault` is called with an exception that left a delivery without an outcome; it ends the worker.
+    `on_fault` ends the worker; the argument is an exception that left a delivery without an outcome.
     """
 
     outcomes: OutcomeSink

@@ -35,16 +35,16 @@ from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.settler import Settler
 from shardclock_server.workers.stats import WorkerStats
 
-NOTIFICATION_GAP_S = 0.004  # the time between two claims that notifications start
-SEARCH_TIMEOUT_S = 30.0  # a search may pass millions of settled deliveries that vacuum can't remove
-UNSETTLED_MAX = 5_000  # while the worker has more outcomes to settle, it claims no deliveries
-RENEWED_MAX = 1_000  # one statement renews at most this many leases, so that one timeout can't lose all leases
+NOTIFICATION_GAP_S = 0.004  # The time between two claims that notifications start.
+SEARCH_TIMEOUT_S = 30.0  # A search may pass millions of settled deliveries that vacuum can't remove.
+UNSETTLED_MAX = 5_000  # While the worker has more outcomes to settle, it claims no deliveries.
+RENEWED_MAX = 1_000  # One statement renews at most this many leases, so that one timeout can't lose all leases.
 
 
 class Deliveries(KeeperPart):
     """Claim due deliveries, pass them to the queues of their targets, and settle the outcomes.
 
-    `endpoints` is another part of the worker, which stops after this part.
+    `endpoints` is a separate component of the worker, and stops after this component.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Deliveries(KeeperPart):
         self.handlers.begin()
 
     def learn_beat(self, *, first: bool) -> None:
-        """Update the clock. Start a search once the holder is registered. On hold, release all waiting deliveries."""
+        """Update the clock, and start a search at the first beat. On hold, release all waiting deliveries."""
         self._clock.observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
             self._search_soon.set()
@@ -145,7 +145,7 @@ class Deliveries(KeeperPart):
     async def finish(self, check: Callable[[], None]) -> None:
         """Settle until no delivery is leased, for a worker in a user's test; `check` raises a fault of the worker.
 
-        errors:  StoreUnavailable  the other deliveries are called again after their leases
+        errors:  StoreUnavailable  the remaining deliveries are called again after their leases have expired
         """
         while len(self._leases):
             await self._settler.turn()
@@ -159,7 +159,7 @@ class Deliveries(KeeperPart):
         return await self._claim(self._searches, self._search_scan(), time.monotonic())
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: claim in the known lanes. While deliveries are left, no pause follows."""
+        """Make one turn of the claim loop: claim in the known lanes. There is no pause while deliveries are left."""
         self._planner.soon.clear()
         scan = self._scan(self.handlers.places)
         self._planner.is_full = any(
@@ -171,7 +171,7 @@ class Deliveries(KeeperPart):
         return 0.0 if again else self._planner.pause_s(self._settings.delivery_poll_s)
 
     async def search_turn(self) -> float:
-        """Make one turn of the search loop: claim in all lanes from their beginning, which also finds new lanes."""
+        """Make one turn of the search loop: claim from the beginning of each lane, to find new lanes too."""
         self._search_soon.clear()
         began_s = time.monotonic()
         if not self.may_claim:
@@ -192,8 +192,8 @@ class Deliveries(KeeperPart):
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self._holder, scan, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_s=began_s)
-        # The answer is late if the commit waited for a standby, or if this process was stopped. The leases run
-        # during this delay.
+        # The answer is late if the commit waited for a standby, or if this process was stopped. The leases continue to
+        # run during this delay.
         age_s = max(0.0, self._clock.now_s() - seconds_of(taken.server_time))
         self._take(taken.claimed, claimed_s=time.monotonic() - age_s)
         return self._planner.record(scan, taken, began_s=began_s, ended_s=time.monotonic())
@@ -204,11 +204,11 @@ class Deliveries(KeeperPart):
         return self._heartbeat.began and len(self._settler) < UNSETTLED_MAX
 
     def is_behind(self, target: str) -> bool:
-        """Return whether deliveries of a target may wait; these are called before deliveries of new firings."""
+        """Return whether a target may have waiting deliveries, which are called before deliveries of new firings."""
         return self._planner.is_behind(target)
 
     def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Take deliveries that a shard has claimed for this worker, with a shorter lease than a claim's."""
+        """Accept deliveries that a shard has claimed for this worker; their lease may be shorter than usual."""
         left_s = handed.lease_s - max(0.0, self._clock.now_s() - seconds_of(handed.server_time))
         self._take(deliveries, claimed_s=time.monotonic() + left_s - self._settings.delivery_lease_s)
         self._stats.handed_over += len(deliveries)
@@ -216,7 +216,8 @@ class Deliveries(KeeperPart):
     async def notification_turn(self) -> float:
         """Make one turn of the notification loop: wait for a notification of new deliveries, and claim soon.
 
-        Only the notification of a start begins a poll for starts of jobs, because a poll costs more than a claim.
+        Only a notification about a job's start begins a poll for starts of jobs, because this poll costs more than a
+        claim.
         """
         if not await self._notifications.wait(NOTIFICATION_WAIT_S):
             return NOTIFICATION_GAP_S
@@ -247,8 +248,8 @@ class Deliveries(KeeperPart):
             self._drop([it for it in old if it.claim not in ours])
 
     def _search_scan(self) -> DeliveryScan:
-        # A search claims for all free places, because ordinary claims may have skipped deliveries of a handler that was
-        # never half empty.
+        # A search claims up to the full capacity, because ordinary claims skip a handler while its queue is more than
+        # half full.
         return self._planner.search(self._scan(self.handlers.free))
 
     def _scan(self, places: dict[str, int]) -> DeliveryScan:
@@ -263,7 +264,7 @@ class Deliveries(KeeperPart):
 
     def _take(self, claimed: Sequence[ClaimedDelivery], *, claimed_s: float) -> None:
         if claimed and self._planner.is_idle:
-            # No notification comes for the next attempts of these deliveries.
+            # End the idle state, because no notification comes for the next attempts of claimed deliveries.
             self._planner.is_idle = False
             self._planner.soon.set()
             self._search_soon.set()

@@ -1,4 +1,5 @@
-"""Choose the positions at which a worker's claims read: pure decisions from the results of the last claims.
+"""Choose the positions at which a worker's claims begin to read. The decisions are pure, and use the results of the
+last claims.
 
 In the index, settled deliveries (until vacuum removes them) and leased deliveries precede the waiting deliveries of a
 lane. So a claim in a known lane begins at the end of the last claim. A search reads every lane from the beginning, to
@@ -19,36 +20,37 @@ from shardclock_server.sql.deliveries.claim import (
     Position,
 )
 
-SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
-# A delivery is due at the begin of its firing, and visible at its commit: milliseconds later, or a second if thousands
-# fire at once. Claims could miss a delivery that becomes visible behind their position. So when a claim reaches the end
-# of a lane, the position moves back by a margin, which grows with the duration of recent firings. A search finds
-# deliveries that become visible even later.
+SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # Searches take at most a tenth of the time.
+# A delivery is due when its firing starts, and visible after the firing's commit: milliseconds later, or a second later
+# if thousands of timers fire together. Claims could miss a delivery that becomes visible before their position. So when
+# a claim reaches the end of a lane, the position moves back by a margin, which grows with the duration of recent
+# firings. A search finds deliveries that become visible after this margin.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
-FIRINGS_KEPT_S = 5.0  # the duration of a slow firing is remembered for this time
-READING_MAX_S = 5.0  # the limit of the time between the first claim since the last end and the present claim
+FIRINGS_KEPT_S = 5.0  # The duration of a slow firing is remembered for this time.
+READING_MAX_S = 5.0  # A position goes back at most this long before the present claim, plus the margin.
 # While deliveries arrive, known lanes are read after a short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 # the pause after a search is ten times its duration; the lane finder reads new lanes during the pause
 SLOW_SEARCH_S = 0.05
-# While there are no deliveries, the pause grows by this factor; a notification or a hand-over announces the next one.
+# While there are no deliveries, the pause grows by this factor; a notification or a hand-over announces the next
+# delivery.
 IDLE_POLLS = 5
 LANES_MAX = 200  # the limit of lanes with a known position; searches read all other lanes
 
 
 @dataclass(slots=True)
 class SlowestFiring:
-    """The longest time from the begin of a recent firing to its commit, measured on claimed deliveries.
+    """The longest time between the start and the commit of a recent firing, measured on claimed deliveries.
 
-    units:   seconds; now_s of the monotonic clock, now of Postgres's
+    units: seconds; `now_s` is read from the monotonic clock, `now` is Postgres's time
     """
 
     _took_s: float = 0.0
     _at_s: float = float("-inf")
 
     def record(self, claimed: Sequence[ClaimedDelivery], *, now: datetime, now_s: float) -> None:
-        """Record the time from the begin of each recent firing to its delivery's insert."""
+        """Record the longest time from the start of a recent firing to the insert of its delivery."""
         since = now - timedelta(seconds=FIRINGS_KEPT_S)
         # After a failed attempt `next_attempt_at` is later than the firing, so the difference is negative.
         took = max((it.fired_at - it.next_attempt_at for it in claimed if it.fired_at > since), default=timedelta())
@@ -58,7 +60,7 @@ class SlowestFiring:
 
     @property
     def margin_s(self) -> float:
-        """Return the longest time between the begin of a firing and a reading that misses its deliveries."""
+        """Return how long after the start of a firing a read may still miss the firing's deliveries."""
         return min(MARGIN_S + FIRINGS_LONGER * self._took_s, MARGIN_MAX_S)
 
 
@@ -66,9 +68,9 @@ class SlowestFiring:
 class DeliveryPlanner:
     """Choose the lanes and positions of the next claim, and the time of the next search.
 
-    shape:   `soon` ends the pause before a claim; `is_full`: a target has no free place; `is_idle`: no delivery was
-             found by the last search or arrived since then
-    units:   now_s, began_s and ended_s in seconds of the monotonic clock
+    shape:   `soon` ends the pause before a claim; `is_full`: a target has no free capacity; `is_idle`: the last search
+             found no delivery, and no delivery has arrived since then
+    units: now_s, began_s and ended_s are in seconds of the monotonic clock
     """
 
     soon: asyncio.Event = field(default_factory=asyncio.Event)
@@ -77,20 +79,21 @@ class DeliveryPlanner:
     _positions: dict[Lane, Position] = field(default_factory=dict)  # the lanes are in the order of their last reading
     _pause_s: float = BUSY_PAUSE_S
     _search_at_s: float = float("-inf")
-    _after: Lane = BEGINNING  # the lane after which the search continues
-    _searched_s: float = 0.0  # how long the present search has taken so far
-    _last_search_s: float = 0.0  # how long the previous search took
-    _reading_since: dict[Lane, datetime] = field(default_factory=dict)  # the first claim since the end was read
+    _after: Lane = BEGINNING  # The lane after which the search continues.
+    _searched_s: float = 0.0  # How long the present search has taken so far.
+    _last_search_s: float = 0.0  # How long the previous search took.
+    # By lane: the time of the first claim since the lane's end was last read.
+    _reading_since: dict[Lane, datetime] = field(default_factory=dict)
     _firings: SlowestFiring = field(default_factory=SlowestFiring)
     _caught_up: set[str] = field(default_factory=set)  # targets without a due delivery after the last claim
 
     def scan_of_known_lanes(self, scan: DeliveryScan) -> DeliveryScan | None:
-        """Add to a scan the known lanes that have places; None: no known lane has places."""
+        """Add to a scan the known lanes that have free capacity; return None if there is no such lane."""
         known = {lane: position for lane, position in self._positions.items() if scan.has_places(lane)}
         return replace(scan, lanes=known) if known else None
 
     def poll_s(self, busy_s: float) -> float:
-        """Return the longest pause if no notification comes. While there are deliveries, it is `busy_s`."""
+        """Return the longest pause if no notification comes. While there are deliveries, this pause is `busy_s`."""
         return IDLE_POLLS * busy_s if self.is_idle else busy_s
 
     def pause_s(self, busy_s: float) -> float:
@@ -103,7 +106,7 @@ class DeliveryPlanner:
 
     @property
     def is_searching(self) -> bool:
-        """Return whether the next part of a search follows immediately."""
+        """Return whether the present search is unfinished, so that its next section follows immediately."""
         return self._after != BEGINNING
 
     def search_pause_s(self, now_s: float) -> float:
@@ -117,7 +120,7 @@ class DeliveryPlanner:
 
     @property
     def margin_s(self) -> float:
-        """Return the longest time between the begin of a firing and a reading that misses its deliveries."""
+        """Return how long after the start of a firing a read may still miss the firing's deliveries."""
         return self._firings.margin_s
 
     def add_lanes(self, lanes: Mapping[Lane, Position]) -> bool:
@@ -149,23 +152,23 @@ class DeliveryPlanner:
         return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
 
     def is_behind(self, target: str) -> bool:
-        """Return whether deliveries of a target may be waiting: its last claim was full, or it has had no claim."""
+        """Return whether deliveries of a target may be waiting: its last claim was full, or it was never claimed."""
         return target not in self._caught_up
 
     def move_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Move the positions back to deliveries that were claimed and given back unchanged."""
+        """Move the positions back to deliveries that were claimed and released unchanged."""
         for it in deliveries:
             lane, before = Lane(it.target, it.tenant_id), Position(it.next_attempt_at, it.timer_key - 1)
             self._remember({lane: min(before, self._positions.get(lane, before))})
         self.soon.set()
 
     def free_places(self) -> None:
-        """Claim soon if a target had no place, because calls have ended."""
+        """Claim soon if a target had no free capacity: calls have ended."""
         if self.is_full:
             self.soon.set()
 
     def fail_search(self, *, began_s: float, ended_s: float) -> None:
-        """Record that a search got no answer; the next search starts again, after the pause of a finished search."""
+        """Record that a search got no answer. The next search starts at the beginning, after the usual pause."""
         self._after = BEGINNING
         self._end_search(ended_s - began_s, ended_s)
 

@@ -23,9 +23,9 @@ def any_node_fits(needs: RunResources) -> bool:  # noqa: ARG001 - the interface
 class Dependencies:
     """The external dependencies of a worker, with the defaults of production; tests replace them.
 
-    shape:   without `send`, webhooks go over HTTP; `has_node` says whether a node is large enough for a run, even if
-             the resources are in use; up to `prefetch_max` runs of jobs begin before a process is free; with `machine`,
-             starts of jobs that need GPUs or more than this machine has are left to other workers; `begin_runs`
+    shape:   without `send`, webhooks go over HTTP; `has_node` returns whether a node is large enough for a run, even if
+             its resources are in use; up to `prefetch_max` runs of jobs begin before a process is free; if `machine` is
+             set, this worker skips starts of jobs that need GPUs or more resources than the machine has; `begin_runs`
              replaces the function that begins runs of jobs
     """
 

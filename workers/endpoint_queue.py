@@ -28,13 +28,13 @@ from shardclock_server.workers.task_set import TaskSet
 from shardclock_server.workers.webhook import message_of, settlement_after
 from shardclock_server.workers.webhook_budget import MemoryUsage
 
-FRESH_S = 2.0  # after this time the endpoint must be read again
-IDLE_S = 60.0  # after this time without a delivery the queue is removed
-FAILING_IDLE_S = 3_600.0  # the idle time of an endpoint that fails or has a pause: longer than any pause
+FRESH_S = 2.0  # After this time the endpoint must be read again.
+IDLE_S = 60.0  # After this time without a delivery the queue is removed.
+FAILING_IDLE_S = 3_600.0  # The idle time of an endpoint that fails or has a pause: longer than any pause.
 
 
 class Send(Protocol):
-    """The interface of `WebhookSender.send_in_turn`: call `write` for the message, and send the message immediately."""
+    """The interface of `WebhookSender.send_in_turn`: wait for a permit, call `write`, and send its message."""
 
     async def __call__(self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer: ...
 
@@ -80,7 +80,7 @@ class EndpointQueue:
         self.usage = MemoryUsage()
         self.each_bytes = 0  # the mean payload size in the last claim
         self._waiting: deque[ClaimedDelivery] = deque()
-        self._unsent: dict[Claim, ClaimedDelivery] = {}  # attempts that wait for the sender's turn
+        self._unsent: dict[Claim, ClaimedDelivery] = {}  # attempts that wait for a permit of the sender
         self._sending = TaskSet(context.on_fault)
         self._route: Route | None = None
         self._breaker = self._breaker_of(policy_of({}))
@@ -100,7 +100,7 @@ class EndpointQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the queue can be removed: its breaker and its rate then lose no state.
+        """Return whether the queue can be removed without a loss of state of its breaker and its rate limit.
 
         The idle queue of a failing endpoint is removed after an hour, although its breaker is open.
         """
@@ -127,7 +127,7 @@ class EndpointQueue:
         """Return how many more deliveries may be claimed; none in a pause."""
         most = 2 * self._breaker.limit(time.monotonic())
         if self._route is not None and (rate := self._route.policy.rate_per_s) is not None:
-            most = min(most, 1 + int(rate))  # the attempts of one second
+            most = min(most, 1 + int(rate))  # the number of attempts in one second
         return max(0, most - len(self))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
@@ -151,7 +151,7 @@ class EndpointQueue:
         self._begin()
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Drop waiting deliveries that another worker has claimed; an attempt can't be taken back."""
+        """Drop waiting deliveries that another worker has claimed; attempts that have begun continue."""
         self.usage.remove([it for it in self._waiting if it.claim in lost])
         self._waiting = deque(it for it in self._waiting if it.claim not in lost)
 
@@ -180,7 +180,7 @@ class EndpointQueue:
         self._unsent.clear()
 
     def _begin(self) -> None:
-        """Begin as many attempts as the breaker allows; in a pause of the endpoint release the waiting deliveries."""
+        """Begin as many attempts as the breaker allows; if the endpoint has a pause, release waiting deliveries."""
         if self.is_stale:
             self._request_refresh()
             return
@@ -211,7 +211,7 @@ class EndpointQueue:
         self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint, breaker: Breaker, term: int
     ) -> None:
         answer: Answer
-        endpoint_answer: Answer | None = None  # only an answer of the endpoint itself
+        endpoint_answer: Answer | None = None  # None if the worker itself failed
         try:
             endpoint_answer = answer = await self._transmit(
                 endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id
@@ -238,7 +238,7 @@ class EndpointQueue:
     def _write(self, delivery: ClaimedDelivery) -> WebhookMessage:
         """Write the message and count the attempt.
 
-        Write it after the wait, so that waiting deliveries use no memory for bodies.
+        The sender calls this method after its wait for a permit, so that waiting deliveries use no memory for bodies.
 
         errors:  AttemptSkipped  the queue has stopped, or the delivery's lease has ended
         """
@@ -269,6 +269,6 @@ class EndpointQueue:
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._begin)
 
     def _breaker_of(self, policy: Policy) -> Breaker:
-        assert policy.concurrency is not None, "an endpoint's policy has all numbers"
+        assert policy.concurrency is not None, "an endpoint's policy sets all numbers"
         settings = BreakerSettings(concurrency=policy.concurrency, per_s=policy.rate_per_s)
         return Breaker(settings, self._context.jitter)

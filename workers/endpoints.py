@@ -16,17 +16,17 @@ from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.endpoint_queue import EndpointQueue, Send
 from shardclock_server.workers.webhook_budget import WebhookBudget
 
-REFRESH_S = 1.0  # the pause between two turns without a request
-NEW_BATCH = 100  # one claim takes at most this many deliveries for new endpoints
-QUEUES_MAX = 1_000  # the limit of queues, because each scan reads the free places of all queues
+REFRESH_S = 1.0  # The pause between two turns without a request.
+NEW_BATCH = 100  # One claim takes at most this many deliveries for new endpoints.
+QUEUES_MAX = 1_000  # The limit of queues, because each scan reads the free capacity of all queues.
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointCapacity:
     """The numbers of deliveries that the next claim may take.
 
-    shape:   `places` by lane, `most` in total; `new_places` for each endpoint without a queue; none for new endpoints
-             of `full_tenants`
+    shape:   `places` is the number for each lane, `most` the total, and `new_places` the number for each endpoint
+             without a queue; new endpoints of `full_tenants` get none
     """
 
     places: dict[str, int]
@@ -38,7 +38,7 @@ class EndpointCapacity:
 class Endpoints(KeeperPart):
     """Keep a queue for each endpoint with recent deliveries or an open breaker.
 
-    `refresh_wanted` is set when endpoints must be read, and starts the next turn.
+    `refresh_wanted` starts the next turn when endpoints must be read.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Endpoints(KeeperPart):
 
         The worker disables each endpoint with a separate statement; the next call repeats a failed statement.
 
-        errors:  StoreUnavailable  no answer in time: call again
-                 StatementRefused  one endpoint can't be disabled; all others are done
+        errors:  StoreUnavailable  no answer in time: call again.
+                 StatementRefused  one endpoint can't be disabled; all other endpoints were disabled.
         """
         self.refresh_wanted.clear()
         stale = [queue for queue in self._queues.values() if queue.is_stale]
@@ -111,7 +111,7 @@ class Endpoints(KeeperPart):
         await self._attempts.write(session)
 
     def _remove_surplus(self) -> None:
-        """Remove the surplus of queues: first the queues unused for longest, last the queues of failing endpoints."""
+        """Remove surplus queues, the least recently used queues first; remove queues of failing endpoints last."""
         surplus = len(self._queues) - QUEUES_MAX
         if surplus <= 0:
             return
@@ -128,7 +128,7 @@ class Endpoints(KeeperPart):
             try:
                 if await disable_gone_endpoint(session, queue.key, url=answer.url, why=answer.answer):
                     queue.reset()
-                    self.refresh_wanted.set()  # its waiting deliveries need the new row
+                    self.refresh_wanted.set()  # waiting deliveries of the endpoint need the new row
             except (StoreUnavailable, StatementRefused) as error:
                 failure = failure or error
         if failure is not None:

@@ -1,4 +1,4 @@
-"""The log of failed attempts, with tracebacks: the database keeps only the reason."""
+"""Log failed attempts with their tracebacks; the database stores only the reasons."""
 
 import time
 

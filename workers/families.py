@@ -31,7 +31,7 @@ FAMILIES = (
     Family(
         "deliveries_lost",
         "counter",
-        "Outcomes without effect: another worker has claimed the delivery, or it was settled before.",
+        "Outcomes without effect: another worker has claimed the delivery, or the delivery was settled before.",
     ),
     Family("deliveries_leased", "gauge", "Deliveries that workers have leased: waiting, or being called.", summed=True),
     Family(
@@ -43,7 +43,7 @@ FAMILIES = (
     Family(
         "delivery_lag_seconds",
         "histogram",
-        "Time from the firing of a delivery, or from its redrive, to its first attempt.",
+        "Time from the firing or the redrive of a delivery to its first attempt.",
         (KIND,),
         DURATION_EDGES_S,
     ),

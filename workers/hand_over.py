@@ -1,7 +1,8 @@
-"""Grant places to the shards of this machine, and receive the deliveries that they hand over.
+"""Grant capacity to the shards of this machine, and receive the deliveries that the shards hand over. A place is the
+capacity for one delivery.
 
-A new firing must not overtake a waiting delivery, so shards get no places for a target while its claims leave a
-backlog. Claims don't use granted places, so a slow target never has more deliveries than places.
+A new firing must not overtake a waiting delivery, so shards get no places for a target while the worker's claims leave
+a backlog. The worker's claims don't use granted places, so a slow target never has more deliveries than places.
 """
 
 import asyncio
@@ -17,12 +18,13 @@ from shardclock_server.keepers.unconfirmed import StreamNumbers
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handlers import Handlers
 
-IDLE_S = 1.0  # the time between two turns without a handler or a shard: a new connection ends the pause
-# The pause between two turns; after a hand-over, new grants of its targets follow immediately. Without leased
-# deliveries the free places change rarely.
+IDLE_S = 1.0  # The time between two turns without a handler or a shard: a new connection ends the pause.
+# The pause between two turns, with and without leased deliveries: without them the free capacity changes rarely. After
+# a hand-over, new grants for its targets follow immediately.
 GRANT_S, UNLEASED_S = 0.05, 0.25
 LEASE_SHARE = (
-    # the fraction of a claim's lease: if a handed-over delivery is lost, it waits for the end of this shorter lease
+    # the lease of a handed-over delivery is this fraction of a claim's lease, so that a lost delivery is claimed again
+    # sooner
     0.5
 )
 
@@ -40,10 +42,10 @@ class DeliveryReceiver(Protocol):
         """Return whether the worker may claim more deliveries now."""
 
     def is_behind(self, target: str) -> bool:
-        """Return whether deliveries of a target may wait."""
+        """Return whether a target may have waiting deliveries."""
 
     def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Take deliveries that a shard has claimed for this worker."""
+        """Accept deliveries that a shard has claimed for this worker."""
 
 
 @dataclass
@@ -155,5 +157,5 @@ class HandOvers(KeeperPart):
 
 
 def _needs_message(open_now: int, share: int) -> bool:
-    """Return whether the difference between a grant and its share is worth a message."""
+    """Return whether a shard's grant differs enough from its share to send a message."""
     return 2 * open_now <= share if open_now < share else 2 * open_now > 3 * share

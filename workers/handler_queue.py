@@ -23,11 +23,11 @@ from shardclock_server.workers.handler_slot import ChunkResult, HandlerSlot
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-BURST_S = 0.02  # the burst of a rate, because timers of the event loop are some milliseconds late
-QUEUED_CHUNKS = 2  # this many chunks wait in memory, in addition to the chunks that are being called
-IN_HAND_MAX = 5_000  # the limit of deliveries of one handler in one worker
-PAYLOADS_BYTES_MAX = 32 * 2**20  # the limit of their payloads, estimated by the mean of the last claim
-GIVEN_BACK_MAX = 100  # released deliveries that are claimed again once a process is up; a search finds the others
+BURST_S = 0.02  # The burst of a rate, because timers of the event loop are some milliseconds late.
+QUEUED_CHUNKS = 2  # This many chunks wait in memory, in addition to the chunks that are being called.
+IN_HAND_MAX = 5_000  # The limit of deliveries of one handler in one worker.
+PAYLOADS_BYTES_MAX = 32 * 2**20  # The limit of the payloads' size, estimated with the mean size in the last claim.
+GIVEN_BACK_MAX = 100  # This many released deliveries are claimed again once a process is up; a search finds the rest.
 
 
 class HandlerQueue:
@@ -37,7 +37,7 @@ class HandlerQueue:
         self, spec: HandlerSpec, context: WorkerContext, *, start: Callable[[HandlerSpec], HandlerProcess]
     ) -> None:
         self.spec = spec
-        self.granted = 0  # the number of places for deliveries that shards hand over
+        self.granted = 0  # the number of deliveries that shards may hand over
         self._context = context
         self._stats = context.stats
         self._log = structlog.get_logger().bind(target=spec.target)
@@ -49,7 +49,7 @@ class HandlerQueue:
         ]
         self._waiting: deque[ClaimedDelivery] = deque()
         self._suspects: deque[ClaimedDelivery] = deque()
-        self._given_back: list[ClaimedDelivery] = []  # released because no process was up
+        self._given_back: list[ClaimedDelivery] = []  # deliveries that were released because no process was up
         self._calls = TaskSet(context.on_fault)
         self._changed = asyncio.Event()
         self._bucket = Bucket(spec.policy.rate_per_s, burst=max(1, int((spec.policy.rate_per_s or 0.0) * BURST_S)))
@@ -68,24 +68,22 @@ class HandlerQueue:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries the next claim takes.
-
-        The number is 0 until half of the places are free, because a claim of few deliveries costs nearly as much as a
-        claim of many.
+        """Return how many more deliveries the next claim takes. The number is 0 until half of the queue is free,
+        because a claim of few deliveries costs nearly as much as a claim of many deliveries.
         """
         free = self.free
         return free if 2 * free >= self._most - self.granted else 0
 
     @property
     def free(self) -> int:
-        """Return how many more deliveries fit. If no process is up, this is one, for which `add` starts a process."""
+        """Return how many more deliveries fit. If no process is up, one delivery fits: `add` then starts a process."""
         if not self.is_up:
             return 1 if not len(self) and self._next_start_s() == 0.0 else 0
         return max(0, self._most - len(self) - self.granted)
 
     @property
     def grantable(self) -> int:
-        """Return how many places shards may fill: at most half; the other half is for claims."""
+        """Return how many deliveries shards may hand over: at most half of the capacity; the rest is for claims."""
         if self._stopped or self._suspects or not self.is_up or not self._context.permits.may_call:
             return 0
         allowed = self._bucket.available(time.monotonic())
@@ -97,14 +95,14 @@ class HandlerQueue:
             sum(self._capacity(slot) for slot in self._slots if slot.is_started) * (1 + QUEUED_CHUNKS), IN_HAND_MAX
         )
         if (rate := self.spec.policy.rate_per_s) is not None:
-            most = min(most, self.spec.policy.batch * (1 + int(rate)))  # the calls of one second
+            most = min(most, self.spec.policy.batch * (1 + int(rate)))  # the number of calls in one second
         return min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Add claimed deliveries; while no process is up, release them and start a process.
 
-        The deliveries are released without a process, because the death of the worker would count their claims as
-        attempts, and a delivery becomes a dead letter after some dead workers.
+        Without a process the deliveries are released: if the worker died, their claims would count as attempts, and
+        after some dead workers a delivery becomes a dead letter.
         """
         if not self.is_up and not len(self):
             self._give_back_uncalled(self._without_ended(deliveries))
@@ -132,7 +130,7 @@ class HandlerQueue:
                 slot.end()
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Drop deliveries that another worker has claimed; a delivery whose call has begun stays."""
+        """Drop deliveries that another worker has claimed, unless their call has begun."""
         for queue in (self._waiting, self._suspects):
             kept = [it for it in queue if it.claim not in lost]
             queue.clear()
@@ -157,13 +155,13 @@ class HandlerQueue:
         return left
 
     def _next_start_s(self) -> float | None:
-        """Return the seconds until another process may be started; None: a process is starting, or all are up."""
+        """Return the seconds until another process may start; None: a process is starting, or all processes are up."""
         if any(slot.is_starting for slot in self._slots):
             return None
         return min((in_s for slot in self._slots if (in_s := slot.start_in_s) is not None), default=None)
 
     def _start_slots(self, most: int) -> None:
-        """Start processes until `most` are starting; in the pause after a failed start only if no process is up."""
+        """Start processes until `most` are starting; during the pause after a failed start, only if none is up."""
         if self._stopped:
             return
         if self.is_up and (pauses := [in_s for slot in self._slots if (in_s := slot.start_in_s)]):
@@ -287,7 +285,7 @@ class HandlerQueue:
         return settlement_of(delivery, outcome, policy, now=now, duration_s=duration_s, jitter=jitter)
 
     def _wake_in(self, seconds: float) -> None:
-        """Wake the loop after a time; an earlier planned wake-up stays, because the loop then computes the next one."""
+        """Wake the loop after a time. An earlier planned wake-up is kept: the loop then plans the next wake-up."""
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(0.0, seconds)
         if at_s < self._wakes_at_s:

@@ -1,17 +1,17 @@
 """One process of a handler, and its calls.
 
-A message to the process contains a chunk of deliveries: one for a handler that takes milliseconds, hundreds for a
-handler that takes microseconds, because a message costs more than such a call. The process itself limits the concurrent
-calls.
+A message to the process contains a chunk of deliveries. A chunk has one delivery if a call takes milliseconds, and
+hundreds of deliveries if a call takes microseconds, because a message costs more than a short call. The process itself
+limits the concurrent calls.
 
-If the process dies or hangs during several calls, each of their deliveries may be the cause. The slot returns these
+If the process dies or hangs during several calls, each called delivery may be the cause. The slot returns these
 deliveries as suspects. Each suspect is then called alone, and its attempt fails if the process dies again. The death of
-a process without calls is no failed attempt. One call to the process is always pending, so that the slot notices the
-death of an idle process.
+an idle process is not a failed attempt. One call to the process is always pending, so that the slot notices the death
+of an idle process.
 
-A start takes seconds, because the process imports the user's code. After a failed start, or an end before the first
-call, the slot pauses before the next start; each further failure doubles the pause. During the pause the other slots of
-the handler continue.
+A start takes seconds, because the process imports the user's code. If the start fails, or the process ends before its
+first call, the slot pauses before the next start; each further failure doubles the pause. During the pause the other
+slots of the handler continue.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from shardclock_server.workers.user_process import NotCalled
 
 CHUNK_S = 0.02  # the target duration of a chunk
 CHUNK_MAX = 500
-GRACE_S = 1.0  # a process is killed this long after the timeout of its handler
-START_S = 60.0  # the import of the user's code may take this long
+GRACE_S = 1.0  # A process is killed this long after the timeout of its handler.
+START_S = 60.0  # The import of the user's code may take this long.
 RESTART = Backoff(2.0, 30.0)
 
 
@@ -39,8 +39,8 @@ RESTART = Backoff(2.0, 30.0)
 class ChunkResult:
     """The result of a chunk.
 
-    shape:   an outcome for each delivery of `chunk`; None: all of them are suspects. `uncalled` has the deliveries
-             without a call, because the handler has become slow or its process ended before
+    shape:   an outcome for each delivery of `chunk`; None: all deliveries of the chunk are suspects. `uncalled` has the
+             deliveries that were not called, because the handler has become slow or its process has ended
     """
 
     chunk: Sequence[ClaimedDelivery]
@@ -97,7 +97,7 @@ class HandlerSlot:
     def has_capacity(self) -> bool:
         """Return whether another chunk may be called.
 
-        Most handlers may have two chunks: one in a call, one in settlement.
+        Most handlers may have two chunks: one is called while the other is settled.
         """
         if not self._started or self._is_cut_off:
             return False
@@ -129,11 +129,10 @@ class HandlerSlot:
                 self._end_idle("nothing reaches it")
 
     def start(self) -> Coroutine[Any, Any, None]:
-        """Return the coroutine that starts the process; from this call on the slot is in the state "starting".
-
-        After a failed start the next start waits for a pause.
+        """Return the coroutine that starts the process; the slot is in the state "starting" as soon as this method is
+        called. After a failed start there is a pause before the next start.
         """
-        self.is_starting = True  # before the first turn of the coroutine's task
+        self.is_starting = True  # set now, because the coroutine may begin later
         return self._start_process()
 
     def end(self) -> None:
@@ -152,7 +151,7 @@ class HandlerSlot:
             async with asyncio.timeout(START_S):
                 await process.ready()
         except TimeoutError:
-            self._fail(f"it was not ready within {START_S:g} s")
+            self._fail(f"the process was not ready within {START_S:g} s")
         except Exception as error:  # noqa: BLE001 - the user's code may raise any error at its import
             self._fail(str(error) or type(error).__name__)
         else:
@@ -169,12 +168,12 @@ class HandlerSlot:
         try:
             answer = await self._answer(process, chunk)
         except NotCalled:
-            # No attempt has failed. The other calls of this process get the reason of its end.
+            # No attempt has failed. The other calls of this process report why the process ended.
             if self._process is process:
                 self._is_cut_off, self._has_called = True, had_called
             return ChunkResult((), (), 0.0, began_at, uncalled=chunk)
         except TimeoutError:
-            why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
+            why = Failed(f"the call did not end within {self._spec.policy.timeout_s:g} s", "timeout")
             return self._lose(process, chunk, why, began_s, began_at)
         except Exception as error:  # noqa: BLE001 - the deliveries must get an outcome after any error
             return self._lose(process, chunk, Failed(str(error) or type(error).__name__), began_s, began_at)
@@ -186,8 +185,8 @@ class HandlerSlot:
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process.
 
-        The wait is twice the timeout, because calls that the process is still handling may last until their own
-        timeouts. In the middle of the wait the process must answer a ping, because one async call may block the event
+        If calls queue in the process, the wait is twice the timeout, because each earlier call may last until its own
+        timeout. In the middle of this wait the process must answer a ping, because one async call may block the event
         loop for all calls.
 
         errors:  TimeoutError  the process hangs
@@ -238,7 +237,7 @@ class HandlerSlot:
         self._failed(why)
 
     async def _watch_process(self, process: HandlerProcess) -> None:
-        """Handle the end of a process without calls; during calls, the errors of these calls handle the end."""
+        """Handle the end of an idle process. If calls are running, their errors handle the end."""
         try:
             await process.gone()
         except Exception as error:  # noqa: BLE001 - no other task watches the process
@@ -247,11 +246,11 @@ class HandlerSlot:
             self._end_idle(str(error))
 
     def _end_idle(self, how: str) -> None:
-        """End a process without calls; if the process never had a call, count a failed start."""
+        """End an idle process; if the process never had a call, count a failed start."""
         if self._has_called:
             self.end()
         else:
-            self._fail(f"it ended before its first call: {how}")
+            self._fail(f"the process ended before its first call: {how}")
 
 
 def next_chunk(size: int, took_s: float, deliveries: int) -> int:

@@ -11,12 +11,12 @@ from shardclock_server.workers.handler_queue import HandlerQueue
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-# only this many handlers, those with the latest deliveries, get grants, because grants slow down shards' statements
+# Only this many handlers with the latest deliveries get grants, because grants slow down the shards' statements.
 GRANTED_MAX = 16
 
 
 class Handlers:
-    """Call the handlers of an app, as `Endpoints` sends webhooks."""
+    """Call the handlers of an app; `Endpoints` does the same for webhooks."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Handlers:
     ) -> None:
         self._queues = {spec.target: HandlerQueue(spec, context, start=start) for spec in specs}
         self._running = TaskSet(context.on_fault)
-        self._latest: dict[str, None] = {}  # targets by their latest delivery, the newest last
+        self._latest: dict[str, None] = {}  # targets in the order of their latest deliveries, newest last
 
     def __contains__(self, target: str) -> bool:
         """Return whether a target is a handler of the app."""
@@ -53,16 +53,16 @@ class Handlers:
         return self._queues.keys()
 
     def grantable(self, target: str) -> int:
-        """Return how many places of a handler shards may fill by hand-over."""
+        """Return how many deliveries of a handler shards may hand over."""
         return self._queues[target].grantable if target in self._latest else 0
 
     def note_granted(self, target: str, places: int) -> None:
-        """Record the number of a handler's places that are granted to shards; claims leave these places free."""
+        """Record the capacity of a handler that is granted to shards; claims don't use this capacity."""
         if target in self._queues:
             self._queues[target].granted = places
 
     def waits_for_process(self, target: str) -> bool:
-        """Return whether a target is a handler without a process, which has no places."""
+        """Return whether a target is a handler without a process, which accepts no deliveries."""
         queue = self._queues.get(target)
         return queue is not None and not queue.is_up
 

@@ -1,6 +1,6 @@
-"""Handlers and runs in the worker's own process, so that a test can capture, patch and debug them.
+"""Call handlers and make runs in the worker's own process, so that a test can capture, patch and debug the user's code.
 
-A function can't be killed here: after a timeout its call is abandoned, but the function continues.
+A function in this process can't be killed: after a timeout its call is abandoned, and the function continues.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from shardclock_server.workers.run_resources import RunResources
 
 
 class InProcessHandler:
-    """Call a handler as a handler's process does: an async function in the event loop, a plain function in a thread."""
+    """Call an async function in the event loop and a plain function in a thread, as a handler's process does."""
 
     def __init__(self, spec: HandlerSpec, *, handlers: Mapping[str, Handler]) -> None:
         self._calls = HandlerCalls(handlers[spec.target], spec.calls_max)
 
     async def ready(self) -> None:
-        """Return immediately: the user's code is imported."""
+        """Return immediately, because the user's code is already imported."""
 
     async def gone(self) -> None:
-        """Wait until canceled: the process is the worker's own."""
+        """Wait until canceled, because the process is the worker's own process."""
         await asyncio.Event().wait()
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
@@ -45,7 +45,7 @@ class InProcessRun:
         self._ready.set_result(None)
 
     def ready(self) -> asyncio.Future[None]:
-        """Return a finished future, which needs no task: the user's code is imported."""
+        """Return a finished future, which needs no task, because the user's code is already imported."""
         return self._ready
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:  # noqa: ARG002 - the test ends it

@@ -40,7 +40,7 @@ sys.stdout.write(json.dumps(found))
 
 
 class UnfitInterpreter(Exception):
-    """The named Python can't run the user's code; the message is a sentence with the reason and the way out."""
+    """The named Python can't run the user's code; the message is a sentence with the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Interpreter:
     def named(cls, name: str) -> Self:
         """Find the Python of another environment, by its path or by its name in PATH, and check it.
 
-        errors: UnfitInterpreter the program does not exist, is not Python, is too old, or has no fitting client
+        errors:  UnfitInterpreter  the program does not exist, is not Python, is too old, or has no fitting client
         """
         found = shutil.which(name)
         if found is None:
@@ -96,11 +96,11 @@ def _look(program: str) -> dict[str, Any]:
         found = json.loads(printed.splitlines()[-1])
         return {name: found[name] for name in ("python", "client", "library")}
     except subprocess.TimeoutExpired:
-        why = f"it does not answer within {LOOK_S:g} s"
+        why = f"the program does not answer within {LOOK_S:g} s"
     except OSError as error:
         why = error.strerror or str(error)
     except (IndexError, ValueError, KeyError, TypeError):
-        why = "it is no Python, or a broken one"
+        why = "the program is no Python, or is broken"
     raise UnfitInterpreter(
         f"--python {program!r} can't be used: {why}; name the Python of the environment with your code"
     )

@@ -1,8 +1,8 @@
 """Find the first delivery of a new endpoint early, even among very many endpoints.
 
-A search probes each lane. With 100,000 endpoints a search takes seconds, and the next search begins after ten times as
-long. Between searches this finder reads the deliveries that became due recently, and adds a few endpoints of each
-tenant to the known lanes.
+A search probes each lane. With 100,000 endpoints a search takes seconds, and the pause before the next search is ten
+times as long. Between searches this finder reads the deliveries that became due recently, and adds a few endpoints of
+each tenant to the known lanes.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from shardclock_server.sql.session import Session
 from shardclock_server.workers.delivery_planner import DeliveryPlanner
 
 GAP_S = 0.1
-DELIVERIES_MAX = 2_000  # one read returns at most this many deliveries
-LANES_EACH_MAX = 20  # the limit of lanes of one tenant; the planner knows 200 lanes
-OLD_S = 5.0  # after a longer pause the finder skips to the newest rows, to limit the number of rows
+DELIVERIES_MAX = 2_000  # One read returns at most this many deliveries.
+LANES_EACH_MAX = 20  # The limit of known lanes for each tenant; the planner knows 200 lanes in total.
+OLD_S = 5.0  # After a longer pause the finder skips to the newest rows, to limit the number of rows.
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class LaneFinder:
     _session: Session
     _behind: Position | None = None
     _next_at_s: float = float("-inf")
-    pause_s: float = float("inf")  # the pause until the next reading
+    pause_s: float = float("inf")  # the pause before the next read
 
     async def read(self, now_s: float) -> bool:
         """Read recent deliveries if the pause is over; return whether there was a new lane.

@@ -54,7 +54,7 @@ class LeaseTable(Generic[T]):
         return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
 
     def held(self, claimed: Iterable[T], *, since_s: float) -> list[T]:
-        """Return the deliveries with leases that were taken or renewed since a moment."""
+        """Return the deliveries with leases that were acquired or renewed since a moment."""
         return [it for it in claimed if self._held.get(it.claim, NOT_HELD)[1] >= since_s]
 
     def renew(self, claimed: Iterable[T], *, now_s: float) -> None:

@@ -71,14 +71,14 @@ class LocalProcess:
         raise await self._died(within_s=CLOSED_S)
 
     async def answer(self, call: bytes) -> bytes:  # noqa: ARG002 - calls use the socket
-        """Refuse: only the socket takes calls.
+        """Raise an error: the process accepts calls only over the socket.
 
         errors:  NotCalled  always
         """
         raise NotCalled
 
     async def gone(self) -> None:
-        """Wait until the process has ended. The call never returns: it raises ProcessDied.
+        """Wait until the process has ended, then raise ProcessDied.
 
         errors:  ProcessDied  the process has ended
         """
@@ -101,7 +101,7 @@ class LocalProcess:
         return ProcessDied(f"the {self.owner}'s process has closed its socket", may_live=True)
 
     def _watch(self) -> None:
-        """Watch for the end of the process by a pidfd; on a system without pidfds, by a thread."""
+        """Watch for the end of the process with a pidfd, or with a thread if the system has no pidfds."""
         try:
             descriptor = os.pidfd_open(self._child.pid)
         except (AttributeError, OSError):
@@ -117,7 +117,7 @@ class LocalProcess:
         if descriptor is not None:
             self._loop.remove_reader(descriptor)
             os.close(descriptor)
-        self._end_group()  # before `wait`, because after `wait` another process can get the number
+        self._end_group()  # kill before `wait`, because after `wait` another process can get the same process id
         code = self._child.wait()
         if not self._exit_reason.done():
             self._exit_reason.set_result(describe_exit_code(code, owner=self.owner))
@@ -129,7 +129,7 @@ class LocalProcess:
 
 
 def _started(python: Interpreter, kind: str, descriptor: int, *order: str, threads: int) -> Popen[bytes]:
-    # Ray limits the threads of numerical libraries, too. Otherwise each process would use all processors.
+    # Limit the threads of numerical libraries, as Ray does. Otherwise each process would use all processors.
     environment = {"OMP_NUM_THREADS": str(threads)} | python.environment()
     command = python.command("shardclock.executor", kind, str(descriptor), *order)
     return Popen(command, stdin=DEVNULL, pass_fds=[descriptor], process_group=0, env=environment)

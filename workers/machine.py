@@ -22,25 +22,25 @@ class Machine:
 
     @classmethod
     def here(cls) -> "Machine":
-        """Read both from the system."""
-        # macOS has no affinity.
+        """Read the number of processors and the memory from the system."""
+        # macOS has no processor affinity.
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(cpus, psutil.virtual_memory().total // 2**20)
 
     def lacks(self, handlers: Sequence[HandlerSpec], jobs: Sequence[JobSpec]) -> str | None:
-        """Return a sentence about the first handler or job that needs more than the machine has; None: all fit."""
+        """Return a sentence about the first handler or job that needs more than the machine has; None: no excess."""
         for name, policy in _policies(handlers, jobs):
             if asked := self._lacks(policy):
                 return (
                     f"{name} asks for {asked}; run `shardclock up` with Ray, and without --local: Ray starts the"
-                    " process on a node that has it; or ask for less"
+                    " process on a node with these resources; or ask for less"
                 )
         return None
 
     def share_of(self, app: App) -> App:
-        """Return the app without the handlers that need more than this machine has; `begin_runs` does so for jobs.
+        """Return the app without the handlers that need more than this machine has; `begin_runs` checks the jobs.
 
-        shape:   the app keeps all jobs, because the policies in the table of jobs count, and these policies may change
+        shape:   the app keeps all jobs, because a job's policy in the table of jobs may change later
         """
         return replace(app, handlers=tuple(it for it in app.handlers if not self._lacks(it.policy)))
 
@@ -50,7 +50,7 @@ class Machine:
 
     def _lacks(self, policy: Policy | JobPolicy) -> str | None:
         if gpus := getattr(policy, "num_gpus", None):
-            return f"{gpus:g} GPUs, which are given out by Ray alone"
+            return f"{gpus:g} GPUs, which only Ray assigns"
         if (policy.num_cpus or 0) > self.cpus:
             return f"{policy.num_cpus:g} CPUs, and this machine has {self.cpus}"
         if (policy.memory_mib or 0) > self.memory_mib:

@@ -12,7 +12,7 @@ from shardclock_server.workers.settler import Settler
 
 
 class CallPermits:
-    """Permit calls by leases that have not ended, and only while the database is not on hold."""
+    """Permit a call if the delivery's lease has not ended and the database is not on hold."""
 
     def __init__(
         self, heartbeat: Heartbeat, leases: LeaseTable[ClaimedDelivery], settler: Settler, *, lease_s: float
@@ -28,10 +28,10 @@ class CallPermits:
         return self._heartbeat.last.hold_reason is None
 
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        """Return the deliveries that may be called; while the database is on hold, release the others.
+        """Return the deliveries that may be called; while the database is on hold, release all other deliveries.
 
-        During an operator's hold, workers send events to operators, because the hold itself is an event. An ended lease
-        is removed from the table; otherwise the worker would renew it for ever.
+        During a hold that an operator has set, workers still send events to operators, because the hold itself is an
+        event. An ended lease is removed from the table; otherwise the worker would renew it for ever.
         """
         if not self.may_call:
             self._settler.add([Settlement(it, None) for it in deliveries if not self._may_notify(it)])

@@ -21,8 +21,9 @@ from shardclock_server.workers.user_process import UserProcess
 class CallResult:
     """The outcomes of the calls of one message.
 
-    shape:   at least one outcome, for the first deliveries of the message in their order; the others were not called
-    units:   `took_s` is the handler's time for all calls, without their wait in the process
+    shape:   at least one outcome; the outcomes belong to the first deliveries of the message, in order; the other
+             deliveries were not called
+    units:   `took_s` is the time of all calls in the handler, without the time that calls waited in the process
     """
 
     outcomes: Sequence[Outcome]
@@ -40,18 +41,18 @@ class HandlerProcess(Protocol):
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  NotCalled    there was no call
-                 ProcessDied  the process ended before it answered
+        errors:  NotCalled    there was no call.
+                 ProcessDied  the process ended before it answered.
         """
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported; after that, until the process answers.
+        """Wait until the user's code is imported. A later call waits until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
 
     async def gone(self) -> None:
-        """Wait until the process has ended. The call never returns: it raises ProcessDied.
+        """Wait until the process has ended, then raise ProcessDied.
 
         errors:  ProcessDied  the process has ended
         """
@@ -66,8 +67,8 @@ class HandlerUserProcess(UserProcess):
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  NotCalled    the socket is closed: there was no call
-                 ProcessDied  the process ended before it answered
+        errors:  NotCalled    the socket is closed: there was no call.
+                 ProcessDied  the process ended before it answered.
         """
         # The envelopes are sent as bytes, because Ray's own pickler would inspect each object.
         envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
@@ -77,7 +78,7 @@ class HandlerUserProcess(UserProcess):
 class RayHandlerProcess(HandlerUserProcess):
     """A handler's process on this node, or on a node with the resources that the handler asks for.
 
-    With `resource`, the node also has this Ray resource, which marks the nodes for workers.
+    If `resource` is given, the node must offer this Ray resource, which marks the nodes for workers.
     """
 
     def __init__(

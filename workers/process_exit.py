@@ -10,7 +10,7 @@ FRAME = '  File "'  # the beginning of each frame of a traceback
 IN_CREATION = "raised in its creation task"
 EXIT_CODE = re.compile(r"exits? with an exit code (\d+)")
 SIGNAL = re.compile(r"receives? a (SIG[A-Z]+)")
-# Ray lost the connection and knows no cause: os._exit, SIGKILL and SIGSEGV have this result.
+# Ray lost the connection and does not know the cause, for example after os._exit, SIGKILL or SIGSEGV.
 SILENT = "connection error code 2"
 UNKNOWN = "without an exit code: by os._exit, a signal such as SIGKILL or SIGSEGV, or too little memory"
 # The text before these words describes the actor.
@@ -18,9 +18,8 @@ DETAILS = ("Worker exit detail: ", "The actor is dead because ")
 
 
 def ray_saw_end(text: str) -> bool:
-    """Return whether Ray's error says that the process has ended or never began.
-
-    Without this, the process may be running, for example on a node that is cut off.
+    """Return whether Ray's error reports that the process has ended or never began. Otherwise the process may still be
+    running, for example on a disconnected node.
     """
     text = COLOUR.sub("", text)
     return IN_CREATION in text or SILENT in text or bool(SIGNAL.search(text) or EXIT_CODE.search(text))

@@ -4,8 +4,8 @@ import os
 import sysconfig
 from collections.abc import Mapping
 
-# Variables that break the processes: Ray needs docstrings, and fails if a warning is an error; the others make a
-# process print, or wait for commands at its end.
+# Variables that break the processes. Ray needs docstrings, and fails if a warning is an error. The other variables make
+# a process print text, or wait for commands at its end.
 FOR_ANOTHER_PYTHON = frozenset(
     {
         "PYTHONOPTIMIZE",
@@ -25,7 +25,8 @@ def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_python(library: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Remove the variables that change the interpreter; PYTHONPATH comes after the installed libraries.
+    """Remove the variables that change the interpreter; modules in PYTHONPATH have a lower precedence than installed
+    libraries.
 
     shape:   `library` is the folder of the libraries of the child's Python
     """

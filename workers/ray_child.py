@@ -1,8 +1,8 @@
 """A process of the user's code below a Ray actor, for an app with its own Python.
 
-Ray starts its actors with the server's Python. So the actor reserves the resources and starts the other Python as its
-child, as a worker without Ray does (`local_process`). The worker calls the child's own socket; Ray's calls pass through
-the actor. The kernel ends the child together with the actor.
+Ray starts its actors with the server's Python. So the actor reserves the resources, and starts the app's Python as a
+child process (`local_process`). Calls over the socket go directly to the child; calls through Ray go through the actor.
+The kernel ends the child together with the actor.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from shardclock_server.workers.user_process import ProcessDied, UserProcess
 
 
 class ChildActor:
-    """Start an executor with another Python at the first call; the methods are those of `UserActor`."""
+    """Start an executor with another Python at the first call; the class has the methods of `UserActor`."""
 
     def __init__(self, python: Interpreter, order: Sequence[str], owner: str, num_cpus: float | None) -> None:
         self._order = (python, order, owner, num_cpus)
@@ -37,22 +37,22 @@ class ChildActor:
         await self._begun().ready()
 
     async def gone(self) -> None:
-        """Wait until the child has ended. The call never returns: it raises ProcessDied.
+        """Wait until the child has ended, then raise ProcessDied.
 
         errors:  ProcessDied  the child has ended
         """
         await self._begun().gone()
 
     async def answer(self, call: bytes) -> bytes:
-        """Pass a call on.
+        """Pass a call on to the child.
 
-        errors:  NotCalled    the child's socket is closed
-                 ProcessDied  the child ended before it answered
+        errors:  NotCalled    the child's socket is closed.
+                 ProcessDied  the child ended before it answered.
         """
         return await self._begun().request(call)
 
     def _begun(self) -> UserProcess:
-        # Not in the constructor: there Ray's event loop does not run yet.
+        # The constructor can't start the child, because Ray's event loop does not run yet.
         if self._child is None:
             python, order, owner, num_cpus = self._order
             try:

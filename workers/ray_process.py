@@ -1,7 +1,6 @@
-"""A process of the user's code that Ray starts, on this node or on another.
+"""A process of the user's code that Ray starts on this node or on another node.
 
-Functions import Ray instead of the module, because the import takes a second and a worker in a user's test needs no
-Ray.
+Ray is imported inside the functions, because the import takes a second and a worker in a user's test needs no Ray.
 """
 
 from typing import Any
@@ -28,7 +27,7 @@ def start_actor(
 ) -> Any:
     """Start an actor on this node, or on a node with the resources.
 
-    With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
+    If `resource` is given, the node must offer this Ray resource, which marks the nodes for workers.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -76,7 +75,7 @@ class RayProcess:
         return answer
 
     async def gone(self) -> None:
-        """Wait until the process has ended. The call never returns: it raises ProcessDied.
+        """Wait until the process has ended, then raise ProcessDied.
 
         errors:  ProcessDied  the process has ended
         """
@@ -98,7 +97,7 @@ class RayProcess:
             return await reference
         except ray.exceptions.RayError as error:  # the memory monitor's error is not a RayActorError
             if isinstance(told := getattr(error, "cause", None), ProcessDied | NotCalled):
-                self.kill()  # the actor of a child lives on, with the resources that it reserves
+                self.kill()  # the child has ended, and its actor still reserves resources
                 raise told from None
             text = str(error)
             raise ProcessDied(describe_ray_error(text, owner=self.owner), may_live=not ray_saw_end(text)) from error

@@ -1,4 +1,4 @@
-"""The checked endpoint of a stored row, or the reason why the endpoint gets no deliveries."""
+"""Check a stored endpoint: find its route, or the reason why it gets no deliveries."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -14,8 +14,9 @@ from shardclock_server.webhooks.policy import policy_of
 class Route:
     """The endpoint of deliveries, with its policy.
 
-    A route without `endpoint` sends no delivery, for `closed_reason`. If the reason `is_final`, the deliveries become
-    dead letters; otherwise the attempts fail and are retried, because an operator may allow the endpoint again.
+    A route without `endpoint` sends no delivery; `closed_reason` is the reason. If the reason `is_final`, the
+    deliveries become dead letters; otherwise the attempts fail and are retried, because an operator may allow the
+    endpoint again.
     """
 
     stored: StoredEndpoint | None
@@ -25,17 +26,18 @@ class Route:
     is_final: bool = False
 
     def closed(self, why: str) -> Self:
-        """Return the route without its endpoint, for a final reason."""
+        """Return a closed route with a final reason."""
         return replace(self, endpoint=None, closed_reason=why, is_final=True)
 
 
 def route_of(stored: StoredEndpoint | None, rules: EndpointRules) -> Route:
     """Check a stored endpoint; None: there is no row.
 
-    An invalid row gives a closed route, because an exception would also stop the deliveries of other endpoints.
+    For an invalid row the result is a closed route, because an exception would also stop the deliveries of other
+    endpoints.
     """
     if stored is None:
-        return Route(None, policy_of({})).closed("there is no such endpoint: it was removed, or never added")
+        return Route(None, policy_of({})).closed("the endpoint does not exist: it was removed, or never added")
     route = Route(stored, policy_of({}))
     if stored.why_closed is not None:
         return route.closed(stored.why_closed)

@@ -20,7 +20,7 @@ class RunResources:
 
     @classmethod
     def of(cls, priority: int, policy: JobPolicy) -> "RunResources":
-        """Read the needs from a job's policy."""
+        """Read the priority and the resources from a job's policy."""
         return cls(priority, policy.num_cpus, policy.num_gpus, policy.memory_mib)
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class RunResources:
         return " and ".join(f"{amount:g} {unit}" for unit, amount in asked.items() if amount is not None)
 
     def fit(self, resources: Mapping[str, float]) -> bool:
-        """Return whether a node has the resources that the run needs; `resources` is by Ray's names."""
+        """Return whether a node has the resources that the run needs; the keys of `resources` are Ray's names."""
         memory = self.memory_mib and self.memory_mib * 2**20
         asked = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": memory}
         return all(resources.get(name, 0.0) >= amount for name, amount in asked.items() if amount is not None)

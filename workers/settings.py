@@ -24,15 +24,20 @@ class WorkerSettings(KeeperSettings):
     delivery_lease_s: float = Field(
         10.0,
         gt=0,
-        description="the lease of a delivery, also after a worker's death; while workers run, halve it at most",
+        description="the lease of a delivery; after a worker's death its deliveries wait this long; while workers run,"
+        " at most halve the value",
     )
     run_places: int = Field(
         4,
         gt=0,
         le=1_000,
-        description="the limit of concurrent runs in one worker, each in a process; as many more may reserve resources",
+        description="the limit of concurrent runs in one worker; runs that reserve resources have a separate limit",
     )
-    run_lease_s: float = Field(20.0, ge=5, description="the duration of a run's lease, which a silent worker keeps")
+    run_lease_s: float = Field(
+        20.0,
+        ge=5,
+        description="the lease of a run; the runs of a dead worker wait for its end",
+    )
     delivery_batch: int = Field(1_000, gt=0, description="one statement claims, or settles, this many deliveries")
     webhook_http: bool = Field(False, description="whether webhooks may also go to http:// URLs, unencrypted")
     webhook_allow: str = Field(

@@ -1,4 +1,4 @@
-"""The outcomes of attempts, settled in batches."""
+"""Settle the outcomes of attempts in batches."""
 
 import asyncio
 import time
@@ -15,21 +15,21 @@ from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.lease_table import LeaseTable
 from shardclock_server.workers.stats import WorkerStats
 
-# The pause between two statements, so that each statement settles many outcomes. No call waits for the settlement,
-# because a call's place is free once the call has ended.
+# The pause between two statements, so that each statement settles many outcomes. No call waits for the settlement:
+# capacity is free again once a call has ended.
 GAP_S = 0.01
-BATCH_ENOUGH = 200  # the pause between two batches ends early when this many outcomes wait
+BATCH_ENOUGH = 200  # The pause between two batches ends early when this many outcomes wait.
 # The pause before outcomes of locked rows are sent again.
 LOCKED_PAUSE_S = 0.1
-SKIP_LOCKED_S = 2.0  # after a locked row: for this time statements skip locked rows instead of failing at a lock
+SKIP_LOCKED_S = 2.0  # after a statement has failed at a locked row, statements skip locked rows for this time
 
 
 class Settler:
     """Collect the outcomes of attempts, and settle them in batches.
 
     Outcomes of locked rows are retried later, and don't block the other outcomes of a batch. A settled delivery is
-    removed from `leases`. Hold `lock` during each statement on the same rows, because two such statements could
-    deadlock.
+    removed from `leases`. Each statement that updates deliveries must hold `lock`, because two concurrent statements on
+    the same rows could deadlock.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Settler:
         return len(self._waiting) + len(self._locked)
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
-        """Add outcomes of calls, which also free places for other deliveries."""
+        """Add outcomes of calls; the ended calls also free capacity for other deliveries."""
         self.add(settlements)
         self._planner.free_places()
 
@@ -106,7 +106,7 @@ class Settler:
             await self._settle(remaining)
 
     def wake(self) -> None:
-        """End the waits of a turn and between two turns."""
+        """End the current wait of the settlement loop."""
         self._has_outcomes.set()
         self.enough.set()
 
@@ -123,10 +123,10 @@ class Settler:
     async def _settle(self, batch: Sequence[Settlement]) -> Unsettled:
         """Settle a batch, and return the claims that it did not settle.
 
-        If Postgres refuses the values of an outcome, the outcome is settled without its texts. If Postgres
-        refuses this too, the delivery stays claimed until its lease ends.
+        If Postgres refuses the values of an outcome, the outcome is settled without its texts. If Postgres refuses also
+        the outcome without texts, the delivery stays claimed until its lease ends.
 
-        errors:  StatementRefused  the values are not at fault; for example a right is missing: send all outcomes again
+        errors:  StatementRefused  the values are not at fault, for example a right is missing: send all outcomes again
         """
         parts = await write_in_halves(batch, self._send, self._settle_refused, values_at_fault)
         none = frozenset[Claim]()
@@ -135,7 +135,7 @@ class Settler:
     async def _send(self, batch: Sequence[Settlement]) -> Unsettled:
         """Settle a batch without its locked rows.
 
-        The first statement fails at a locked row, because a statement that skips locked rows is slower.
+        The first statement fails if a row is locked: a statement that skips locked rows would be slower.
         """
         if time.monotonic() >= self._skips_locked_until_s:
             try:

@@ -15,7 +15,7 @@ from shardclock_server.workers.families import DURATION_EDGES_S, KIND, LOOPS, OU
 
 
 def kind_of(target: str) -> str:
-    """Return the label `kind` of a target. It replaces the name, because the number of targets is unlimited."""
+    """Return the label `kind` of a target: metrics don't have its name, because the number of names is unlimited."""
     return "webhook" if target.startswith(WEBHOOK) else "handler"
 
 
@@ -35,7 +35,8 @@ class WorkerStats:
         self.outcomes: Counter[tuple[str, str, str]] = Counter()
         self.lags = _buckets_by_kind()
         self.durations = _buckets_by_kind()
-        # The first handlers by name, so that all workers of an app choose the same handlers; webhooks are always OTHER.
+        # The handlers with the first names, so that all workers of an app choose the same handlers; webhooks are always
+        # OTHER.
         self.names = frozenset(sorted(handlers)[:TARGETS_MAX])
 
     def name_of(self, target: str) -> str:
@@ -106,7 +107,7 @@ def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving
 
 
 def _outcomes_of(stats: WorkerStats) -> list[Sample]:
-    """List the outcomes of each target, also with the count 0, because Prometheus needs a first value."""
+    """List the outcomes of each target, including outcomes with the count 0, because Prometheus needs a first value."""
     labels = {("handler", name) for name in stats.names} | {(kind, OTHER) for kind in KIND.values}
     return [
         Sample("deliveries_settled", (kind, name, outcome), stats.outcomes[kind, name, outcome])

@@ -6,12 +6,12 @@ from shardclock_server.workers.worker import Worker
 
 
 class SteppedWorker(Worker):
-    """Claim, call and settle in explicit steps, with the code of the worker."""
+    """Claim, call and settle deliveries only when a method is called, with the code of the worker."""
 
     _endpoint_loop: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Register the holder, and begin to call claimed deliveries."""
+        """Register the worker, and begin to call claimed deliveries."""
         self.open()
         await self.beat_turn()
         (endpoints,) = self.deliveries.endpoints.loops()
@@ -23,8 +23,8 @@ class SteppedWorker(Worker):
     async def step(self) -> None:
         """Claim due deliveries, call their targets, and settle the outcomes.
 
-        errors:  StoreUnavailable  leased deliveries are called again after their leases
-                 any other         a fault of the worker ended a call
+        errors:  StoreUnavailable  leased deliveries are called again after their leases have expired any other a fault
+                                   of the worker ended a call
         """
         again = True
         while again:
@@ -50,7 +50,7 @@ class SteppedWorker(Worker):
         await self.runs.until_ended()
 
     async def end(self) -> None:
-        """Cancel all calls, and end the holder."""
+        """Cancel all calls, and end the worker's registration."""
         self._stop()
         if self._endpoint_loop is not None:
             await self._endpoint_loop

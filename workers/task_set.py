@@ -10,8 +10,8 @@ OnFault = Callable[[BaseException], None]
 class TaskSet:
     """The tasks of calls until they end.
 
-    A failure of a target is an outcome, so an exception of a task is a fault of the worker, which `on_fault` reports:
-    without it, the task's deliveries would have no outcome as long as the worker lives.
+    A failure of a target is an outcome. So an exception of a task is a fault of the worker, and `on_fault` ends the
+    worker: otherwise the task's deliveries would stay without an outcome as long as the worker lives.
     """
 
     def __init__(self, on_fault: OnFault) -> None:

@@ -33,7 +33,7 @@ class StartedProcess(Protocol):
     owner: str
 
     async def connected(self) -> CallSocket | None:
-        """Wait until the user's code is imported, and return the socket, if there is one.
+        """Wait until the user's code is imported, and return the socket; None: there is no socket.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -51,7 +51,7 @@ class StartedProcess(Protocol):
         """
 
     async def gone(self) -> None:
-        """Wait until the process has ended. The call never returns: it raises ProcessDied.
+        """Wait until the process has ended, then raise ProcessDied.
 
         errors:  ProcessDied  the process has ended
         """
@@ -74,7 +74,7 @@ class UserProcess:
         return self._socket is not None and self._socket.is_open
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported; after that, until the process answers.
+        """Wait until the user's code is imported. A later call waits until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -88,7 +88,7 @@ class UserProcess:
         await self._started.ready()
 
     async def gone(self) -> None:
-        """Wait until the process has ended, and fail its calls. The call never returns: it raises ProcessDied.
+        """Wait until the process has ended, fail its calls, and raise ProcessDied.
 
         errors:  ProcessDied  the process has ended
         """
@@ -102,8 +102,8 @@ class UserProcess:
     async def request(self, call: bytes) -> bytes:
         """Call the process.
 
-        errors:  NotCalled    the socket is closed
-                 ProcessDied  the process ended before it answered
+        errors:  NotCalled    the socket is closed.
+                 ProcessDied  the process ended before it answered.
         """
         if self._socket is None:
             return await self._started.answer(call)

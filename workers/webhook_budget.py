@@ -1,9 +1,9 @@
-"""Limit the webhooks in a worker's memory, by number and by bytes of payload, over all endpoints together.
+"""Limit the number and the payload bytes of the webhooks in a worker's memory, for all endpoints together.
 
-A limit for each endpoint would not limit a tenant, which chooses the number of its endpoints. Fixed shares would leave
-most of the budget unused while one tenant sends. So the limit is dynamic, as in webhooks/fair_semaphore.py: a tenant
-may use at most as much as is free. One tenant with hanging endpoints uses half of the budget, ten such tenants about
-nine tenths.
+A limit for each endpoint would not limit a tenant, because a tenant chooses the number of its endpoints. Fixed shares
+would leave most of the budget unused while one tenant sends. So the limit is dynamic, as in webhooks/fair_semaphore.py:
+a tenant may use at most as much as is free. One tenant with hanging endpoints uses at most half of the budget. Ten
+tenants with hanging endpoints together use about nine tenths.
 """
 
 import sys
@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 
-DELIVERIES_MAX = 4_000  # the limit of deliveries in one worker; the last claim may exceed it
-PAYLOADS_BYTES_MAX = 64 * 2**20  # the limit of their payloads, not counting a few hundred request bodies
-NEW_PLACES = 10  # an endpoint that has no queue yet gets this many places
-# the places of an endpoint without a queue while less than half of the budget is free; the first delivery creates a
-# queue
+DELIVERIES_MAX = 4_000  # The limit of deliveries in one worker; the last claim may exceed it.
+PAYLOADS_BYTES_MAX = 64 * 2**20  # The limit of the payloads' size, without a few hundred request bodies.
+NEW_PLACES = 10  # A claim takes at most this many deliveries for an endpoint without a queue.
+# The same limit while less than half of the budget is free. The first delivery creates a queue.
 FEW_PLACES = 1
 
 
 @dataclass(slots=True)
 class MemoryUsage:
-    """The deliveries in memory: their number, and the bytes of their payloads."""
+    """The number of deliveries in memory, and the bytes of their payloads."""
 
     deliveries: int = 0
     payload_bytes: int = 0
@@ -34,13 +33,13 @@ class MemoryUsage:
         self.payload_bytes += sum(sys.getsizeof(it.payload) for it in added)
 
     def remove(self, removed: Collection[ClaimedDelivery]) -> None:
-        """Subtract deliveries that were added before."""
+        """Subtract deliveries that were added earlier."""
         self.deliveries -= len(removed)
         self.payload_bytes -= sum(sys.getsizeof(it.payload) for it in removed)
 
 
 class WebhookBudget:
-    """Share the free capacity between tenants, by the present usage of each tenant's endpoints."""
+    """Share the free capacity between tenants, according to the present usage of each tenant's endpoints."""
 
     def __init__(self, usages: Iterable[tuple[str, MemoryUsage]]) -> None:
         self._free = MemoryUsage(DELIVERIES_MAX, PAYLOADS_BYTES_MAX)
@@ -73,8 +72,8 @@ class WebhookBudget:
     def places(self, tenant_id: str, *, each_bytes: int) -> int:
         """Return how many more deliveries a tenant may have, if each has about `each_bytes`.
 
-        A payload counts with at least the maximum size of a timer's payload, because the next payload may have this
-        size.
+        A payload counts with at least the maximum size of a timer's payload, because the next payload may have the
+        maximum size.
         """
         usage = self._by_tenant.get(tenant_id, MemoryUsage())
         number = (self._free.deliveries - usage.deliveries + 1) // 2

@@ -128,7 +128,7 @@ def test_a_delivery_expires_if_its_first_attempt_would_come_too_late(
     assert (settlement is not None) is expires
     if settlement is not None:
         assert settlement.ending == DeliveryEnding.DISCARDED
-        assert settlement.reason == "it expired: no attempt began within 10 s of its due date"
+        assert settlement.reason == "expired: no attempt began within 10 s of its due date"
 
 
 def test_a_redriven_dead_letter_is_called_at_any_age_with_its_whole_time() -> None:

@@ -80,7 +80,7 @@ async def test_a_delivery_that_hangs_fails_alone_and_its_process_is_killed(monke
 
     assert {key for key, ending in it.ends().items() if ending is not DeliveryEnding.DELIVERED} == {7}
     (guilty,) = (one for one in it.settled if one.delivery.timer_key == 7)
-    assert guilty.reason == "it did not end within 0.05 s"
+    assert guilty.reason == "the call did not end within 0.05 s"
     assert len(processes.started) >= 2
     assert all(process.killed for process in processes.started)
 

@@ -167,7 +167,7 @@ async def test_a_process_that_ends_before_its_first_call_is_a_failed_start() -> 
     processes.started[0].die()
     await passes_on()
 
-    assert told == ["it ended before its first call: the handler's process ended: exit code 1"]
+    assert told == ["the process ended before its first call: the handler's process ended: exit code 1"]
     assert not slot.is_started
     assert 0 < (slot.start_in_s or 0) <= RESTART.pause_s(1)
 

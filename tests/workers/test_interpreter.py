@@ -81,8 +81,8 @@ def test_a_program_that_is_no_python_is_refused(tmp_path: Path, text: str) -> No
     name = program(tmp_path / "python", text)
 
     assert refusal_of(name) == (
-        f"--python {name!r} can't be used: it is no Python, or a broken one; name the Python of the environment with"
-        " your code"
+        f"--python {name!r} can't be used: the program is no Python, or is broken; name the Python of the environment"
+        " with your code"
     )
 
 

@@ -14,7 +14,8 @@ from tests.support.jobs import job_spec
 
 SMALL = Machine(cpus=2, memory_mib=1_024)
 WAY_OUT = (
-    "; run `shardclock up` with Ray, and without --local: Ray starts the process on a node that has it; or ask for less"
+    "; run `shardclock up` with Ray, and without --local: Ray starts the process on a node with these"
+    " resources; or ask for less"
 )
 
 
@@ -36,7 +37,7 @@ def test_a_job_that_asks_for_a_gpu_is_named() -> None:
 
     assert refused is not None
     assert refused.startswith("job trains (")
-    assert refused.endswith(f") asks for 0.5 GPUs, which are given out by Ray alone{WAY_OUT}")
+    assert refused.endswith(f") asks for 0.5 GPUs, which only Ray assigns{WAY_OUT}")
 
 
 def test_an_app_within_the_machine_s_resources_is_accepted() -> None:

@@ -52,7 +52,7 @@ def test_a_removed_or_disabled_endpoint_gets_no_delivery() -> None:
 
     assert (removed.endpoint, removed.closed_reason, removed.is_final) == (
         None,
-        "there is no such endpoint: it was removed, or never added",
+        "the endpoint does not exist: it was removed, or never added",
         True,
     )
     assert (disabled.endpoint, disabled.is_final) == (None, True)

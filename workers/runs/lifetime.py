@@ -8,14 +8,14 @@ MARGIN_S = 2.0  # a run's process ends this long before the lease of the run
 
 
 class Lifetime:
-    """The lifetime of a run's process: each poll extends it; at its end the process ends itself.
+    """The time that a run's process may live without a poll: each poll extends it, and the process then ends itself.
 
     units:   seconds of the monotonic clock
     """
 
     def __init__(self, lease_until_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.lease_until_s = lease_until_s
-        self.ends_by_s = math.inf  # finite after a request to end the run
+        self.ends_by_s = math.inf  # a finite time after a request to end the run
         self._clock = clock
         self._gone_by_s = -math.inf
 
@@ -26,15 +26,15 @@ class Lifetime:
 
     @property
     def may_live_s(self) -> float:
-        """Return the time, at least 0, after which the process ends itself even if nothing kills it."""
+        """Return the time until the process ends itself; it is never negative."""
         return max(0.0, self._gone_by_s - self._clock())
 
     def grant(self) -> float:
-        """Return the time to grant to the process; until it answers, the longer of the last two grants counts."""
+        """Return the time to grant to the process. Until it answers, the longer of the last two grants applies."""
         left_s = self.left_s
         self._gone_by_s = max(self._gone_by_s, self._clock() + left_s)
         return left_s
 
     def was_granted(self, left_s: float) -> None:
-        """Record the answer of the process: only this grant counts."""
+        """Record that the process has answered, so that only this grant applies."""
         self._gone_by_s = self._clock() + left_s

@@ -1,4 +1,4 @@
-"""One run from its begin to its end."""
+"""Make one run, from its beginning to its end."""
 
 import asyncio
 import random
@@ -17,12 +17,14 @@ from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.runs.report import RunReport
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-START_S = 120.0  # how long to wait for a node that has the job's resources, and for the import of the user's code
+START_S = 120.0  # the longest wait for a node that has the job's resources, and for the import of the user's code
 START_AGAIN_S = 5.0
-CANCEL_S = 2.0  # a process must accept a cancellation within this time
-POLL_S = 1.0  # a process must answer a poll within this time; a function that holds Python's lock delays the answer
-WAIT_S = 0.1  # the longest wait for a process of a run that began ahead; afterwards another worker may begin the start
-KILL_S = 1.0  # a killed process must end within this time
+CANCEL_S = 2.0  # A process must accept a cancellation within this time.
+# A process must answer a poll within this time; a function that holds Python's global lock delays the answer.
+POLL_S = 1.0
+# The longest time that a run which began ahead waits for a process; later, another worker may begin the start.
+WAIT_S = 0.1
+KILL_S = 1.0  # A killed process must end within this time.
 
 
 class LiveRun:
@@ -55,7 +57,7 @@ class LiveRun:
         self._end_requested = asyncio.get_running_loop().create_future()
         self._has_process = asyncio.Event()
         self._refused: str | None = None
-        self.has_timed_out = False  # the run got no process in time
+        self.has_timed_out = False  # the run waited too long for a process
         self._on_call = on_call
         self._was_used = False
         self._began_s = time.monotonic()
@@ -64,7 +66,7 @@ class LiveRun:
         self._polling: asyncio.Task[None] | None = None
 
     def receive(self, process: RunProcess, *, was_used: bool) -> None:
-        """Give the run its process; `was_used`: the process has made other runs."""
+        """Assign a process to the run; `was_used`: the process has made other runs."""
         self.process, self._was_used = process, was_used
         self._began_s = time.monotonic()
         self._has_process.set()
@@ -81,8 +83,8 @@ class LiveRun:
             self._end_waits()
 
     def lose(self) -> None:
-        """Kill the process, because another worker has the run or will have it soon."""
-        self.is_lost = True  # its outcome is not written
+        """Kill the process, because another worker has the run, or may claim the run soon."""
+        self.is_lost = True  # the outcome of a lost run is not written
         if self.process is not None:
             self.process.kill()
         self._end_waits()
@@ -95,7 +97,7 @@ class LiveRun:
             ending = self._died(str(error), may_live=error.may_live)
         except NotCalled:
             self.is_called = False
-            ending = self._died("its process had ended", may_live=False)
+            ending = self._died("the process had ended", may_live=False)
         except Exception as error:  # noqa: BLE001 - without an outcome the job would stay marked for ever
             ending = self._died(reason_of(error), may_live=True)
         finally:
@@ -105,14 +107,14 @@ class LiveRun:
         return EndedRun(self.run, ending, took_s, seen.log or None, progress=seen.progress, message=seen.message)
 
     async def break_off(self, why: str) -> RunEnding:
-        """Kill the process, because its worker leaves, and return the outcome."""
+        """Kill the process, because its worker stops; return the outcome."""
         is_late = self._end_request is StopReason.BY_TIMEOUT
         ending = (
             self._ending_of(Canceled(why)) if is_late else RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=why)
         )
         if self.process is None:
             return ending
-        # A kill may not reach the process. With the shorter limit the process ends itself sooner.
+        # The kill may fail to reach the process. The shorter limit then makes the process end itself sooner.
         self.life.ends_by_s = min(self.life.ends_by_s, time.monotonic() + KILL_S)
         if self.is_called:
             await self._poll(self.process)
@@ -127,33 +129,33 @@ class LiveRun:
     async def _run(self) -> RunEnding:
         if self.process is None:
             await self._within(WAIT_S, self._has_process.wait())
-        # The result of `_within` is not enough: the process may have arrived at the moment of the timeout.
+        # The result of `_within` is not enough: the run may have got its process at the moment of the timeout.
         if self.process is None:
             return self._without_process()
         if self.is_lost or self._end_request is not None:
             self.is_reusable = self._was_used
-            return self._ending_of(Canceled("it had not begun"))
+            return self._ending_of(Canceled("the run had not begun"))
         return await self._run_in(self.process)
 
     def _without_process(self) -> RunEnding:
         if self._refused is not None:
             return RunEnding(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=self._refused)
         if self.is_lost or self._end_request is not None:
-            return self._ending_of(Canceled("it had not begun"))
+            return self._ending_of(Canceled("the run had not begun"))
         self.has_timed_out = True
         return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"no process was free within {WAIT_S:g} s")
 
     async def _run_in(self, process: RunProcess) -> RunEnding:
         if not await self._within(START_S, process.ready()):
             if self._end_request is not None:
-                return self._ending_of(Canceled("it had not begun"))
+                return self._ending_of(Canceled("the run had not begun"))
             needs = RunResources.of(0, self.policy)
             asked = f"; it asks Ray for {needs}" if needs.reserves_any else ""
             reason = f"its process was not ready within {START_S:g} s{asked}"
             return RunEnding(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
         if not self.life.left_s:
-            # The worker was stopped until the lease ran out. The statement that ends the run checks the claim.
-            return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason="its lease was over before it was called")
+            # This process was suspended until the lease expired. The statement that ends the run checks the claim.
+            return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason="the lease of the run expired before the call")
         self.is_called = True
         self._on_call(self)
         run = self.run
@@ -164,12 +166,12 @@ class LiveRun:
                 if self.is_lost:
                     raise ProcessDied("its run was lost")
                 await self._cancel(process)
-                # Without this kill, the process ends itself later.
+                # If the kill below fails, the process ends itself at this time.
                 self.life.ends_by_s = time.monotonic() + self.policy.grace_s + KILL_S
                 done, _ = await asyncio.wait([call], timeout=self.policy.grace_s)
                 if not done:
                     process.kill()
-                    killed = Canceled(f"it did not end within {self.policy.grace_s:g} s, and was killed")
+                    killed = Canceled(f"the run did not end within {self.policy.grace_s:g} s, and was killed")
                     return replace(self._ending_of(killed), rest_s=self.life.may_live_s)
             outcome, self.report.seen = call.result()
         finally:
@@ -208,7 +210,8 @@ class LiveRun:
             async with asyncio.timeout(CANCEL_S):
                 await process.cancel()
         except (TimeoutError, ProcessDied):
-            # the function has Python's lock, or the process has ended: the grace period or the run's call ends the run
+            # the function holds Python's global lock, or the process has ended; then the grace period or the call's
+            # error ends the run
             return
 
     async def _poll(self, process: RunProcess) -> None:
@@ -218,7 +221,7 @@ class LiveRun:
                 self.report.seen = await process.poll(lives_s=granted_s)
                 self.life.was_granted(granted_s)
         except (TimeoutError, ProcessDied):
-            return  # the call of the run has its outcome
+            return  # the run's call returns or raises the outcome
 
     def _ending_of(self, outcome: CallOutcome) -> RunEnding:
         ending = ending_of(

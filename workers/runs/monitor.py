@@ -54,16 +54,16 @@ class RunMonitor:
                 if why is not None:
                     it.request_end(StopReason.BY_CLIENT, why)
                 elif self._table.is_under_way(it):  # this worker may have ended the run during the statement
-                    self._drop_lost(it, "another worker has ended it")
+                    self._drop_lost(it, "another worker has ended the run")
 
     async def _renew(self) -> None:
-        """Renew the leases of runs; an ended run keeps its lease until Postgres has stored its end."""
+        """Renew the leases of runs; the lease of an ended run is renewed until Postgres has stored the end."""
         now_s = time.monotonic()
         if not (old := self._table.to_renew(now_s)):
             return
         renewal = await renew_deliveries(self._session, self._holder, old, lease_s=self._table.lease_s)
         for live in self._table.renew(old, renewal, now_s=now_s):
-            self._drop_lost(live, "its lease could not be renewed")
+            self._drop_lost(live, "the run's lease could not be renewed")
 
     def _drop_lost(self, live: LiveRun, why: str) -> None:
         if not live.is_lost:

@@ -1,7 +1,7 @@
 """Decide when to poll after a notification of a due start: without delay, or later if the last polls had no result.
 
-A due start can be blocked: its job has a run or is in the pause after a run, or no process is free. Without delay each
-notification would lead to another poll for the blocked start.
+A due start is blocked while its job has a run, during the pause after a run, and while no process is free. Without
+delay each notification would lead to another poll for the blocked start.
 """
 
 GAP_S = 0.005  # the gap after the first poll without result; each further poll without result doubles the gap
@@ -22,7 +22,7 @@ class NotificationThrottle:
         self._was_notified = False  # whether a notification had requested the present poll
 
     def notify(self, now_s: float) -> float | None:
-        """Add a notification; return the delay of its poll.
+        """Add a notification; return the delay before its poll.
 
         shape:   None: no new timer is needed, because an earlier notification has a timer, or because the present poll
                  ends soon and `record` then returns the time of another poll
@@ -33,7 +33,7 @@ class NotificationThrottle:
         return None if self._is_polling else max(0.0, self._opens_at_s - now_s)
 
     def begin(self) -> None:
-        """Record the begin of a poll."""
+        """Record that a poll begins."""
         self._was_notified, self._is_notified, self._is_polling = self._was_notified or self._is_notified, False, True
 
     def record(self, *, found: bool, now_s: float) -> float | None:

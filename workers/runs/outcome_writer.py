@@ -16,10 +16,11 @@ from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_run
 from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.workers.runs.table import RunTable
 
-ENDS_MAX = 200  # one statement writes at most this many ends of runs
-# the pause between two statements that write ends, because a statement for ten ends costs little more than for one
+ENDS_MAX = 200  # One statement writes at most this many ends of runs.
+# The pause between two statements that write ends, because a statement for ten ends costs little more than a statement
+# for one end.
 ENDS_GAP_S = 0.02
-CALLED_S = 0.1  # a run shows as RUNNING after this time; the end of a shorter run contains the call
+CALLED_S = 0.1  # a run is stored as RUNNING after this time; for a shorter run only the end is stored
 
 
 class OutcomeWriter:
@@ -43,7 +44,7 @@ class OutcomeWriter:
         self._soon = soon
         self._log = log
         self._ended_at_s = float("-inf")
-        self.is_gathering = False  # true in the pause that collects further ends for the same statement
+        self.is_gathering = False  # true during the pause that collects further ends for the same statement
 
     def call(self, run: BegunRun) -> None:
         """Record that a run's function is called now."""
@@ -80,10 +81,10 @@ class OutcomeWriter:
         shape:   returns whether an end was written
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
-        written, left = False, len(self._table.ending)  # ends that come during this call wait for the next
+        written, left = False, len(self._table.ending)  # ends that come during this call wait for the next call
         locked: set[Claim] = set()
         while one_of_each_job := self._table.ends(left, locked):
-            await self.write_advances()  # a run may have got a request to end since
+            await self.write_advances()  # a request to end a run may have come since then
             now_s = time.monotonic()
             batch = [self._with_call(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
             self._ended_at_s = now_s

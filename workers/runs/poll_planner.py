@@ -1,18 +1,19 @@
 """Plan the polls for due starts of jobs: the time of each poll, and how many starts it reads (pure).
 
-The cost of a poll grows with the number of due starts, including blocked starts. So the planner skips useless polls,
-and polls read only the first starts while many starts wait for few places.
+The cost of a poll grows with the number of due starts, including blocked starts. So the planner skips useless polls.
+While many starts wait for little capacity, polls read only the first starts.
 """
 
 from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPage
 from shardclock_server.workers.runs.notification_throttle import NotificationThrottle
 
-PART = 100  # most polls read at most this many due starts
-FULL_POLL_S = 1.0  # the time between two polls of DUE_MAX starts, which also find an urgent start behind many others
-# all combinations of kinds with a free place
+PART = 100  # Most polls read at most this many due starts.
+# The time between two polls of DUE_MAX starts, which also find an urgent start after many other starts.
+FULL_POLL_S = 1.0
+# All combinations of kinds with free capacity.
 KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]
 SHORT_S = (
-    0.02  # the time between two polls if starts wait for places, but less than half of the worker's places are free
+    0.02  # the time between two polls if starts wait for capacity while less than half of the worker's capacity is free
 )
 
 
@@ -20,7 +21,8 @@ class PollPlanner:
     """Plan the polls of one worker.
 
     units:   seconds of the monotonic clock
-    shape:   each of the two kinds of runs has `places`: plain runs, and runs that reserve resources
+    shape:   there are two kinds of runs, plain runs and runs that reserve resources; each kind has the capacity
+             `places`
     """
 
     def __init__(self, poll_s: float, places: int) -> None:
@@ -32,10 +34,10 @@ class PollPlanner:
         self._short = False, False
         self._kinds = False, False
         self._polled_at_s = self._poll_at_s = float("-inf")
-        # By the kinds with a free place, because a poll without a place of one kind must not delay the next full poll
-        # for this kind.
+        # The key is the set of kinds with free capacity. A poll without capacity for one kind must not delay the next
+        # full poll for this kind.
         self._full_at_s = dict.fromkeys(KINDS, float("-inf"))
-        # The cursor of the next full poll; None: the first start.
+        # The cursor of the next full poll; None means the first start.
         self._full_cursors: dict[tuple[bool, bool], StartCursor | None] = dict.fromkeys(KINDS)
 
     def notify(self, now_s: float) -> float | None:
@@ -51,18 +53,18 @@ class PollPlanner:
 
         shape:   up to `ahead` of the runs in `free` may begin before a process is free; `has_ended`: a run has ended
         """
-        # Ignore one more start while other starts wait for places.
+        # One more start does not matter while other starts wait for capacity.
         if (self._is_requested and not self._short[0]) or (has_ended and self._is_queued):
             return 0.0
         at_s = self._poll_at_s
         for is_short, places, most in zip(self._short, free, (self._places + ahead, self._places), strict=True):
             if is_short and places:
-                # Wait, so that one poll can fill several places that become free within a short time.
+                # Wait, so that one poll can use the capacity of several runs that end within a short time.
                 at_s = min(at_s, now_s if 2 * places >= most else self._polled_at_s + SHORT_S)
         return max(0.0, at_s - now_s)
 
     def begin(self, now_s: float, *, free: tuple[int, int]) -> StartPage:
-        """Begin a poll, and return its number of starts and its cursor; `free` has the places of each kind."""
+        """Begin a poll, and return its number of starts and its cursor; `free` has the free capacity of each kind."""
         plain, reserving = free
         self._throttle.begin()
         self._is_requested, self._kinds = False, (plain > 0, reserving > 0)
@@ -73,7 +75,7 @@ class PollPlanner:
         )
 
     def record(self, now_s: float, begun: Begun, *, poll: StartPage, free: int) -> None:
-        """Record the result of a poll; `free` places are left for plain runs."""
+        """Record the result of a poll; `free` is the remaining capacity for plain runs."""
         found = bool(begun.runs or begun.dropped or begun.replaced)
         self._record_waits(begun, is_of_all=poll.after is None)
         self._polled_at_s, self._poll_at_s = now_s, now_s + self._poll_s
@@ -94,9 +96,8 @@ class PollPlanner:
             self._poll_at_s = min(self._poll_at_s, again_at_s)
 
     def _record_waits(self, begun: Begun, *, is_of_all: bool) -> None:
-        """Record whether starts wait for free places, or for the end of an earlier run of their job.
-
-        A poll from a cursor on knows only some of the starts.
+        """Record whether starts wait for free capacity, or for the end of an earlier run of their job. A poll that
+        begins at a cursor reads only some of the starts.
         """
         short, is_queued = (begun.short, begun.short_reserving), begun.queued
         if not is_of_all:
@@ -106,9 +107,8 @@ class PollPlanner:
 
 
 def _next_cursor(begun: Begun, *, found: bool) -> StartCursor | None:
-    """Return the cursor of the next full poll: behind the blocked starts, so that they can't hide later starts.
-
-    After a poll that began a run the cursor is None, because some blocked starts may be able to begin now.
+    """Return the cursor of the next full poll: after the blocked starts, so that blocked starts can't hide later
+    starts. After a poll that began a run the cursor is None, because some blocked starts may be able to begin now.
     """
     if found or not begun.saturated or begun.last_at is None or begun.last_key is None:
         return None

@@ -6,15 +6,15 @@ these statements, a worker begins additional runs ahead, which get the next free
 
 from collections import deque
 
-SHORT_RUN_S = 0.02  # a shorter run counts as short
+SHORT_RUN_S = 0.02  # A run with a shorter duration is a short run.
 # A short run counts for this time after its end, and a run ahead waits about as long for a process. The time is longer
 # than a turn of the runner's loop, which writes ends before it polls.
 COUNTED_S = 0.05
-PAUSE_S = 10.0  # after a run ahead got no process, no run begins ahead for this time
+PAUSE_S = 10.0  # no run begins ahead for this time after a run that began ahead has got no process
 
 
 class Prefetch:
-    """Allow one run ahead for each short run of the last 50 ms, because that many processes will be free soon.
+    """Allow one run ahead for each short run of the last 50 ms, because each short run frees a process soon.
 
     units:   seconds of the monotonic clock
     """

@@ -22,7 +22,7 @@ class RunProcess(Protocol):
     """A process that makes runs."""
 
     def ready(self) -> Awaitable[None]:
-        """Wait until the user's code is imported; after that, until the process answers.
+        """Wait until the user's code is imported. A later call waits until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -32,8 +32,8 @@ class RunProcess(Protocol):
 
         The process ends itself after `lives_s` without a poll.
 
-        errors:  NotCalled    the process had ended before the call
-                 ProcessDied  the process ended before the run did
+        errors:  NotCalled    the process had ended before the call.
+                 ProcessDied  the process ended before the end of the run.
         """
 
     async def poll(self, *, lives_s: float) -> ReportSnapshot:
@@ -60,7 +60,7 @@ class RunUserProcess(UserProcess):
         self._watching: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported; after that, until the process answers.
+        """Wait until the user's code is imported. A later call waits until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -71,8 +71,8 @@ class RunUserProcess(UserProcess):
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
         """Make a run; return its outcome and its last report.
 
-        errors:  NotCalled    the process had ended before the call
-                 ProcessDied  the process ended before the run did
+        errors:  NotCalled    the process had ended before the call.
+                 ProcessDied  the process ended before the end of the run.
         """
         outcome, seen = await self._call("run", order, lives_s)
         return outcome, seen
@@ -109,7 +109,7 @@ class RunUserProcess(UserProcess):
 class RayRunProcess(RunUserProcess):
     """A run's process on this node, or on a node with the resources that the job asks for.
 
-    With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
+    If `resource` is given, the node must offer this Ray resource, which marks the nodes for workers.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ def _order(needs: RunResources, modules: str, directory: str) -> tuple[str, ...]
 
 
 def has_node(needs: RunResources, *, resource: str | None = None) -> bool:
-    """Return whether a node that offers `resource` is large enough for a run; resources in use count, too."""
+    """Return whether a node that offers `resource` is large enough for a run, including resources that are in use."""
     import ray
 
     if not needs.reserves_any:

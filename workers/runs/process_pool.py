@@ -18,19 +18,19 @@ class PoolClient(Protocol):
     """A run that waits for a process."""
 
     def receive(self, process: RunProcess, *, was_used: bool) -> None:
-        """Get a process; `was_used`: the process has made other runs."""
+        """Receive a process; `was_used`: the process has made other runs."""
 
     def refuse(self, reason: str) -> None:
-        """Get the reason why there is no process."""
+        """Receive the reason why there is no process."""
 
 
 class ProcessPool:
-    """Lend processes to runs. If a run ends without a fault, its process is lent again.
+    """Lend processes to runs. After a run without a fault, its process is lent to another run.
 
-    Runs that reserve processors, GPUs or memory have their own places, as many as plain runs, because they may wait for
-    a node for ever and must not block plain runs. While plain runs are short, up to `prefetch_max` may begin ahead, and
-    get the next free processes in their order. Before `hurry` is called, these runs wait for a busy process instead of
-    an idle one.
+    Runs that reserve processors, GPUs or memory have a separate limit, equal to the limit of plain runs: they may wait
+    for a node for ever, and must not block plain runs. While plain runs are short, up to `prefetch_max` additional runs
+    may begin ahead; they get the next free processes in order. Until `hurry` is called, these runs wait for a busy
+    process although a process may be idle.
     """
 
     def __init__(
@@ -45,13 +45,14 @@ class ProcessPool:
         self._start = start
         self._clock = clock
         self._idle: list[tuple[RunResources, RunProcess]] = []
-        self._in_use: Counter[bool] = Counter()  # used places; the key True counts runs that reserve resources
+        # The number of runs with a process; the key True counts runs that reserve resources.
+        self._in_use: Counter[bool] = Counter()
         self._prefetch = Prefetch(prefetch_max)
         self._waiting: dict[PoolClient, RunResources] = {}
 
     @property
     def prefetch(self) -> int:
-        """Return how many plain runs may begin ahead of free places."""
+        """Return how many plain runs may begin before a process is free."""
         return self._prefetch.runs_max(self._clock())
 
     @property
@@ -65,11 +66,11 @@ class ProcessPool:
         return self._places - self._in_use[True]
 
     def acquire(self, needs: RunResources, client: PoolClient) -> None:
-        """Lend an idle or a new process to a run, now or when a place is free.
+        """Lend an idle or a new process to a run, now or when there is capacity.
 
         If no process can be started for a waiting run, `refuse` gives the run the reason.
 
-        errors:  any error of Ray  a new process can't be started: the place stays free
+        errors:  any error of Ray a new process can't be started: the capacity stays free
         """
         has_place = self._in_use[needs.reserves_any] < self._places
         assert has_place or not needs.reserves_any, "the caller has checked the capacity"
@@ -82,12 +83,12 @@ class ProcessPool:
             self._assign_next()
 
     def hurry(self, client: PoolClient) -> None:
-        """Lend an idle or a new process to a waiting run, if there is a place."""
+        """Lend an idle or a new process to a waiting run, if there is capacity."""
         if client in self._waiting and self._in_use[False] < self._places:
             self._assign_to(client)
 
     def withdraw(self, client: PoolClient, *, timed_out: bool) -> None:
-        """Remove a waiting run; `timed_out`: it has waited for its whole time."""
+        """Remove a waiting run; `timed_out`: the run has waited for the longest permitted time."""
         self._waiting.pop(client, None)
         if timed_out:
             self._prefetch.stop(self._clock())

@@ -8,7 +8,7 @@ REPORT_S = 1.0  # the time between two reports of one run
 
 
 class RunUpdate(NamedTuple):
-    """The changes since the last written report; None in a field: there is no new value."""
+    """The changes since the last written report; a field is None if it has no new value."""
 
     progress: float | None
     message: str | None

@@ -27,9 +27,9 @@ from shardclock_server.workers.runs.table import RunTable
 
 MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
-NO_CODE_S = 5.0  # this worker lacks a start's code, so it delays the start, and another worker can begin the start
-NO_NODE_S = 30.0  # the delay of a start if no node has its resources
-CLOSE_S = 0.5  # a stopping worker tries for this time to record ends of runs while their jobs are locked
+NO_CODE_S = 5.0  # This worker lacks a start's code, so it delays the start, and another worker can begin the start.
+NO_NODE_S = 30.0  # The delay of a start if no node has its resources.
+CLOSE_S = 0.5  # A stopping worker tries for this time to record ends of runs while their jobs are locked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RunLimits:
 
 
 class JobRunner(KeeperPart):
-    """Make runs of an app's jobs, one at a time of each job, within the limit of places."""
+    """Make runs of an app's jobs, at most one run of a job at a time, within the limits of concurrent runs."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class JobRunner(KeeperPart):
             self.poll_soon()
 
     def poll_soon(self) -> None:
-        """Poll in the next turn, and begin this turn now."""
+        """Begin the next turn now, with a poll."""
         self._planner.request()
         self.soon.set()
 
@@ -124,9 +124,9 @@ class JobRunner(KeeperPart):
         return self._wait_s()
 
     async def maintenance_turn(self) -> float:
-        """Repair the table of jobs and delete old runs, if this worker has the first part of the slots.
+        """Repair the table of jobs and delete old runs, if this worker owns the first range of the slots.
 
-        If the app has no jobs, this also ends crashed runs and drops waiting starts of an earlier app.
+        If the app has no jobs, the loop also ends crashed runs and drops waiting starts of an earlier app.
         """
         if not self._specs:
             await self._begin()
@@ -163,7 +163,7 @@ class JobRunner(KeeperPart):
 
     async def break_off(self) -> None:
         """Break off all runs, and end the processes; other workers begin the starts of these runs again."""
-        for it, ending in await self._table.break_off("its worker left, and it was broken off"):
+        for it, ending in await self._table.break_off("the worker stopped, and the run was ended"):
             if not it.is_lost:
                 self._writer.end(EndedRun(it.run, ending))
         self._pool.end()
@@ -171,11 +171,11 @@ class JobRunner(KeeperPart):
     async def hand_back(self) -> None:
         """Write the ends of all runs.
 
-        errors:  StoreUnavailable  the outcome is unknown: the leases end by themselves
+        errors:  StoreUnavailable  the outcome is unknown: the leases expire later
         """
         until_s = time.monotonic() + CLOSE_S
         await self._writer.write_ends()
-        while self._table.ending and time.monotonic() < until_s:  # while clients lock their jobs
+        while self._table.ending and time.monotonic() < until_s:  # retry while clients' transactions lock the jobs
             await asyncio.sleep(CLOSE_S / 10)
             await self._writer.write_ends()
 
@@ -199,7 +199,7 @@ class JobRunner(KeeperPart):
             places=self._pool.capacity if self._specs else 0,
             reserving=self._pool.reserving_capacity if self._specs else 0,
             lease_s=self._settings.lease_s,
-            # A lost run has no lease here, but its process may live for a moment.
+            # This worker has no lease of a lost run, but the run's process may live for a moment.
             own=OwnRuns(self._table.timer_keys, self._table.ending),
             page=poll._replace(machine=self._machine),
         )
@@ -218,7 +218,7 @@ class JobRunner(KeeperPart):
         if run.crashed:
             self._end_crashed(run)
         elif run.function not in self._specs:
-            why = "this worker's app does not have its code"
+            why = "this worker's app does not have the job's code"
             self._writer.end(EndedRun(run, RunEnding(RunOutcome.INTERRUPTED, delay_s=NO_CODE_S, reason=why)))
         else:
             self._make(run, read_policy(run.policy), sent_s)
@@ -238,8 +238,9 @@ class JobRunner(KeeperPart):
         needs = RunResources.of(self._specs[run.function].priority, policy)
         has_node = self._has_node(needs)
         if not has_node and self._table.awaits_node:
-            # Let one run wait in its place: an autoscaler adds a node only for a waiting actor, and one is enough.
-            reason = f"no node has {needs}, and another run waits in its place for a node to come"
+            # Let one run wait for a node, because an autoscaler adds a node only for a waiting actor; one waiting actor
+            # is enough.
+            reason = f"no node has {needs}, and another run waits for a node"
             self._writer.end(EndedRun(run, RunEnding(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
             return
         live = LiveRun(
@@ -261,7 +262,7 @@ class JobRunner(KeeperPart):
         if live.is_lost or not live.is_called:
             self._table.forget_call(live.run)
         if not live.is_lost:
-            # before statements that may fail, because otherwise the job could wait for this end for ever
+            # end the task before statements that may fail: otherwise the job could wait for this run's end for ever
             self._writer.end(ended)
             self._log_failed(live.run, ended.ending)
         if live.process is None:

@@ -22,7 +22,7 @@ class RunTable:
     """The state of a worker's runs, from the claim until Postgres has stored the end.
 
     A run has a lease from its claim until its end is written or the run is lost. A run is under way while it waits for
-    a process or has one. A lost run has no lease, but its process may live for a moment.
+    a process or has a process. A lost run has no lease, but its process may live for a moment.
 
     units:   moments are of a monotonic clock, in seconds
     """
@@ -34,8 +34,8 @@ class RunTable:
         self._making: dict[Claim, asyncio.Task[None]] = {}
         self._without_node: set[Claim] = set()
         self._called_s: dict[Claim, float] = {}
-        self._unshown: dict[Claim, BegunRun] = {}  # called runs without a written RUNNING
-        self._advances: list[Advance] = []  # the unwritten advances; the ends below are unwritten, too
+        self._unshown: dict[Claim, BegunRun] = {}  # Called runs, while the state RUNNING is not written.
+        self._advances: list[Advance] = []  # The advances and the ends that are not written yet.
         self._ends: list[EndedRun] = []
 
     def __len__(self) -> int:
@@ -64,7 +64,7 @@ class RunTable:
 
     @property
     def awaits_node(self) -> bool:
-        """Return whether a run in a place waits for a node with its resources."""
+        """Return whether a run waits for a node with its resources."""
         return bool(self._without_node)
 
     def take(self, begun: Iterable[BegunRun], *, now_s: float) -> None:
@@ -99,13 +99,13 @@ class RunTable:
         return run.claim in self._unshown
 
     def show(self, *, called_until_s: float) -> None:
-        """Add the advance to RUNNING of all runs that were called before a moment."""
+        """Plan to record RUNNING for all runs that were called before a moment."""
         for run in list(self._unshown.values()):
             if self._called_s[run.claim] <= called_until_s:
                 self._show(run)
 
     def terminate(self, run: BegunRun, reason: str) -> None:
-        """Add the advance to TERMINATING of a run."""
+        """Plan to record TERMINATING for a run."""
         if self.is_unshown(run):
             self._show(run)
         self._advances.append((run, JobStateName.TERMINATING.value, reason))
@@ -143,15 +143,15 @@ class RunTable:
         self._leases.drop(runs)
 
     def to_renew(self, now_s: float) -> list[BegunRun]:
-        """Return the runs that need a renewal: a quarter of the lease's duration has passed since the last one."""
+        """Return the runs that need a renewal: a quarter of the lease's duration has passed since the last renewal."""
         return self._leases.renewed_before(now_s - self.lease_s / 4)
 
     def renew(self, asked: Sequence[BegunRun], renewal: Renewal, *, now_s: float) -> list[LiveRun]:
         """Record the renewed leases; return the lost runs that are under way.
 
         The run of a locked delivery continues without a renewal, because no other worker can claim the delivery during
-        the lock. If the lease ends during the lock, the run's process ends itself, because another worker may claim the
-        delivery after the lock.
+        the lock. If the lease expires while the delivery is locked, the run's process ends itself, because another
+        worker may claim the delivery later.
         """
         self._leases.renew((run for run in asked if run.claim in renewal.renewed), now_s=now_s)
         lost = list[LiveRun]()
@@ -171,7 +171,7 @@ class RunTable:
         return live.run.claim in self._live
 
     def lose(self, live: LiveRun) -> None:
-        """Remove a run that another worker has, or may soon have."""
+        """Remove a run that another worker has claimed, or may soon claim."""
         self._leases.drop([live.run])
         live.lose()
 

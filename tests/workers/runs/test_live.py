@@ -118,7 +118,7 @@ async def test_a_run_over_its_time_gets_a_cancellation_and_is_tried_again(proces
 
     assert (done.ending.outcome, done.ending.fails) == (RunOutcome.TIMED_OUT, True)
     assert done.ending.delay_s is not None
-    assert calls.ends == ["it took longer than 0.05 s, its max_runtime"]
+    assert calls.ends == ["the run took longer than 0.05 s, its max_runtime"]
 
 
 async def test_a_run_that_ignores_its_cancellation_is_killed_after_the_grace() -> None:
@@ -129,7 +129,7 @@ async def test_a_run_that_ignores_its_cancellation_is_killed_after_the_grace() -
 
     assert process.killed
     assert (done.ending.outcome, live.is_reusable) == (RunOutcome.CANCELED, False)
-    assert done.ending.reason == "wrong city; it did not end within 0.05 s, and was killed"
+    assert done.ending.reason == "wrong city; the run did not end within 0.05 s, and was killed"
     assert 19 < done.ending.rest_s <= 20, "the kill is not confirmed: no run begins while the process may live"
 
 

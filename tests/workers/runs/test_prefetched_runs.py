@@ -124,7 +124,7 @@ async def test_a_worker_that_leaves_puts_back_its_runs_ahead(dsn: str, shard: Ho
         await eventually(lambda: _has_runs_ahead(dsn))
 
     reasons = await query(dsn, "select distinct reason from shardclock.job_runs where outcome = 'INTERRUPTED'")
-    assert "its worker left; it had not begun" in {row["reason"] for row in reasons}
+    assert "the worker stopped; the run had not begun" in {row["reason"] for row in reasons}
     assert len(processes.orders) == 11
     rest = await value(dsn, "select count(*) from shardclock.deliveries where claimed_by is null")
     assert rest == 30 - await value(dsn, "select sum(successes) from shardclock.jobs")

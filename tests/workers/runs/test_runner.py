@@ -228,7 +228,7 @@ async def test_a_worker_without_the_code_of_a_job_leaves_it_to_another(dsn: str,
         await eventually(lambda: has_ended(dsn, 1, "new"))
 
     (run,) = await runs_of(dsn, "new")
-    assert (run.outcome, run.reason) == (RunOutcome.INTERRUPTED, "this worker's app does not have its code")
+    assert (run.outcome, run.reason) == (RunOutcome.INTERRUPTED, "this worker's app does not have the job's code")
     assert (await job_of(dsn, "new")).failures == 0
 
 

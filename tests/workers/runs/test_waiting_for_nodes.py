@@ -61,7 +61,7 @@ async def test_one_job_without_a_node_waits_in_a_place_and_the_others_are_delaye
         "the worker makes no request to Ray for a waiting run"
     )
     (reason,) = {it.last_reason for it in jobs if it.state == "SCHEDULED"}
-    assert reason == "no node has 8 GPUs, and another run waits in its place for a node to come"
+    assert reason == "no node has 8 GPUs, and another run waits for a node"
 
 
 async def test_after_a_node_has_come_for_a_waiting_job_the_next_one_waits(dsn: str, shard: HolderClient) -> None:
