@@ -3,9 +3,10 @@
     @shardclock.on_timer("order.expired", max_attempts=5)
     async def expire(timer: shardclock.Timer) -> None: ...
 
-If a handler returns, its timer is done. If a handler raises an exception, Shardclock calls the handler again later, as
-the handler's policy says. `Discard` ends the retries, `RetryIn` sets the pause before the next retry, and `Partly`
-retries some timers of a batch. A handler may get the same timer more than once, so its work must be idempotent.
+If a handler returns, its timer is done. If a handler raises an exception, Shardclock calls the handler again later,
+according to the handler's policy. `Discard` ends the retries, `RetryIn` sets the pause before the next retry, and
+`Partly` retries some timers of a batch. A handler may get the same timer more than once, so its work must be
+idempotent.
 
     @shardclock.job(every="PT15M", max_runtime="PT5M")
     async def refresh(run: shardclock.Run) -> dict: ...
@@ -29,9 +30,9 @@ This call schedules the timer in the open transaction of your own connection, af
 
 Modules for handlers: `handler` declares a handler (with `policy`, `durations` and `signature`). `timer` is the argument
 of a handler. `app` finds the handlers of a module. `calling` calls handlers (with `payload` and `deadline`). `outcome`
-holds the end of an attempt (with `raised`, `result`, `recorded` and `reason`). `testing` calls handlers in a user's
-tests; `stepping` finds a test cluster whose clock the test moves. Modules for jobs: `jobs` declares a job (with
-`job_policy`; `outline` is a schema of the job's configuration). `run` is the argument of a job's function.
+has the possible ends of an attempt (with `raised`, `result`, `recorded` and `reason`). `testing` calls handlers in a
+user's tests; `stepping` finds a test cluster with a clock that the test moves. Modules for jobs: `jobs` declares a job
+(with `job_policy`; `outline` is a schema of the job's configuration). `run` is the argument of a job's function.
 `job_calling` runs the function, and `captured` stores its output. The declaration of an invalid handler or job raises
 `InvalidHandler` (`refusal`).
 """
@@ -108,7 +109,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the client of the HTTP API, or the consumers of the log, at their first use.
 
-    errors:  ImportError  httpx2 is not installed; the message says how to install it
+    errors:  ImportError  httpx2 is not installed; the message explains how to install it
     """
     if name in OF_LOG:
         from shardclock import log

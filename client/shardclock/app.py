@@ -132,12 +132,12 @@ def _imported(app: str, name: str) -> ModuleType:
             ) from None
         last_line = one_line(traceback.format_exception_only(error)[-1])
         raise InvalidHandler(
-            f"app {shown(app)} can't be imported: {last_line}{_where(error)}; mend that first"
+            f"app {shown(app)} can't be imported: {last_line}{_where(error)}; correct this error first"
         ) from error
 
 
 def _suggestion(app: str, name: str) -> str:
-    """Suggest a correction for a missing module: if the name is a file's, the module's name."""
+    """Suggest a correction for a missing module: for the name of a file, the name of its module."""
     module = name.removesuffix(".py")
     if module == name:
         return "check its name, and"
@@ -201,6 +201,6 @@ def _require_findable(it: Handler | Job) -> None:
     kind, decorator = ("handler", "@on_timer") if isinstance(it, Handler) else ("job", "@job")
     of_target = f" of target {shown(it.target)}" if isinstance(it, Handler) else ""
     raise InvalidHandler(
-        f"{kind} {it.reference}{of_target} is hidden: its module has something else of that name; make {decorator} the"
-        f" outermost decorator, and give each {kind} its own name"
+        f"{kind} {it.reference}{of_target} is hidden: its module has another object with this name; make {decorator}"
+        f" the outermost decorator, and give each {kind} its own name"
     )

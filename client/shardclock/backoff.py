@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-DOUBLINGS_MAX = 60  # the longest pause is reached long before; 2.0 ** 1024 would overflow
+DOUBLINGS_MAX = 60  # more doublings would not change the longest pause, and 2.0 ** 1024 would overflow
 
 
 @dataclass(frozen=True, slots=True)

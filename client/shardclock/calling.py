@@ -1,8 +1,8 @@
 """Call handlers, and return how each attempt ended; workers and tests use the same functions.
 
 A timer's payload is JSON text as it was delivered, or None; the handler gets the parsed value. An exception of a
-handler never leaves this module, except a cancellation by the caller. Some calls can only be ended by the end of the
-process: a handler may never await, or may catch its cancellation and continue.
+handler never leaves this module, except a cancellation by the caller. Some calls end only with the process: a handler
+may never await, or may catch its cancellation and continue.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from shardclock.result import completed, with_variables
 from shardclock.timer import Timer
 
 Delivered: TypeAlias = Timer[str | None]
-SERVICE_TASK = "SERVICE_TASK"  # the type of a timer of a process's service task
-# the handler's result and its exception; exactly one of the two is None
+SERVICE_TASK = "SERVICE_TASK"  # The type of a timer of a process's service task.
+# The handler's result and its exception; exactly one of the two is None.
 Ended: TypeAlias = tuple[object, BaseException | None]
 
 
@@ -48,7 +48,7 @@ def call_plain(handler: Handler, timer: Delivered) -> Outcome:
 async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
     """Call an async handler with a batch of timers, within its timeout.
 
-    shape:   an outcome for each timer, in their order; the handler does not get timers whose payloads can't be parsed
+    shape:   an outcome for each timer, in order; the handler does not get timers with an unreadable payload
     errors:  CancelledError  the caller was cancelled
     """
     read = [read_payload(handler.payload, timer) for timer in timers]
@@ -59,7 +59,7 @@ async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> lis
 def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
     """Call a plain handler with a batch of timers; only the end of its process can end the call early.
 
-    shape:   an outcome for each timer, in their order; the handler does not get timers whose payloads can't be parsed
+    shape:   an outcome for each timer, in order; the handler does not get timers with an unreadable payload
     """
     read = [read_payload(handler.payload, timer) for timer in timers]
     fit = [timer for timer in read if isinstance(timer, Timer)]
@@ -83,7 +83,7 @@ def _run_plain(handler: Handler, argument: object) -> Ended:
         return None, error
     if inspect.iscoroutine(result):
         result.close()
-        return None, TypeError("it returned a coroutine that is not awaited; declare it by async def")
+        return None, TypeError("the function returned a coroutine that is not awaited; declare it with async def")
     return result, None
 
 
@@ -109,14 +109,15 @@ def _of_batch(read: Sequence[Timer[Any] | Outcome], ended: Ended) -> list[Outcom
 
 
 def _of_whole_batch(timer: Timer[Any], result: object) -> Outcome:
-    # A returned list of failed timers would be ignored, so the note mentions it: other queue services expect a list.
+    # Other queue services expect a returned list of failed timers. Shardclock ignores a returned list, so the note
+    # explains the alternative.
     if result is None:
         return COMPLETED
     if timer.timer_type == SERVICE_TASK:
         return Failed(
-            "what a batch returns can't become variables; raise shardclock.Partly with an object for each timer"
+            "the result of a batch can't become variables; raise shardclock.Partly with an object for each timer"
         )
-    return Completed(note="what a batch returns is not recorded; raise shardclock.Partly for single timers")
+    return Completed(note="the result of a batch is not recorded; raise shardclock.Partly for single timers")
 
 
 def _of_one(timer: Timer[Any], result: object) -> Outcome:

@@ -14,10 +14,10 @@ from shardclock.outcome import TookTooLong
 class Deadline:
     """Cancel the task after the timeout, and then raise `TookTooLong`; like `asyncio.timeout`, but cheaper.
 
-    If the block catches the cancellation and returns, this class raises `TookTooLong` all the same.
+    If the block catches the cancellation and returns, this class nevertheless raises `TookTooLong`.
 
-    errors:  TookTooLong     the timeout passed before the block ended
-             CancelledError  other code cancelled the task
+    errors:  TookTooLong     the timeout passed before the block ended.
+             CancelledError  other code cancelled the task.
     """
 
     __slots__ = ("_cancelling", "_expired", "_queue", "at_s", "task")
@@ -43,7 +43,7 @@ class Deadline:
             return
         if self.task.uncancel() > self._cancelling and isinstance(error, asyncio.CancelledError):
             return
-        raise TookTooLong(f"it took longer than its timeout, {self._queue.timeout_s:g} s") from error
+        raise TookTooLong(f"the call took longer than its timeout, {self._queue.timeout_s:g} s") from error
 
     def expire(self) -> None:
         """Cancel the task after the timeout."""

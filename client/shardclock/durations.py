@@ -20,11 +20,11 @@ def seconds_of(length: str | timedelta) -> float:
     """Convert a duration, such as P1DT12H or timedelta(seconds=30), to seconds; a day has 24 hours.
 
     units:   seconds, exact to a microsecond
-    errors: ValueError the value is negative or not a duration of fixed length; the message begins with the value
+    errors:  ValueError  the value is negative or not a duration of fixed length; the message begins with the value
     """
     if isinstance(length, timedelta):
         if length < timedelta(0):
-            raise ValueError(f"{shown(length)} is negative; give one that is not")
+            raise ValueError(f"{shown(length)} is negative; give a positive length")
         return length.total_seconds()
     if not isinstance(length, str):
         raise ValueError(  # noqa: TRY004 - the value is refused like any other

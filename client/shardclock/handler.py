@@ -54,15 +54,15 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare that timers of a target call this function; the function itself is unchanged.
 
-    The function takes one `Timer`, or a list of at most `batch` timers. It is called at least once for each timer. If
-    the function raises an exception, it is called again, after a pause that grows from `retry_min` to `retry_max`. It
-    gets at most `max_attempts` calls, and none later than `give_up_after` from the firing. A delivery is discarded
-    without a call if its first call has not begun `expires_after` the due date. `Discard` and `RetryIn` override these
-    rules.
+    The function takes one `Timer`, or a list of at most `batch` timers. The function is called at least once for each
+    timer. If the function raises an exception, it is called again, after a pause that grows from `retry_min` to
+    `retry_max`. The limits are `max_attempts` calls, and the time `give_up_after` after the firing. A delivery is
+    discarded without a call if its first call has not begun within `expires_after` after the due date. `Discard` and
+    `RetryIn` override these rules.
 
     In one worker at most `concurrency` calls run concurrently, and at most `rate_per_s` begin in a second. `num_cpus`
     and `memory_mib` are the resources that one process of the handler needs. When processor time is scarce, handlers of
-    `priority` 1 get processor time before handlers of 2, 3 and 4.
+    `priority` 1 get processor time before handlers of priority 2, 3 and 4.
 
     units:   durations are ISO 8601 texts such as "PT30S", or timedeltas; memory is in MiB
     errors:  InvalidHandler  one sentence names the fault in the target, a number or the function
@@ -103,7 +103,7 @@ def _register(made: Handler) -> None:
     taken = _handlers.get(made.target)
     if taken is not None and not _is_again(taken.function, made.function):
         raise InvalidHandler(
-            f"target {shown(made.target)} is taken: {taken.reference} has it, so {made.reference} can't;"
+            f"target {shown(made.target)} is taken: {taken.reference} has it, so {made.reference} can't have it;"
             " give each function its own target"
         )
     _handlers[made.target] = made
@@ -142,7 +142,7 @@ def _made(target: str, function: FunctionOfTimer, policy: Policy) -> Handler:
     takes_batch = policy.batch > 1 if signature.takes_batch is None else signature.takes_batch
     if takes_batch and policy.batch == 1:
         raise InvalidHandler(
-            f"handler {called} takes a list of timers, and batch is 1; say how many at most, such as batch=100,"
+            f"handler {called} takes a list of timers, and batch is 1; set the largest number, such as batch=100,"
             " or take one Timer"
         )
     if policy.batch > 1 and not takes_batch:
@@ -154,6 +154,6 @@ def _made(target: str, function: FunctionOfTimer, policy: Policy) -> Handler:
 
 
 def _is_again(known: FunctionOfTimer, function: FunctionOfTimer) -> bool:
-    """Return whether `function` is `known`, imported again: reloaded, or as `__main__` and by its module's name."""
+    """Return whether `function` is a second import of `known`: a reload, or `__main__` under its module's name."""
     modules = {known.__module__, function.__module__}
     return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

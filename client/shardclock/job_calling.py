@@ -110,7 +110,7 @@ class JobCall:
             return self._outcome_of_error(error)
         if inspect.iscoroutine(result):
             result.close()
-            return Failed("TypeError: it returned a coroutine that is not awaited; declare it by async def")
+            return Failed("TypeError: the function returned a coroutine that is not awaited; declare it with async def")
         return completed(result)
 
     async def _await(self, run: Run[Any]) -> Any:

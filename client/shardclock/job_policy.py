@@ -29,5 +29,5 @@ class JobPolicy:
         if self.retry_period_s > self.retry_max_s:
             raise InvalidHandler(
                 f"retry_period ({self.retry_period_s:g} s) is longer than retry_max ({self.retry_max_s:g} s), which"
-                " bounds the pause before an attempt; lower the one or raise the other"
+                " bounds the pause before an attempt; lower retry_period or raise retry_max"
             )

@@ -53,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobSchedule:
-    """The schedule of a job, as its decorator gives it."""
+    """The schedule of a job from the arguments of its decorator."""
 
     every_s: float | None
     schedule: str | None
@@ -89,14 +89,14 @@ def job(  # noqa: PLR0913 - each is a term of the user's, with a default that fi
     """Declare that this function runs repeatedly; the function itself is unchanged.
 
     `every` is the pause between the end of a run and the next start. `cron` and `repeat` (R/PT1H) set fixed start
-    times, in `zone`. Without any of the three, the job runs only on request. A job has one run at a time. If a start is
-    due during a run, `overlap` decides: `skip` skips the start, `queue` delays the start, and `replace` ends the run. A
-    failed run is retried `max_retries` times. A run that takes longer than `max_runtime` is cancelled, and its process
-    is killed `grace` later.
+    times, in `zone`. Without `every`, `cron` and `repeat`, the job runs only on request. A job has one run at a time.
+    If a start is due during a run, `overlap` decides: `skip` skips the start, `queue` delays the start, and `replace`
+    ends the run. A failed run is retried `max_retries` times. A run that takes longer than `max_runtime` is cancelled,
+    and its process is killed `grace` later.
 
     The function takes one `Run`; with `Run[Settings]` the run's `config` is parsed as Settings. `num_cpus`, `num_gpus`
     and `memory_mib` are the resources that the process of a run needs. When processes are scarce, jobs of `priority` 1
-    start before jobs of 2, 3 and 4.
+    start before jobs of priority 2, 3 and 4.
 
     units:   durations are ISO 8601 texts such as "PT30S", or timedeltas; memory is in MiB
     errors:  InvalidHandler  one sentence names the fault in the name, a number or the function
@@ -130,7 +130,7 @@ def _register(made: Job) -> None:
     taken = _jobs.get(made.name)
     if taken is not None and not _is_again(taken.function, made.function):
         raise InvalidHandler(
-            f"job {shown(made.name)} is taken: {taken.reference} has it, so {made.reference} can't;"
+            f"job {shown(made.name)} is taken: {taken.reference} has it, so {made.reference} can't have it;"
             " give each job its own name"
         )
     _jobs[made.name] = made
@@ -191,7 +191,7 @@ def _gpus(name: str, value: object, low: float, high: float) -> float:
     """Parse a number of GPUs: a fraction of one GPU, or a whole number, as Ray requires."""
     amount = number(name, value, low, high)
     if amount > 1 and amount != int(amount):
-        raise InvalidHandler(f"{name} {amount:g} is refused: Ray gives a part of one GPU, or whole GPUs")
+        raise InvalidHandler(f"{name} {amount:g} is refused: it must be a fraction below 1, or a whole number")
     return amount
 
 
@@ -286,6 +286,6 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
 
 
 def _is_again(known: Callable[[Any], Any], function: Callable[[Any], Any]) -> bool:
-    """Return whether `function` is `known`, imported again: reloaded, or as `__main__` and by its module's name."""
+    """Return whether `function` is a second import of `known`: a reload, or `__main__` under its module's name."""
     modules = {known.__module__, function.__module__}
     return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

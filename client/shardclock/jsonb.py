@@ -49,19 +49,20 @@ def has_unstorable(text: str) -> bool:
 
 
 def fault_of(text: str) -> str | None:
-    """Return the reason why Postgres can't store a text; None: Postgres can."""
+    """Return the reason why Postgres can't store a text; None: Postgres can store the text."""
     if "\0" in text:
         return NUL
     return HALF_PAIR if HALF.search(text) else None
 
 
 def storable(text: str) -> str:
-    """Replace characters that Postgres can't store by question marks."""
+    """Replace characters that Postgres can't store with question marks."""
     return text if fault_of(text) is None else text.replace("\0", "?").encode(errors="replace").decode()
 
 
 def faults_of(value: object, name: str) -> Iterator[str]:
-    """Find the texts within a JSON value that Postgres can't store: one sentence for each, which names the field.
+    """Find the texts within a JSON value that Postgres can't store: return a sentence for each text, with the name of
+    the field.
 
     shape:   `name` is the name of the whole value; the fields of its objects follow this name after a dot
     """
@@ -89,8 +90,8 @@ def stored_json(text: str) -> Any:
     why = f"it {TOO_DEEP}" if is_too_deep(text) else None
     try:
         return json.loads(text) if why is None else {UNREADABLE: why}
-    except ValueError as error:  # for example a number of thousands of digits
-        return {UNREADABLE: f"it can't be read: {error}"}
+    except ValueError as error:  # for example a number with thousands of digits
+        return {UNREADABLE: f"the document can't be read: {error}"}
 
 
 def is_unreadable(value: object) -> bool:

@@ -9,18 +9,18 @@ from shardclock.reason import one_line, reason_of, traceback_of
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The handler returned. `result` is JSON; `note` says why its result is not recorded."""
+    """The handler returned. `result` is JSON; `note` explains why a result is not recorded."""
 
     result: Any = None
     note: str | None = None
 
 
-COMPLETED = Completed()  # one shared object, because most attempts have this outcome
+COMPLETED = Completed()  # one shared object for the most frequent outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """The handler ended the retries by `Discard` or by a BPMN error; this outcome is no failure.
+    """The handler ended the retries with `Discard` or with a BPMN error; the attempt is not a failure.
 
     `code` is the code of a BPMN error, which the model may catch; the catching event gets the `variables`.
     """
@@ -55,7 +55,7 @@ Outcome: TypeAlias = Completed | Discarded | RetryLater | Failed
 
 
 class TookTooLong(Exception):
-    """A handler's timeout has passed; `__cause__` has the line where the handler was."""
+    """A handler's timeout has passed; `__cause__` has the line that the handler was executing."""
 
 
 def outcome_of(error: BaseException) -> Outcome:

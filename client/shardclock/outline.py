@@ -1,9 +1,10 @@
 """Convert a type to an outline: a schema against which a process without the user's code can check a value.
 
 An outline is a schema of pydantic's core. Each part of the type that would run the user's code becomes "any". So an
-outline accepts every value that the type accepts, but the type may refuse a value that its outline accepts. The
-exception are unknown fields, which most types ignore: an outline refuses them, unless the type's configuration has
-`extra="ignore"` or `extra="allow"`.
+outline accepts every value that the type accepts, but the type may refuse a value that its outline accepts.
+
+Unknown fields are an exception: most types ignore unknown fields, but an outline refuses them, unless the type's
+configuration has `extra="ignore"` or `extra="allow"`.
 """
 
 import json
@@ -38,7 +39,7 @@ WITHIN = {
 }
 FORBID = "forbid"
 OBJECTS = {"model", "dataclass", "typed-dict"}
-PYTHONS_ENGINE = "python-re"  # the engine of patterns in which a match may run for ever
+PYTHONS_ENGINE = "python-re"  # the regular expression engine in which a match may take exponential time
 FORGOTTEN = {"metadata", "serialization", "default", "default_factory", "title", "regex_engine"}
 
 
@@ -59,7 +60,7 @@ def outline_of(adapter: TypeAdapter[Any] | None) -> str | None:
 def misfit_of(text: str, outline: str) -> str | None:
     """Return the reason why JSON does not fit an outline, in pydantic's words and without the value; None: JSON fits.
 
-    shape:   both are JSON texts; an outline that this release of pydantic can't read refuses nothing
+    shape:   both are JSON texts; if this release of pydantic can't read the outline, every JSON fits
     """
     try:
         _validator(outline).validate_json(text)
@@ -79,7 +80,7 @@ def _words_of(fields: Sequence[str]) -> str:
 
 
 def _fields_at(outline: Mapping[str, Any], place: Sequence[int | str]) -> list[str]:
-    """Return the names of the fields beside an unknown field at a place; empty: the outline does not name them."""
+    """Return the known fields of the object that has an unknown field; empty: the outline has no such list."""
     definitions = {it["ref"]: it for it in outline.get("definitions", ())}
     part: Mapping[str, Any] | None = outline
     for step in place[:-1]:
@@ -91,7 +92,7 @@ def _fields_at(outline: Mapping[str, Any], place: Sequence[int | str]) -> list[s
 def _within(
     part: Mapping[str, Any] | None, definitions: Mapping[str, Any], step: int | str | None = None
 ) -> Mapping[str, Any] | None:
-    """Resolve the names and the options of a part, then take one step into it; None: there is no such step."""
+    """Resolve references and optional types, then return the schema of the element at `step`; None: no such element."""
     while part is not None and part["type"] in ("definitions", "definition-ref", "nullable"):
         part = definitions.get(part["schema_ref"]) if part["type"] == "definition-ref" else part["schema"]
     if part is None or step is None:
@@ -114,12 +115,12 @@ def _validator(outline: str) -> SchemaValidator:
 
 
 class _Outline:
-    """Convert a core schema; recursive parts get the same names in each process."""
+    """Convert a core schema; the names of recursive parts are the same in each process."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._objects_around = 0
-        self._extra: str | None = FORBID  # of unknown fields, in an object without a configuration of its own
+        self._extra: str | None = FORBID  # the rule for unknown fields in an object without its own configuration
         self._shapes: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             **dict.fromkeys(HOLDING, self._holding),
             "definitions": self._definitions,
@@ -149,7 +150,7 @@ class _Outline:
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
 
     def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        # Keep only objects: any other definition uses the configuration of an enclosing object, which is unknown here.
+        # Keep only objects: any other definition uses the configuration of an unknown enclosing object.
         self._extra = None
         found = self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
         self._extra = FORBID
@@ -206,7 +207,8 @@ class _Outline:
             for name, it in fields.items()
         }
         self._objects_around -= 1
-        # A TypedDict says "ignore" in any case; a type that wants it has it in its configuration.
+        # The schema of a TypedDict always has `extra_behavior="ignore"`; only its configuration shows whether the type
+        # ignores unknown fields.
         own = schema.get("extra_behavior", "ignore")
         extra, self._extra = self._extra if own == "ignore" else own, around
         kept = ("strict", "config")
@@ -252,7 +254,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _scalars(value: Any) -> Any:
-    """Keep the plain values of a configuration; a title is not needed."""
+    """Return the plain values of a configuration, without the title."""
     if isinstance(value, Mapping):
         return {key: it for key, it in value.items() if key not in FORGOTTEN and _is_plain(it)}
     return value

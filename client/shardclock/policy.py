@@ -1,4 +1,4 @@
-"""The limits of a handler's calls: attempts, timeouts and concurrency; each number has its bounds here."""
+"""The limits of a handler's calls: attempts, timeouts and concurrency; this module has the bounds of each number."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Policy:
     """The limits that a worker enforces for a handler's calls; None means that the handler sets no limit.
 
     units:   `timeout_s` is for one attempt. `give_up_after_s` counts from the firing, `expires_after_s` from the due
-             date. `rate_per_s` is calls a second. `priority` 1 comes first, 4 last
+             date. `rate_per_s` is the number of calls in a second. `priority` 1 is the highest, 4 the lowest
     errors:  InvalidHandler  two of the numbers contradict each other
     """
 
@@ -40,7 +40,7 @@ class Policy:
         if self.retry_min_s > self.retry_max_s:
             raise InvalidHandler(
                 f"retry_min ({self.retry_min_s:g} s) is longer than retry_max ({self.retry_max_s:g} s); a retry waits"
-                " from retry_min to retry_max, so lower the one or raise the other"
+                " from retry_min to retry_max, so lower retry_min or raise retry_max"
             )
         if self.max_attempts > 1 and self.give_up_after_s is not None and self.give_up_after_s < self.retry_min_s:
             raise InvalidHandler(
@@ -64,7 +64,7 @@ class Policy:
 def whole(name: str, value: object, least: int, most: int) -> int:
     """Check a whole number against its bounds.
 
-    errors:  InvalidHandler  no whole number, or out of bounds
+    errors:  InvalidHandler  the value is no whole number, or is out of bounds
     """
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
@@ -74,7 +74,7 @@ def whole(name: str, value: object, least: int, most: int) -> int:
 def number(name: str, value: object, least: float, most: float) -> float:
     """Check a number, which may have a fraction, against its bounds.
 
-    errors:  InvalidHandler  no number, or out of bounds
+    errors:  InvalidHandler  the value is no number, or is out of bounds
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
         assert math.isfinite(value), "within finite bounds"
@@ -86,7 +86,7 @@ def length(name: str, value: str | timedelta, least: str, most: str) -> float:
     """Parse a duration, and check it against its bounds.
 
     units:   seconds; the bounds are ISO 8601 durations, as users write them
-    errors:  InvalidHandler  no duration, or out of bounds
+    errors:  InvalidHandler  the value is no duration, or is out of bounds
     """
     try:
         length_s = seconds_of(value)

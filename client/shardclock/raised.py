@@ -1,4 +1,4 @@
-"""The exceptions by which a handler decides about its timer; any other exception means a retry."""
+"""The exceptions that a handler raises to decide about its timer; any other exception means a retry."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -46,7 +46,7 @@ class BpmnError(Discard):
             )
         kept, why = (None, None) if variables is None else as_variables(variables)
         if why is not None:
-            raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: what was given {why}")
+            raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: the value {why}")
         self.code = str.__str__(code)  # plain text also for an enum: a worker does not import the user's classes
         self.variables: dict[str, Any] | None = kept
 
@@ -56,7 +56,7 @@ class RetryIn(Exception):
 
     The raising call counts as an attempt, so no attempt follows after `max_attempts`.
 
-    errors:  ValueError  no duration, or more than a year
+    errors:  ValueError  the pause is no duration, or is longer than a year
     """
 
     delay_s = 0.0
@@ -73,10 +73,10 @@ class Partly(Exception):
     """Name the timers of a batch that were not handled; all other timers of the batch count as handled.
 
     An exception as a value has the same effect as an exception that a call for this single timer raises, also `Discard`
-    and `RetryIn`. Any other value is the result of a handled timer, so the results of `asyncio.gather(...,
-    return_exceptions=True)` fit.
+    and `RetryIn`. Any other value is the result of a handled timer, so the values may be the results of
+    `asyncio.gather(..., return_exceptions=True)`.
 
-    errors:  TypeError  not a mapping by timer_key
+    errors:  TypeError  the argument is not a mapping with timer keys as its keys
     """
 
     def __init__(self, by_timer_key: Mapping[int, object]) -> None:

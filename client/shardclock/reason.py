@@ -9,8 +9,8 @@ from pydantic import ValidationError
 REASON_CHARS_MAX = 300
 TRACEBACK_CHARS_MAX = 4_000
 MISFITS_MAX = 3
-LEAVES_MAX = 3  # the limit of shown exceptions of an exception group
-FRAMES_MAX = 20  # the innermost frames; a recursion has a thousand frames
+LEAVES_MAX = 3  # The limit of shown exceptions of an exception group.
+FRAMES_MAX = 20  # The innermost frames; a recursion has a thousand frames.
 GROUPS_SEEN_MAX = 100
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

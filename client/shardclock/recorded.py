@@ -1,4 +1,4 @@
-"""Convert a handler's values to JSON that fits into the log, or say why they can't be recorded."""
+"""Convert a handler's values to JSON that fits into the log, or explain why the values can't be recorded."""
 
 import json
 import math
@@ -14,7 +14,7 @@ RESULT_BYTES_MAX = 16_384
 WRITTEN_MAX = 1_000_000
 HUGE = (
     f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"
-    " store it, give its key"
+    " store it elsewhere, and give its key"
 )
 FORMLESS = "has no form in JSON; give objects, arrays, text, finite numbers, booleans, pydantic models or None"
 
@@ -29,7 +29,7 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 def as_variables(value: object) -> tuple[Any, str | None]:
-    """Return an object whose fields become variables, as its JSON parses; or why it can't be recorded.
+    """Convert an object of variables to JSON and back; return the result, or the reason why it can't be recorded.
 
     shape:   (value, None), or (None, the part of a sentence after "it")
     """
@@ -42,7 +42,7 @@ def as_variables(value: object) -> tuple[Any, str | None]:
 
 
 def as_json(result: object) -> tuple[Any, str | None]:
-    """Return a value as its JSON parses, or why it can't be recorded, as in `as_variables`."""
+    """Convert a value to JSON and back; the result is as in `as_variables`."""
     if _is_huge(result):
         return None, HUGE
     try:
@@ -51,7 +51,10 @@ def as_json(result: object) -> tuple[Any, str | None]:
     except Exception:  # noqa: BLE001 - encoding runs into the user's classes
         return None, FORMLESS
     if size > RESULT_BYTES_MAX:
-        return None, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, give its key"
+        return (
+            None,
+            f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it elsewhere, and give its key",
+        )
     if is_too_deep(text):
         return None, TOO_DEEP
     # Return the parsed JSON, so that a test sees the recorded form: keys of objects are text, tuples are arrays.
@@ -65,7 +68,7 @@ def _is_huge(value: object) -> bool:
         part = left.pop()
         if not isinstance(part, str | bytes | bytearray | dict | list | tuple):
             continue
-        size += len(part) + 1  # the 1 ends the count also for a list that contains itself
+        size += len(part) + 1  # because of the 1, the count ends also for a list that contains itself
         if size > WRITTEN_MAX or isinstance(part, str | bytes | bytearray):
             continue
         left.extend([*part, *part.values()] if isinstance(part, dict) else part)

@@ -1,4 +1,4 @@
-"""Raise the error of an invalid handler: one sentence with the value, the rule and the way out."""
+"""Raise the error of an invalid handler: one sentence with the value, the rule and the remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ class InvalidHandler(ValueError):
 
 @contextmanager
 def naming(function: object) -> Iterator[None]:
-    """Begin a refusal with the function that is decorated, unless the sentence names it."""
+    """Begin a refusal with the name of the decorated function, unless the sentence names the function."""
     try:
         yield
     except InvalidHandler as refusal:
@@ -25,7 +25,7 @@ def naming(function: object) -> Iterator[None]:
 
 
 def shown(value: object) -> str:
-    """Show a refused value so that the user recognizes a value that is long or can't be printed.
+    """Format a refused value so that the user recognizes also a long or unprintable value.
 
     A function is shown as its module and name.
 

@@ -33,7 +33,7 @@ class RunReports:
 
     progress: float | None = None
     message: str | None = None
-    report_count: int = 0  # how often progress was reported
+    report_count: int = 0  # the number of reports of progress
     lines: Lines = field(default_factory=Lines)
     cancel_requested: threading.Event = field(default_factory=threading.Event)
 
@@ -61,8 +61,8 @@ class Run(Generic[ConfigT_co]):
     def progress(self, fraction: object, message: object = None) -> None:
         """Report the completed fraction of the work, from 0 to 1, and the present activity.
 
-        errors:  RunCanceled  the run was cancelled: don't catch this exception
-                 ValueError   the fraction is not a number from 0 to 1
+        errors:  RunCanceled  the run was cancelled: don't catch this exception.
+                 ValueError   the fraction is not a number from 0 to 1.
         """
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise ValueError(f"progress {shown(fraction)} is refused: it must be a number from 0 to 1")
@@ -70,7 +70,7 @@ class Run(Generic[ConfigT_co]):
         reports.progress, reports.message = float(fraction), None if message is None else one_line(str(message))
         reports.report_count += 1
         if self.canceled:
-            raise RunCanceled("the run is to end")
+            raise RunCanceled("the run must end")
 
     def log(self, line: object) -> None:
         """Add a line to `shardclock jobs logs`, which also shows printed text."""

@@ -17,7 +17,7 @@ ONE_OF = "annotate it as shardclock.Timer, shardclock.Timer[Order] or, with batc
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The form of a function's calls; `takes_batch` is None if the annotation of the argument leaves this open."""
+    """The form of a function's calls; `takes_batch` is None if the annotation allows a timer and a batch."""
 
     is_async: bool
     takes_batch: bool | None

@@ -1,4 +1,5 @@
-"""Find the cluster with a clock that a test moves: the server provides the cluster through an entry point.
+"""Find the server's test cluster, which has a clock that the test moves. The server provides the cluster through an
+entry point.
 
 This package imports nothing of the server; the protocol in this module defines a test cluster's methods.
 """
@@ -49,16 +50,16 @@ def cluster(
 
     The app has the form of `shardclock up --app`, with commas between several apps. `jobs` selects jobs of the app, by
     names or patterns such as "report.*": all jobs if `jobs` is not given, no job if it is empty. If `now` is not given,
-    the clock begins at the present moment. Pauses before retries are drawn from `seed`.
+    the clock begins at the present moment. The random pauses before retries depend on `seed`.
 
-    errors:  ImportError     the server is not installed here; the message names the package to install
-             InvalidHandler  the app can't be used
-             ValueError      `now` has no time zone, or no job of the app has one of the names
+    errors:  ImportError     the server is not installed here; the message names the package to install.
+             InvalidHandler  the app can't be used.
+             ValueError      `now` has no time zone, or no job of the app has one of the names.
     """
     found = next(iter(entry_points(group=GROUP, name=NAME)), None)
     if found is None:
         raise ImportError(
-            "shardclock.testing.cluster runs the server's own code, and no server that brings it is installed here:"
+            "shardclock.testing.cluster runs the server's own code, and the server is not installed here:"
             f" install the distribution shardclock {version('shardclock-client')} beside shardclock-client"
         )
     chosen = {} if jobs is None else {"jobs": jobs}

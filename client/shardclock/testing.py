@@ -35,7 +35,7 @@ __all__ = ["SteppedCluster", "acall", "acall_batch", "call", "call_batch", "clus
 def timer(payload: Any = None, **facts: Any) -> Timer[Any]:
     """Make a timer that fired just now, for the first time; `facts` are the fields that matter to the test.
 
-    errors:  TypeError  a timer has no such field
+    errors:  TypeError  a timer has no field with a given name
     """
     due_date = facts.get("due_date", datetime.now(UTC))
     made_up: dict[str, Any] = {
@@ -57,11 +57,11 @@ def timer(payload: Any = None, **facts: Any) -> Timer[Any]:
 
 
 def call(handler: Handler | FunctionOfTimer, payload: Any = None, **facts: Any) -> Outcome:
-    """Call a handler, async or plain, with a timer of the test; a handler of batches gets a batch of one.
+    """Call a handler, async or plain, with a timer of the test; a handler of batches gets a batch with one timer.
 
-    errors:  InvalidHandler  the function has no @on_timer
-             RuntimeError    an event loop runs: await `acall` there
-             TypeError, ValueError  the payload has no form in JSON
+    errors:  InvalidHandler         the function has no @on_timer.
+             RuntimeError           an event loop is running: await `acall` instead.
+             TypeError, ValueError  the payload has no form in JSON.
     """
     return call_batch(handler, [payload], **facts)[0]
 
@@ -74,7 +74,7 @@ async def acall(handler: Handler | FunctionOfTimer, payload: Any = None, **facts
 def call_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any], **facts: Any) -> list[Outcome]:
     """Call a handler of batches with one timer for each payload; the keys count up from `timer_key`, or from 1.
 
-    shape:   an outcome for each timer, in their order
+    shape:   an outcome for each timer, in order
     errors:  as in `call`
     """
     found = _handler_of(handler)
@@ -99,8 +99,8 @@ async def acall_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any
 def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int = 1) -> CallOutcome:
     """Run a job, async or plain, in a thread as in production; without `config` the run has the declared configuration.
 
-    errors:  InvalidHandler  the function has no @job
-             TypeError, ValueError  the config has no form in JSON
+    errors:  InvalidHandler         the function has no @job.
+             TypeError, ValueError  the config has no form in JSON.
     """
     found = job if isinstance(job, Job) else next((it for it in declared_jobs() if it.function is job), None)
     if found is None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic
 
-# A plain `Timer` has any payload. Type checkers know defaults of type variables, Python only from 3.13 on.
+# A plain `Timer` has any payload. Type checkers support defaults of type variables; Python supports them since version
+# 3.13.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -22,7 +23,7 @@ class Timer(Generic[PayloadT_co]):
     A handler may get the same timer more than once, with the same `timer_key`: its work must be idempotent.
 
     shape:   `timer_key` is unique for ever, also among the occurrences of a schedule; `occurrence` and `attempt` count
-             from 1; `schedule` is the rule's text, None without one; `due_date` and `fired_at` are aware
+             from 1; `schedule` is the rule's text, None without a rule; `due_date` and `fired_at` are aware
     """
 
     timer_key: int

@@ -21,7 +21,7 @@ class EndpointAnswer(Answer):
     target: str = Field(examples=["webhook:billing"])
     url: str = Field(
         examples=["https://billing.example.com/hooks"],
-        description="the whole URL with the scope operate; otherwise without path and query, which may be secrets",
+        description="the URL; for a key without the scope operate, without path and query, which may be secrets",
     )
     policy: Any = Field(examples=[{"concurrency": 50}], description="the policy's values that differ from the defaults")
     added_at: datetime = MOMENT

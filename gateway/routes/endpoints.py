@@ -236,5 +236,9 @@ def _key(name: str, caller: Caller) -> EndpointName:
 
 def _unless_in_use(done: Done | EndpointInUse) -> EndpointChangedAnswer:
     if isinstance(done, EndpointInUse):
-        raise Refusal(f"{done.sentence}; force=true does it anyway", code=ENDPOINT_IN_USE, pending_timers=done.timers)
+        raise Refusal(
+            f"{done.sentence}; force=true makes the change nevertheless",
+            code=ENDPOINT_IN_USE,
+            pending_timers=done.timers,
+        )
     return EndpointChangedAnswer.of(done)

@@ -67,8 +67,8 @@ class InstancesQuery(BaseModel):
     )
     state: Annotated[StateFilter, BeforeValidator(str.upper)] | None = Field(
         None,
-        description="only instances in this state, in upper or lower case; STARTING: no engine has begun it; ENDED:"
-        " any outcome; "
+        description="only instances in this state, in upper or lower case; STARTING: no engine has begun the instance;"
+        " ENDED: any outcome; "
         "INCIDENT: it has an incident",
     )
     limit: int = Field(100, ge=1, le=PROCESSES_LISTED_MAX)

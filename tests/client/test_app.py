@@ -153,14 +153,14 @@ def test_a_failing_module_is_refused_with_its_error_and_its_line(
 
     said = refusal("broken")
     assert said.startswith(f"app 'broken' can't be imported: {last_line}")
-    assert said.endswith(f", in {tmp_path / 'broken.py'}:2; mend that first")
+    assert said.endswith(f", in {tmp_path / 'broken.py'}:2; correct this error first")
 
 
 def test_an_error_in_an_imported_module_is_reported_with_that_modules_line(app: App, tmp_path: Path) -> None:
     app("deep.py", "\n\n1 / 0")
     app("broken.py", "import deep")
 
-    assert refusal("broken").endswith(f"by zero, in {tmp_path / 'deep.py'}:3; mend that first")
+    assert refusal("broken").endswith(f"by zero, in {tmp_path / 'deep.py'}:3; correct this error first")
 
 
 def test_a_module_without_handlers_is_refused(app: App) -> None:
@@ -188,7 +188,7 @@ def test_two_apps_with_one_target_are_refused_with_both_functions(app: App) -> N
     app("other.py", handler("a", "act"))
 
     assert refusal("one", "other") == (
-        "target 'a' is taken: one:act has it, so other:act can't; give each function its own target"
+        "target 'a' is taken: one:act has it, so other:act can't have it; give each function its own target"
     )
 
 
@@ -205,7 +205,7 @@ def test_a_handler_that_its_module_hides_is_refused(app: App, text: str) -> None
     app("hides.py", text)
 
     assert refusal("hides") == (
-        "handler hides:act of target 'a' is hidden: its module has something else of that name; make @on_timer the"
+        "handler hides:act of target 'a' is hidden: its module has another object with this name; make @on_timer the"
         " outermost decorator, and give each handler its own name"
     )
 

@@ -46,7 +46,7 @@ def test_a_batch_that_returns_has_completed(declare: Declare) -> None:
 
 
 def test_a_result_of_a_whole_batch_is_dropped_with_a_note(declare: Declare) -> None:
-    note = "what a batch returns is not recorded; raise shardclock.Partly for single timers"
+    note = "the result of a batch is not recorded; raise shardclock.Partly for single timers"
     assert ends(declare, lambda: [2]) == [Completed(note=note)] * 3
 
 

@@ -37,7 +37,7 @@ async def test_a_handler_that_exceeds_its_timeout_is_cancelled_and_its_place_rep
     outcome = await call_bounded(declare(waits_for_ever, timeout="PT0.02S"))
 
     assert isinstance(outcome, Failed)
-    assert (outcome.reason, outcome.kind) == ("it took longer than its timeout, 0.02 s", "timeout")
+    assert (outcome.reason, outcome.kind) == ("the call took longer than its timeout, 0.02 s", "timeout")
     assert "asyncio.Event().wait()" in outcome.traceback
     assert "TookTooLong" not in outcome.traceback
     assert "calling.py" not in outcome.traceback

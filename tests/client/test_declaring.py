@@ -95,7 +95,7 @@ def test_a_declared_function_is_unchanged_and_its_policy_is_in_seconds() -> None
             {"retry_min": "PT2H"},
             (
                 "retry_min (7200 s) is longer than retry_max (3600 s); a retry waits from retry_min to retry_max, so"
-                " lower the one or raise the other"
+                " lower retry_min or raise retry_max"
             ),
         ),
         ({"retry_min": "PT0S"}, "retry_min 'PT0S' is refused: it must be a duration from PT0.1S to P1D"),
@@ -179,8 +179,8 @@ def test_a_taken_target_is_refused_with_both_functions() -> None:
         on_timer("order.expired")(expire_too)
 
     assert str(refused.value) == (
-        f"target 'order.expired' is taken: {__name__}:expire has it, so {__name__}:expire_too can't; give each function"
-        " its own target"
+        f"target 'order.expired' is taken: {__name__}:expire has it, so {__name__}:expire_too can't have it;"
+        " give each function its own target"
     )
     on_timer("order.other")(expire_too)
 
@@ -277,7 +277,9 @@ def test_a_batch_and_its_annotation_must_agree(declare: Declare) -> None:
 
     with pytest.raises(InvalidHandler, match=r"takes one timer, and batch is 7; take a list\[Timer\], or leave batch"):
         declare(one, batch=7)
-    with pytest.raises(InvalidHandler, match=r"takes a list of timers, and batch is 1; say how many at most, such as"):
+    with pytest.raises(
+        InvalidHandler, match=r"takes a list of timers, and batch is 1; set the largest number, such as"
+    ):
         declare(some)
 
 

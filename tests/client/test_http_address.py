@@ -57,7 +57,7 @@ def test_a_url_with_a_password_is_refused_and_not_shown() -> None:
     "host", ["timers.example.com", "10.0.0.1", "0.0.0.0", "[2001:db8::1]", "localhost.example.com"]
 )
 def test_a_key_is_not_sent_unencrypted_over_a_network(host: str) -> None:
-    with pytest.raises(ValueError, match="can be read on the way; use https, or say insecure=True") as refused:
+    with pytest.raises(ValueError, match="can be intercepted; use https, or pass insecure=True") as refused:
         Client(f"http://{host}:9841", key=KEY)
     assert KEY not in str(refused.value)
 
@@ -104,7 +104,7 @@ async def test_the_key_is_sent_and_shown_nowhere(caplog: pytest.LogCaptureFixtur
         ("http://127.0.0.1:1", None, "check the url that the client was given"),
         ("http://127.0.0.1:1", "https://timers.example.com", "check the url that the client was given"),
         (None, "http://127.0.0.1:1", "check SHARDCLOCK_API_URL"),
-        (None, None, "the client was given no url: if the gateway is elsewhere, give it, or set SHARDCLOCK_API_URL"),
+        (None, None, "the client has no url: if the gateway is elsewhere, pass its url, or set SHARDCLOCK_API_URL"),
     ],
 )
 async def test_the_error_without_a_gateway_names_the_setting_to_check(

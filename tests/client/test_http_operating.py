@@ -57,11 +57,11 @@ async def test_dead_letters_are_read_page_by_page_if_they_are_large(
 
 
 async def test_a_key_together_with_a_filter_of_dead_letters_is_refused(client: AsyncClient) -> None:
-    with pytest.raises(TypeError, match="redrive takes a timer_key alone, or what chooses dead letters"):
+    with pytest.raises(TypeError, match="redrive takes either a timer_key or filters of dead letters"):
         await client.redrive(7, target=HANDLER)
-    with pytest.raises(TypeError, match="discard takes a timer_key alone"):
+    with pytest.raises(TypeError, match="discard takes either a timer_key or filters"):
         await client.discard(7, dry_run=True)
-    with pytest.raises(TypeError, match="discard takes a timer_key alone"):
+    with pytest.raises(TypeError, match="discard takes either a timer_key or filters"):
         await client.discard(7, every=True)
 
 

@@ -119,7 +119,7 @@ async def test_a_timer_without_a_name_exists_once_after_a_lost_answer(dsn: str, 
 async def test_a_job_is_not_started_twice_after_a_lost_answer(dsn: str, gateway: Api) -> None:
     await declare_jobs(dsn, job_spec("refresh", every_s=3600.0))
     async with losing(gateway.url, answers=1) as proxy, AsyncClient(proxy.url) as client:
-        with pytest.raises(NoAnswer, match="it may have been done, so check before you repeat it") as lost:
+        with pytest.raises(NoAnswer, match="the request may have been executed, so check before you repeat it") as lost:
             await client.run_job("refresh")
 
     assert lost.value.may_be_done

@@ -98,7 +98,7 @@ def test_a_cron_or_repeat_rule_is_kept_as_written(declare_job: Declare) -> None:
         ({"max_runtime": "PT0S"}, "max_runtime 'PT0S' is refused"),
         ({"retry_period": "PT2H"}, "retry_period (7200 s) is longer than retry_max (3600 s)"),
         ({"num_gpus": "two"}, "num_gpus 'two' is refused"),
-        ({"num_gpus": 1.5}, "num_gpus 1.5 is refused: Ray gives a part of one GPU, or whole GPUs"),
+        ({"num_gpus": 1.5}, "num_gpus 1.5 is refused: it must be a fraction below 1, or a whole number"),
         ({"name": "Daily Report"}, "its name must be 1 to 100 characters of a-z, 0-9"),
         ({"config": {1, 2}.pop}, "has no form in JSON"),
         ({"config": "x" * 70_000}, "more than 65,536 bytes"),

@@ -105,7 +105,10 @@ def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:
             r"the result 'a\x00b' is not recorded: it contains a NUL character, which Postgres can't store; leave",
         ),
         ({"a": [{"\0": 1}]}, "is not recorded: it contains a NUL character"),
-        ("x" * 16_383, "… is not recorded: it has 16,385 bytes as JSON, more than 16,384; store it, give its key"),
+        (
+            "x" * 16_383,
+            "… is not recorded: it has 16,385 bytes as JSON, more than 16,384; store it elsewhere, and give its key",
+        ),
         (deep(101), "is not recorded: it is nested deeper than 100 levels; flatten it"),
         (deep(5_000), "is not recorded: it "),
         (10**5_000, "the result an integer of over 50 digits is not recorded: it has no form in JSON"),
@@ -281,7 +284,9 @@ def test_a_plain_handler_that_returns_a_coroutine_has_failed(declare: Declare) -
     outcome = call(declare(expire))
 
     assert isinstance(outcome, Failed)
-    assert outcome.reason == "TypeError: it returned a coroutine that is not awaited; declare it by async def"
+    assert (
+        outcome.reason == "TypeError: the function returned a coroutine that is not awaited; declare it with async def"
+    )
 
 
 async def test_awaiting_a_cancelled_future_is_a_failed_attempt(declare: Declare) -> None:

@@ -54,4 +54,4 @@ def test_without_the_server_the_error_names_the_missing_distribution(tmp_path: P
 
     assert done.returncode == 0, done.stderr
     wanted = f"install the distribution shardclock {version('shardclock-client')}"
-    assert f"no server that brings it is installed here: {wanted}" in done.stdout
+    assert f"the server is not installed here: {wanted}" in done.stdout

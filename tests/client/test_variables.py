@@ -66,7 +66,10 @@ def test_a_service_task_may_return_an_object_or_none(declare: Declare) -> None:
         ({"of": Rows(rows=object())}, "it has a value of type Rows at 'of', which JSON can't express"),
         ({"name": "\ud800"}, "it has a text with half of a surrogate pair at 'name', which JSON can't express"),
         ({"name": "\0"}, "it contains a NUL character, which Postgres can't store; leave it out"),
-        ({"rows": "x" * 20_000}, "it has 20,011 bytes as JSON, more than 16,384; store it, give its key"),
+        (
+            {"rows": "x" * 20_000},
+            "it has 20,011 bytes as JSON, more than 16,384; store it elsewhere, and give its key",
+        ),
         ({"rows": "x" * 1_000_001}, "it has over 1,000,000 characters or parts"),
         ([1, 2], "it is of type list, and only an object has names; give a dict, a pydantic model or None"),
         ("R-42", "it is of type str, and only an object has names"),
@@ -105,7 +108,7 @@ def test_single_results_of_a_batch_become_variables_and_one_for_all_fails(declar
 
     for outcome in call_batch(declare(all_, batch=5), [None] * 2, timer_type=TASK):
         assert outcome == Failed(
-            "what a batch returns can't become variables; raise shardclock.Partly with an object for each timer"
+            "the result of a batch can't become variables; raise shardclock.Partly with an object for each timer"
         )
 
 
@@ -152,5 +155,5 @@ def test_variables_that_can_not_be_recorded_fail_where_they_are_raised(
     outcome = throwing(declare, variables)
 
     assert isinstance(outcome, Failed)
-    assert f"the variables of BpmnError 'E1' can't be recorded: what was given {why}" in outcome.reason
+    assert f"the variables of BpmnError 'E1' can't be recorded: the value {why}" in outcome.reason
     assert "raise BpmnError" in outcome.traceback

@@ -38,7 +38,7 @@ for each row when (new.name = 'a') execute function public.poisoned()
 
 
 def assert_unreadable(found: Any) -> None:
-    assert found == UNREADABLE or found["unreadable"].startswith("it can't be read: ")
+    assert found == UNREADABLE or found["unreadable"].startswith("the document can't be read: ")
 
 
 @pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)

@@ -55,7 +55,7 @@ async def test_a_job_without_a_function_in_any_app_is_kept_and_starts_when_an_ap
     job = await job_of(dsn, "refresh-eu")
     assert (job.state, job.next_start) == ("DISABLED", None)
     assert job.withdrawn_at is not None
-    assert "start the cluster with the app that has it" in await refusal(client, "run_job", name="'refresh-eu'")
+    assert "start the cluster with the app that declares it" in await refusal(client, "run_job", name="'refresh-eu'")
     assert await apply(client, every_s=30) == ["every_s"]
     await fire(shard)
     assert (await worker.begin()).runs == []

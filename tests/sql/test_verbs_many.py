@@ -176,7 +176,7 @@ async def test_an_unplanned_schedule_can_not_be_moved_yet_and_the_error_says_so(
             await reschedule_timer(client.session, TimerRef(name="n"), to)
         assert refused.value.sqlstate == "55000", "the request has no fault"
         assert str(refused.value) == (
-            f"timer {key} has no date yet: a running cluster plans its schedule, unless it is paused; try again then"
+            f"timer {key} has no date yet: a running cluster plans its schedule, unless it is paused; try again later"
         )
     assert await shift_timers(client.session, [key], Shift("PT1H"), operation="o") == 0
 

@@ -1,4 +1,4 @@
-"""The models of answers. Unknown fields are ignored, so a newer gateway may have more."""
+"""The models of answers. Unknown fields are ignored, so a newer gateway may send more fields."""
 
 from datetime import datetime
 from typing import Any
@@ -37,7 +37,9 @@ class StoredTimer(Answer):
 
     timer_key: int
     due_date: datetime
-    outcome: str = Field(description="created; replaced: it replaced a timer of its name; unchanged: that timer stays")
+    outcome: str = Field(
+        description="created; replaced: the timer with this name was replaced; unchanged: that timer stays"
+    )
 
 
 class Scheduled(StoredTimer):
@@ -82,9 +84,9 @@ class TimerState(Answer):
 
 
 class Firing(Answer):
-    """One past occurrence of a schedule that fired, or the occurrences that were skipped together.
+    """A past occurrence of a schedule that fired, or several consecutive occurrences that were skipped.
 
-    units:   `late_s`: from the due date, or from a later change by a client, in seconds; None for skipped occurrences
+    units:   `late_s` is in seconds from the due date, or from a later change by a client; None for skipped occurrences
     """
 
     recorded_at: datetime
@@ -124,8 +126,8 @@ class Line(Answer):
     shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged, refused,
              unknown or untried. `unknown`: the answer was lost, so the timer may be stored. `untried`: the timer was
              not stored, and the caller may send the timer again. `why` is the reason if the timer is not certainly
-             stored. `code` is the code of a refusal. `replayed`: an earlier line had this idempotency key, and the
-             outcome is the earlier line's
+             stored. `code` is the code of a refusal. `replayed`: an earlier line had the same idempotency key, and this
+             outcome is the outcome of the earlier line
     """
 
     line: int
@@ -166,7 +168,7 @@ class Occurrence(Answer):
     number: int
     due_date: datetime
     local: str = Field(description="the due date on the clock of the zone")
-    note: str | None = Field(description="the effect of a change of that clock on this date")
+    note: str | None = Field(description="the effect of a clock change in the zone on this date")
 
 
 class DeadLetter(Answer):
@@ -187,7 +189,7 @@ class DeadLetter(Answer):
 
 
 class DeadLetterGroup(Answer):
-    """Dead letters with one target and one first line of their reasons."""
+    """A group of dead letters with the same target and the same first line of the reason."""
 
     target: str
     reason_line: str = Field(description="the first line of the reason, which is a filter in other requests")
@@ -221,10 +223,12 @@ class EventSubscription(Answer):
     endpoint: str = Field(description="the name of the endpoint")
     tenant_id: str
     url: str = Field(
-        description="the whole URL with the scope operate; otherwise without path and query, which may be secrets"
+        description="the URL; for a key without the scope operate, without path and query, which may be secrets"
     )
     kinds: tuple[str, ...]
-    failures_min: int = Field(description="for job.failed: the failed runs in a row until the first event")
+    failures_min: int = Field(
+        description="for job.failed: the number of consecutive failed runs before the first event"
+    )
     text_only: bool = Field(description="whether the event's body has only the message's text")
     changed_at: datetime
     disabled_at: datetime | None = Field(description="since when the endpoint is disabled; null: it is enabled")
@@ -287,7 +291,7 @@ class SchedulesPage(Answer):
 
 
 class LogRecordsPage(Answer):
-    """A page of the log; an empty page need not be the last one."""
+    """A page of the log; an empty page need not be the last page."""
 
     records: tuple[Record, ...]
     next: int = Field(description="the `after` of the next request")

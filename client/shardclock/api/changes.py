@@ -22,7 +22,7 @@ class VerbOutcomes:
     shows_date: bool = False
 
     def code_of(self, state: str) -> RefusalCode:
-        """Return the code of the refusal for a timer in another state, or for no timer."""
+        """Return the refusal code for a timer in a state without success, or for a missing timer."""
         return UNKNOWN_TIMER if state == UNKNOWN else self.refused.get(state, TIMER_ENDED)
 
 
@@ -31,7 +31,7 @@ PAUSED = VerbOutcomes({"PAUSED": "PAUSED"})
 RESUMED = VerbOutcomes({"PENDING": "PENDING"})
 RUN = VerbOutcomes({"RESCHEDULED": "due now", "PENDING": "due already"}, refused={"PAUSED": TIMER_PAUSED})
 RESCHEDULED = VerbOutcomes({"RESCHEDULED": "RESCHEDULED"}, shows_date=True)
-# By the verbs of `operate`.
+# The meanings for each verb of `shardclock operate`.
 OPERATED = {"pause": PAUSED, "resume": RESUMED, "reschedule": RESCHEDULED}
 
 

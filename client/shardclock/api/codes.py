@@ -11,7 +11,7 @@ from typing import Any, Self
 from shardclock.refusal import shown
 
 PREFIX = "urn:shardclock:problem:"
-INVALID, QUOTA = "invalid_", "quota_"  # followed by the name of the field or of the quota
+INVALID, QUOTA = "invalid_", "quota_"  # Followed by the name of the field or of the quota.
 # Exit codes of the command line.
 NOT_DONE, BAD_INPUT, NO_ANSWER, SCHEMA = 1, 2, 3, 4
 
@@ -38,11 +38,11 @@ class RefusalCode:
         return PREFIX + self.name
 
     def specific(self, name: str, text: str) -> Self:
-        """Make a specific code of this general code."""
+        """Make a specific code that belongs to this general code."""
         return replace(self, name=name, text=text)
 
     def sentence(self, **fields: object) -> str:
-        """Write the sentence for these fields."""
+        """Write the message with the given fields."""
         return _SENTENCES.vformat(self.text, (), fields)
 
 
@@ -52,7 +52,7 @@ class _Sentences(Formatter):
 
 
 _SENTENCES = _Sentences()
-VARIES = "{sentence}"  # the place of the message, which the code that raises the refusal writes
+VARIES = "{sentence}"  # the code that raises the refusal writes the whole message
 
 
 def _general(name: str, status: int, exit_code: int, title: str, reaction: str, *, text: str = VARIES) -> RefusalCode:

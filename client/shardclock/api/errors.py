@@ -1,4 +1,4 @@
-"""The errors of requests that were not done: one class for each type of problem."""
+"""The errors of failed requests: one class for each type of problem."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ from shardclock.api.refusals import code_of
 
 UNKNOWN = "about:blank"  # RFC 9457: only the status is known
 OWN_MEMBERS = ("type", "title", "status", "detail")
-MAY_BE_DONE = "it may have been done, so check before you repeat it"
+MAY_BE_DONE = "the request may have been executed, so check before you repeat it"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """The reason why a request was not done, or why its outcome is unknown.
 
-    shape:   `type` is stable; `status` is HTTP's, and 0 without a response and over SQL; `detail` is one sentence;
-             `members` are the further members of this type
-    units:   `retry_after_s` is the gateway's least pause before a retry, in seconds
+    shape:   `type` is stable; `status` is the HTTP status, and 0 without a response or over SQL; `detail` is one
+             sentence; `members` are the additional members of this type
+    units:   `retry_after_s` is the shortest pause before a retry that the gateway requests, in seconds
     """
 
     type: str
@@ -26,8 +26,8 @@ class Problem:
     detail: str
     members: Mapping[str, Any] = field(default_factory=dict)
     retry_after_s: float | None = None
-    may_be_done: bool = False  # the request may have had its effect
-    may_pass: bool = False  # the same request may succeed in a moment
+    may_be_done: bool = False  # The request may have had its effect.
+    may_pass: bool = False  # The same request may succeed in a moment.
 
     @property
     def code(self) -> str:
@@ -62,12 +62,12 @@ class ApiError(Exception):
 
     @property
     def detail(self) -> str:
-        """One sentence: the value, the rule and the way out."""
+        """One sentence with the value, the rule and the remedy."""
         return self.problem.detail
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """The further members of this type of problem."""
+        """The additional members of this type of problem."""
         return self.problem.members
 
     @property
@@ -77,7 +77,7 @@ class ApiError(Exception):
 
 
 class NoKey(ApiError):
-    """The request had no API key, or an unknown one (401)."""
+    """The request had no API key, or an unknown API key (401)."""
 
 
 class NotAllowed(ApiError):
@@ -107,7 +107,7 @@ class InFlight(ApiError):
 
 
 class MoreMatch(ApiError):
-    """More timers match than were counted (409): none was changed."""
+    """More timers match than were counted (409): no timer was changed."""
 
     @property
     def matched(self) -> int | None:
@@ -190,7 +190,7 @@ BY_NAME: Mapping[str, type[ApiError]] = {
     "too_many": TooMany,
     "over_quota": OverQuota,
     "unavailable": Unavailable,
-    "no_answer": NoAnswer,  # made by the client
+    "no_answer": NoAnswer,  # only the client makes this error
     "broken": Broken,
 }
 # The general code of a status, for a specific code that only a newer gateway knows.
@@ -198,7 +198,7 @@ BY_STATUS: Mapping[int, str] = {code.status: code.name for code in GENERAL}
 
 
 def error_of(problem: Problem) -> ApiError:
-    """Make the error of the class of a problem's general code; for another server's type, an ApiError."""
+    """Make the error for a problem: the class of its general code, or ApiError for a problem of another server."""
     if not problem.type.startswith(PREFIX):
         return ApiError(problem)
     code = code_of(problem.code)

@@ -17,7 +17,7 @@ JSON_FORMS = "use dicts with texts as keys, lists, texts, finite numbers, boolea
 
 
 class Put(TypedDict, total=False):
-    """The fields of a timer: one of the first three, and optional fields; see docs/schedule.md.
+    """The fields of a timer: one of the first three fields, and optional fields; see docs/schedule.md.
 
     A duration is an ISO 8601 text or a timedelta; a moment is a text, a datetime with an offset, or a datetime with a
     separate `zone`. The payload is any JSON value, or a pydantic model.
@@ -37,20 +37,20 @@ class Put(TypedDict, total=False):
 
 
 class New(Put, total=False):
-    """The fields of a new timer; `on_conflict` is the rule for the case that a pending timer has the same name."""
+    """The fields of a new timer; `on_conflict` decides if a pending timer has the same name."""
 
     name: str
     on_conflict: str
 
 
 class NewLine(New, total=False):
-    """The fields of one timer among many; a line with an idempotency key is done once within a day."""
+    """The fields of one timer among many; a line with an idempotency key is executed once within a day."""
 
     idempotency_key: str
 
 
 class Destination(TypedDict, total=False):
-    """The new date or rule of a timer: one of the first four fields; `zone` and `missed` go with a rule."""
+    """The new date or rule of a timer: one of the first four fields; `zone` and `missed` need a rule."""
 
     due_date: Moment
     delay: Length
@@ -61,9 +61,9 @@ class Destination(TypedDict, total=False):
 
 
 def require_one(timer_key: int | None, name: str | None) -> None:
-    """Check that exactly one of a key and a name is given.
+    """Check that either a key or a name is given.
 
-    errors:  TypeError  both or neither are given
+    errors:  TypeError  a key and a name are given, or neither is given
     """
     if (timer_key is None) == (name is None):
         raise TypeError("a timer is named by timer_key= or by name=: give exactly one of them")
@@ -72,10 +72,10 @@ def require_one(timer_key: int | None, name: str | None) -> None:
 def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
     """Write fields as a JSON object; a field that is None is left out.
 
-    Moments and durations are written in ISO 8601, also in a payload; a moment without an offset gets none.
+    Moments and durations are written in ISO 8601, also in a payload; no offset is added to a moment without an offset.
 
     errors:  ValueError  a value has no form in JSON, or JSON would change it; the message names the field, the place,
-                         the rule and the way out
+                         the rule and the remedy
     """
     given = {name: value for name, value in fields.items() if value is not None}
     try:

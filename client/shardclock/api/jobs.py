@@ -31,7 +31,9 @@ class JobState(Answer):
     paused_start: datetime | None = Field(
         description="the time of a paused next start; null: the next start is not paused"
     )
-    paused_until: datetime | None = Field(None, description="the end of this pause; null: it lasts until a resume")
+    paused_until: datetime | None = Field(
+        None, description="the end of this pause; null: the pause lasts until a resume"
+    )
     paused_at: datetime | None
     paused_why: str | None
     paused_by: str | None
@@ -40,7 +42,7 @@ class JobState(Answer):
     run_id: str | None
     run_attempt: int | None
     run_started_at: datetime | None
-    cancel_why: str | None = Field(description="the reason why the present run is to end")
+    cancel_why: str | None = Field(description="the reason why the present run must end")
     progress: float | None
     message: str | None
     last_start: datetime | None

@@ -17,7 +17,7 @@ class Deployed(Answer):
     definition_key: int
     process_id: str
     version: int = Field(description="the version of the process")
-    is_new: bool = Field(description="false: the newest version has the same file already")
+    is_new: bool = Field(description="false: no new version, because the newest version has the same file")
     undeclared: tuple[str, ...] = Field(
         (),
         description="the types of service tasks without a handler or an endpoint: a program must lease these tasks",
@@ -44,8 +44,8 @@ class InstanceState(Answer):
     process_id: str
     version: int = Field(description="the version of the process")
     state: str = Field(
-        description="STARTING: no engine has begun it; RUNNING; COMPLETED; CANCELED; ERROR: it threw an error to its"
-        " caller"
+        description="STARTING: no engine has begun the instance; RUNNING; COMPLETED; CANCELED;"
+        " ERROR: the instance threw an error to its caller"
     )
     started_at: datetime
     ended_at: datetime | None
@@ -185,7 +185,7 @@ class WholeTask(Answer):
 
 
 class ServiceTask(Answer):
-    """One service task, leased to the caller; an answer names its key and its claim."""
+    """One service task, leased to the caller; the caller's answer must contain the task's key and claim number."""
 
     task_key: int
     claim: int = Field(description="the claim number of the lease, which an answer must have")
@@ -202,7 +202,7 @@ class ServiceTask(Answer):
     business_key: str | None = Field(description="the business key of the instance")
     headers: Mapping[str, str] = Field(description="the headers from the model, without variables")
     attempts_left: int = Field(
-        description="the attempts that are left of the model's `retries`, or of three, with this one"
+        description="the number of remaining attempts, with this attempt; `retries` of the model sets it, 3 by default"
     )
     claimed_until: datetime = Field(description="the end of the lease")
 

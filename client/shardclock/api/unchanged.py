@@ -1,4 +1,4 @@
-"""Refuse values that JSON can't represent exactly; the error names where in the field the value is."""
+"""Refuse values that JSON can't represent exactly; the error names the value's position in the field."""
 
 import json
 from collections.abc import Iterator
@@ -26,19 +26,21 @@ class NoForm(ValueError):
 def refuse_changed(name: str, value: object) -> None:
     """Refuse a field's value if JSON would change it.
 
-    errors:  NoForm  names the field, the part, the rule, the way out, and the part's place if it is not the whole field
+    errors:  NoForm  names the field, the part, the rule and the remedy; also the part's position, unless the part is
+                     the whole field
     """
     try:
         for path, why in _changed_parts(name, value):
             raise NoForm(f"{name} {why}" + (f", at {path}" if path != name else ""))
     except RecursionError:
-        return  # the encoder refuses the value in a sentence, or Postgres does because of the depth
+        return  # the JSON encoder refuses a recursive value later, and Postgres refuses a value of too many levels
 
 
 def refuse_half_pairs(text: str) -> None:
     """Refuse the JSON of fields if UTF-8 can't encode one of its texts.
 
-    errors:  NoForm  names the field, the rule, the way out, and the part's place if it is not the whole field
+    errors:  NoForm  names the field, the rule and the remedy; also the text's position, unless the text is the whole
+                     field
     """
     if not HALF.search(text):
         return
@@ -48,7 +50,7 @@ def refuse_half_pairs(text: str) -> None:
 
 
 def why_changed(value: object) -> str | None:
-    """Return why JSON can't represent a value exactly; None: JSON can.
+    """Return why JSON can't represent a value exactly; None: JSON can represent the value.
 
     The function ignores the elements of a list or dict.
     """

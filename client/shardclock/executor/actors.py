@@ -1,4 +1,7 @@
-"""The classes of Ray actors that are executors. The worker passes these to Ray: this module does not import Ray."""
+"""The classes of Ray actors that are executors.
+
+The worker passes these classes to Ray, so this module does not import Ray.
+"""
 
 import asyncio
 from typing import Protocol
@@ -12,7 +15,7 @@ class Executor(Protocol):
     """An imported app."""
 
     async def answer(self, call: bytes) -> bytes:
-        """Answer a call; both are pickled."""
+        """Answer a call; the call and the answer are pickled."""
 
 
 class UserActor:
@@ -23,18 +26,18 @@ class UserActor:
         self._server = CallServer(executor.answer)
 
     async def listen(self) -> str | None:
-        """Listen for the worker, and return the address, as `CallServer.listen` does: the app is imported."""
+        """Listen for the worker, and return the address, as `CallServer.listen` does; the app is already imported."""
         return await self._server.listen()
 
     async def ready(self) -> None:
-        """Return at once, which proves that the process is alive and that its event loop is not blocked."""
+        """Return immediately, to prove that the process is alive and that its event loop is not blocked."""
 
     async def gone(self) -> None:
         """Never return: the pending call fails when the process ends."""
         await asyncio.Event().wait()
 
     async def answer(self, call: bytes) -> bytes:
-        """Answer a call; both are pickled."""
+        """Answer a call; the call and the answer are pickled."""
         return await self._executor.answer(call)
 
 

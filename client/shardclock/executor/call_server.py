@@ -45,7 +45,7 @@ class CallServer:
 
 
 def socket_that(begin: Callable[[socket.socket], object]) -> socket.socket | None:
-    """Make a Unix socket, and call `begin` with the socket; return None if one of the two fails."""
+    """Make a Unix socket, and call `begin` with the socket; return None after an OSError."""
     made: socket.socket | None = None
     try:
         made = socket.socket(socket.AF_UNIX)

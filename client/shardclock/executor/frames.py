@@ -1,7 +1,7 @@
 """The messages of the socket between a worker and an executor.
 
-A message has a head and a body. The head has the number of the call, and the length of the body in bytes. The answer to
-a call has the same number.
+A message has a head and a body. The head has the number of the call, and the length of the body in bytes. The answer
+has the number of its call.
 """
 
 import asyncio
@@ -9,14 +9,14 @@ import struct
 from typing import cast
 
 HEAD = struct.Struct("!QQ")
-FAILED = b"\0"  # the first byte of an error, sent in place of an answer; no pickle begins with it
-GREETING = 0  # the number of the executor's first message, which no call has
-LISTEN = FAILED + b"listen"  # the answer to this call is the address at which the executor listens for a worker; ""
-IS_ALIVE = b""  # an empty call and its empty answer show that the executor's event loop handles messages
+FAILED = b"\0"  # The first byte of an error, sent in place of an answer; no pickle begins with this byte.
+GREETING = 0  # The number of the executor's first message, which no call has.
+LISTEN = FAILED + b"listen"  # The answer to this call is the executor's address for the worker, or "" if it has none.
+IS_ALIVE = b""  # An empty call and its empty answer show that the executor's event loop handles messages.
 
 
 def framed(number: int, body: bytes) -> bytes:
-    """Format a message as one piece."""
+    """Format a message as one byte string."""
     return HEAD.pack(number, len(body)) + body
 
 

@@ -38,10 +38,12 @@ class HandlerCalls:
         self._room = asyncio.Semaphore(calls_max if handler.is_async else 1)
 
     async def call(self, envelopes: Iterable[Envelope]) -> tuple[list[Outcome | None], float]:
-        """Call the handler for each timer: a plain function one by one, an async function concurrently.
+        """Call the handler for each timer: a plain function for one timer after another, an async function for all
+        timers concurrently.
 
-        shape:   the outcomes, with None for a plain success, and the seconds that the handler took. A timer without a
-                 call in time has no outcome
+        shape: the outcomes, with None for a success without a result, and the seconds that the handler took. A timer
+        that was
+                 not called in time has no outcome
         """
         handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
         if handler.is_async and not handler.takes_batch:

@@ -10,7 +10,7 @@ from shardclock.executor.niceness import lower_priority
 
 def prepare_to_import(directory: str, *, priority: int) -> None:
     """Lower the priority of the process below shards and workers, and put the user's modules first."""
-    lower_priority(priority)  # before the import, which may take long and start threads
+    lower_priority(priority)  # lower it before the import, because the import may take long and start threads
     search_first(directory)
 
 

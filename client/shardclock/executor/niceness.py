@@ -1,4 +1,4 @@
-"""The share of a busy processor that an executor gets: less than shards and workers get."""
+"""Give an executor a smaller share of a busy processor than shards and workers."""
 
 import os
 from pathlib import Path

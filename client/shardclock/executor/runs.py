@@ -22,7 +22,7 @@ class Runs:
         return self._call is not None
 
     async def run(self, order: RunOrder) -> tuple[CallOutcome, ReportSnapshot]:
-        """Make a run, in a separate thread: the event loop answers `poll` meanwhile."""
+        """Make a run in a separate thread, so that the event loop answers `poll` during the run."""
         job = self._jobs.get(order.function)
         if job is None:
             return Failed(f"the app of this process has no job {order.function}"), ReportSnapshot()

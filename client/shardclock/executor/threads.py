@@ -55,9 +55,9 @@ class _CallThread:
     """A thread that makes calls, one at a time, and is idle in between."""
 
     def __init__(self) -> None:
-        self._calls = deque[_Call[Any]]()  # the call in progress, and the next one
+        self._calls = deque[_Call[Any]]()  # the call in progress, and the next call
         self._process = os.getpid()
-        self._is_called = threading.Lock()  # the lock is free while there is a next call
+        self._is_called = threading.Lock()  # unlocked while a call waits for the thread
         self._is_called.acquire()
         threading.Thread(target=self._work, name="call", daemon=True).start()
 
@@ -91,8 +91,8 @@ class _CallThread:
     def _leave(self) -> None:
         """End the thread without losing a call.
 
-        A function may raise an exception in its thread from outside. An exception that arrives after the end of the
-        call ends the thread.
+        Other code may raise an exception in a thread during a call. If the exception arrives after the end of the call,
+        it ends the thread.
         """
         with _counting:
             if self in _idle:
@@ -101,7 +101,7 @@ class _CallThread:
             if not call.has_begun:
                 _make(call)
             elif not call.ended.done():
-                call.ended.set_exception(RuntimeError("its thread was ended by an exception that came too late"))
+                call.ended.set_exception(RuntimeError("the thread of the call was ended by a late exception"))
 
 
 def _forget_threads() -> None:

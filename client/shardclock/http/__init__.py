@@ -5,19 +5,19 @@
 
 This package needs the extra `http` of the distribution: `pip install 'shardclock-client[http]'`.
 
-    async_client   methods for one timer, and for all parts below
-    async_many     many timers
-    async_log      the log
-    async_operating   dead letters, jobs and bulk operations
-    async_processes, async_tasks   processes and tasks
-    async_sending  connections, retries and pauses
-    sync_…         written from `async_…` by `make docs`
-    requests       a request: path, query, body
-    problems       make the errors of failed requests, with or without a response
-    retrying       decide whether and when a request is retried
-    reading        parse a response
-    parts          split many timers into requests of a few thousand
-    address        the gateway's URL, and the key
+    async_client:                     methods for one timer, and for all parts below
+    async_many:                       many timers
+    async_log:                        the log
+    async_operating:                  dead letters, jobs and bulk operations
+    async_processes and async_tasks:  processes and tasks
+    async_sending:                    connections, retries and pauses
+    sync_…:                           written from `async_…` by `make docs`
+    requests:                         a request: path, query, body
+    problems:                         make the errors of failed requests, with or without a response
+    retrying:                         decide whether and when a request is retried
+    reading:                          parse a response
+    parts:                            split many timers into requests of a few thousand
+    address:                          the gateway's URL, and the key
 
 `shardclock.api` has the fields, answers and errors, which the SQL client shares.
 """

@@ -12,10 +12,10 @@ DEFAULT_URL = "http://127.0.0.1:9841"
 URL_VARIABLE = "SHARDCLOCK_API_URL"
 CHECK_GIVEN = "check the url that the client was given"
 CHECK_ENVIRONMENT = f"check {URL_VARIABLE}"
-CHECK_DEFAULT = f"the client was given no url: if the gateway is elsewhere, give it, or set {URL_VARIABLE}"
+CHECK_DEFAULT = f"the client has no url: if the gateway is elsewhere, pass its url, or set {URL_VARIABLE}"
 KEY_VARIABLE = "SHARDCLOCK_API_KEY"
 TENANT_HEADER = b"Shardclock-Tenant"
-TENANT_CHARSET = "utf-8"  # the gateway decodes the header in this encoding
+TENANT_CHARSET = "utf-8"  # the encoding with which the gateway decodes the header
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class GatewayAddress:
 def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure: bool) -> GatewayAddress:
     """Read the URL, the key and the tenant; the environment or a default replaces a missing value.
 
-    errors: ValueError the URL is not an HTTP URL, the key or the tenant can't be sent, or the key would be sent
-            unencrypted over a network; the message does not show the key
+    errors:  ValueError  the URL is not an HTTP URL, the key or the tenant can't be sent, or the key would be sent
+                         unencrypted over a network; the message does not show the key
     """
     given, check = _chosen(url)
     parts = _split(given)
@@ -57,14 +57,14 @@ def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure
                          f" in {KEY_VARIABLE}")  # fmt: skip
     if key is not None and parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname or ""):
         raise ValueError(
-            f"an API key over http to {shown(parts.hostname)} can be read on the way; use https, or say insecure=True"
-            " if the way is safe"
+            f"an API key over http to {shown(parts.hostname)} can be intercepted; use https, or pass insecure=True"
+            " if the network is safe"
         )
     return GatewayAddress(given, check, key, None if tenant is None else _tenant(tenant))
 
 
 def _chosen(url: str | None) -> tuple[str, str]:
-    """Choose the URL, with the advice if no gateway answers there."""
+    """Choose the URL, and the advice for the case that no gateway answers."""
     for found, check in ((url, CHECK_GIVEN), (os.environ.get(URL_VARIABLE), CHECK_ENVIRONMENT)):
         if found:
             return found.rstrip("/"), check
@@ -75,7 +75,7 @@ def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # an invalid port or IPv6 address
+    except ValueError:  # the port or the IPv6 address is invalid
         is_url = False
         parts = SplitResult("", "", "", "", "")
     if parts.username is not None or parts.password is not None:

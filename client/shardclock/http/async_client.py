@@ -35,12 +35,12 @@ from shardclock.http.requests import TimerQuery
 class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
     """A client of one gateway; concurrent tasks may share a client.
 
-    The client retries an unanswered request until `retry_for` after the first failure. It does not retry a request that
-    could take effect twice. `processes` and `tasks` have the methods for processes.
+    The client retries an unanswered request until `retry_for` after the first failure. The client does not retry a
+    request that could take effect twice. `processes` and `tasks` have the methods for processes.
 
     errors:  ApiError    from each method: nothing was done; the message has the gateway's reason. Its subclass
-                         `NoAnswer`: no gateway answered in time
-             ValueError  the URL or the key can't be used
+                         `NoAnswer`: no gateway answered in time.
+             ValueError  the URL or the key can't be used.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
         With `wait`, at most five minutes, the call returns when the timer has ended or the time is over. The result's
         `end` is the record of the timer's end, or None if the time is over.
 
-        errors:  NameTaken  a pending timer has the given name, and `on_conflict` is not given
-                 Refused       a field is invalid
+        errors:  NameTaken     a pending timer has the given name, and `on_conflict` is not given.
+                 Refused       a field is invalid.
                  OtherRequest  the idempotency key came with other fields within a day; without a key, each call uses a
-                               new key
+                               new key.
         """
         request = ask.once("POST", ask.TIMERS, timer, idempotency_key).with_wait(wait)
         return await self._sender.ask(Scheduled, request)
@@ -172,9 +172,9 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
     ) -> Changed:
         """Move a timer: give exactly one of `due_date`, `delay` from now, `shift` and another `schedule`.
 
-        errors:  Stale     the timer's `etag` is not `if_match` any more
-                 TooLate   the timer has ended
-                 NotFound  the timer does not exist
+        errors:  Stale     the timer's `etag` is not `if_match` any more.
+                 TooLate   the timer has ended.
+                 NotFound  the timer does not exist.
         """
         request = ask.once("PATCH", ask.timer_path(timer_key, name), to, idempotency_key).with_etag(if_match)
         return await self._sender.ask(Changed, request)
@@ -189,9 +189,9 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
     ) -> Changed:
         """Cancel a pending timer; the timer's record in the log holds the reason.
 
-        errors:  TooLate   the timer has ended
-                 NotFound  the timer does not exist
-                 Conflict  an instance of a process waits for the timer
+        errors:  TooLate   the timer has ended.
+                 NotFound  the timer does not exist.
+                 Conflict  an instance of a process waits for the timer.
         """
         path = ask.timer_path(timer_key, name, "cancel")
         return await self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
@@ -228,7 +228,7 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
         """Resume a paused timer; a timer whose due date is in the pause is due immediately.
 
         `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
-        `fire_all` or `policy`, the schedule's own rule, which is the default.
+        `fire_all` or `policy`. The default `policy` means the schedule's own rule.
 
         errors:  as in `cancel`, and Refused for an unknown rule
         """
@@ -269,11 +269,11 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
     async def wait_for_end(
         self, *, timer_key: int | None = None, name: str | None = None, within: Length
     ) -> Record | None:
-        """Wait until a timer is cancelled or skipped, or has fired and its delivery, if any, has ended.
+        """Wait until a timer is cancelled or skipped, or has fired; then wait for the end of its delivery.
 
-        With a name, the call waits for the timer that has the name when the call begins.
+        If `name` is given, the call waits for the timer that has this name at the beginning of the call.
 
-        shape:   the record of the timer's end; None: the timer has not ended in that time
+        shape:   the record of the timer's end; None: the timer has not ended within the given time
         errors:  NotFound  the timer does not exist
         """
         within_s = seconds_of(within)

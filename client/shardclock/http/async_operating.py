@@ -35,7 +35,7 @@ class AsyncOperating:
         """
         found: list[DeadLetter] = []
         after: str | None = None
-        while True:  # a page of large dead letters has fewer than `limit`
+        while True:  # a page of large dead letters has fewer than `limit` dead letters
             request = ask.read(
                 "/v1/dead-letters", target=target, reason_line=reason_line, limit=limit - len(found), after=after
             )
@@ -48,7 +48,8 @@ class AsyncOperating:
     async def dead_letter_groups(self, *, target: str | None = None) -> DeadLetterGroups:
         """Group the newest 10,000 dead letters by target and by the first line of the reason.
 
-        shape:   the largest group first, at most 50; `dead_letters`, `redrive` and `discard` take a `reason_line`
+        shape:   the largest group first, at most 50; `dead_letters`, `redrive` and `discard` accept a group's
+                 `reason_line` as a filter
         """
         return await self._sender.ask(DeadLetterGroups, ask.read("/v1/dead-letters/groups", target=target))
 
@@ -64,11 +65,12 @@ class AsyncOperating:
     ) -> DeadLettersChanged:
         """Deliver one or all matching dead letters again, `per_s` a second; the client never retries the request.
 
-        With `enable`, the server first enables disabled endpoints; without it the dead letters of these endpoints stay.
+        With `enable`, the server first enables disabled endpoints; otherwise the dead letters of these endpoints are
+        not delivered.
 
-        errors:  NotFound  the timer has no dead letter
-                 Conflict  its endpoint is disabled or was removed
-                 Refused   no filter is given, and `every` is False
+        errors:  NotFound  the timer has no dead letter.
+                 Conflict  its endpoint is disabled or was removed.
+                 Refused   no filter is given, and `every` is False.
         """
         body = {"per_s": per_s, "every": every or None, **chosen}
         return await self._change_letters("redrive", timer_key, body, {"enable": enable or None}, dry_run=dry_run)
@@ -82,10 +84,10 @@ class AsyncOperating:
         dry_run: bool = False,
         **chosen: Unpack[DeadLetterQuery],
     ) -> DeadLettersChanged:
-        """Discard one dead letter or all matching ones permanently; the client never retries the request.
+        """Discard one dead letter or all matching dead letters permanently; the client never retries the request.
 
-        errors:  NotFound  the timer has no dead letter
-                 Refused   no filter is given, and `every` is False
+        errors:  NotFound  the timer has no dead letter.
+                 Refused   no filter is given, and `every` is False.
         """
         body = {"reason": reason, "every": every or None, **chosen}
         return await self._change_letters("discard", timer_key, body, {}, dry_run=dry_run)
@@ -108,16 +110,15 @@ class AsyncOperating:
         return await self._sender.ask(Operation, ask.read(f"/v1/operations/{ask.number('operation_id', operation_id)}"))
 
     async def cancel_operation(self, operation_id: int) -> Operation:
-        """End a bulk operation after its current page; the rows that were changed stay changed.
+        """End a bulk operation after its current page; the changes of earlier pages are kept.
 
-        errors:  NotFound  there is no such operation
-                 TooLate   it has ended
+        errors:  NotFound  there is no such operation. TooLate the operation has ended
         """
         path = f"/v1/operations/{ask.number('operation_id', operation_id)}/cancel"
         return await self._sender.ask(Operation, ask.act(path, {}, is_repeatable=False))
 
     async def event_subscriptions(self) -> tuple[EventSubscription, ...]:
-        """List the endpoints that get events for operators, by name."""
+        """List the endpoints that get events for operators, in the order of their names."""
         return (await self._sender.ask(EventSubscriptionsPage, ask.read("/v1/notify"))).subscriptions
 
     async def subscribe(
@@ -125,15 +126,15 @@ class AsyncOperating:
     ) -> EventSubscriptionChanged:
         """Send events of these kinds to an endpoint, in place of its earlier kinds.
 
-        errors:  NotFound  there is no such endpoint
-                 Refused   a kind is unknown
+        errors:  NotFound  there is no such endpoint.
+                 Refused   a kind is unknown.
         """
         body = {"kinds": list(kinds), "failures_min": failures_min, "text_only": text_only}
         request = ask.change("PUT", f"/v1/notify/{ask.segment(endpoint)}", body)
         return await self._sender.ask(EventSubscriptionChanged, request)
 
     async def unsubscribe(self, endpoint: str) -> EventSubscriptionChanged:
-        """Send no more events to an endpoint; the endpoint stays.
+        """Send no more events to an endpoint; the endpoint is not removed.
 
         errors:  NotFound  the endpoint gets no events
         """
@@ -141,13 +142,13 @@ class AsyncOperating:
         return await self._sender.ask(EventSubscriptionChanged, request)
 
     async def jobs(self) -> tuple[JobState, ...]:
-        """List all jobs, by name; the API key must be for all tenants."""
+        """List all jobs in the order of their names; the API key must be for all tenants."""
         return (await self._sender.ask(JobsPage, ask.read("/v1/jobs"))).jobs
 
     async def wait_for_run(self, name: str, timer_key: int, *, within: Length) -> JobRun | None:
         """Wait until a requested start of a job has ended; `timer_key` is the result of `run_job`.
 
-        shape:   the last run of the start; None: the start is not over in that time
+        shape:   the last run of the start; None: the start is not over within the given time
         errors:  NotFound  the start does not exist, or was dropped before it ran
         """
         request = ask.read(f"/v1/jobs/{ask.segment(name)}/runs/{ask.number('timer_key', timer_key)}")
@@ -157,7 +158,7 @@ class AsyncOperating:
     async def run_job(self, name: str, *, config: Any = None) -> int:
         """Start a job now, and return the key of the start; `config` applies to this start only.
 
-        The request is not retried after a lost answer, because the job would run twice.
+        The request is not retried after a lost answer, because the job could run twice.
 
         errors:  NotFound  no job has this name
         """
@@ -172,6 +173,6 @@ class AsyncOperating:
             request = ask.act(f"{path}/{verb}", body | how, is_repeatable=dry_run, dry_run=dry_run)
         else:
             if dry_run or any(value is not None for value in body.values()):
-                raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
+                raise TypeError(f"{verb} takes either a timer_key or filters of dead letters: give one of them")
             request = ask.act(f"{path}/{ask.number('timer_key', timer_key)}/{verb}", how, is_repeatable=False)
         return await self._sender.ask(DeadLettersChanged, request)

@@ -62,7 +62,7 @@ class AsyncProcesses:
         return (await self._sender.ask(ProcessesPage, request)).processes
 
     async def model(self, definition_key: int) -> bytes:
-        """Fetch the deployed model of a definition; a deleted definition has its model until its data are removed.
+        """Fetch the deployed model of a definition; a deleted definition keeps its model until its data are removed.
 
         errors:  NotFound  the definition does not exist
         """
@@ -71,7 +71,7 @@ class AsyncProcesses:
     async def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
         """Delete one version of a process; its instances continue.
 
-        If the deleted version was the newest, the version before becomes the newest.
+        If the deleted version was the newest, the previous version becomes the newest.
 
         errors:  NotFound  the version was deleted already, or never existed
         """
@@ -93,9 +93,9 @@ class AsyncProcesses:
         With `wait`, at most five minutes, the call returns when the instance has ended, or when the time is over.
         `business_key` is the name of the instance in the caller's own system; `list` finds the instance by this key.
 
-        errors:  NotFound      the process is not deployed, or has no such version
-                 Refused       the variables or the business key are invalid
-                 OtherRequest  the idempotency key came with other fields within a day
+        errors:  NotFound      the process is not deployed, or has no such version.
+                 Refused       the variables or the business key are invalid.
+                 OtherRequest  the idempotency key came with other fields within a day.
         """
         path = f"{PROCESSES}/{ask.segment(process_id)}/start"
         fields = {"variables": variables, "version": version, "business_key": business_key}
@@ -167,8 +167,8 @@ class AsyncProcesses:
 
         A second request is no error.
 
-        errors:  Conflict  the instance has ended otherwise
-                 NotFound  the instance never existed, or its history was deleted
+        errors:  Conflict  the instance has ended in another way.
+                 NotFound  the instance never existed, or its history was deleted.
         """
         await self._signal(instance_key, "cancel", {}, idempotency_key)
 
@@ -183,7 +183,7 @@ class AsyncProcesses:
     ) -> CanceledInstances:
         """Cancel the unfinished instances with a business key, at most the newest 1,000 in one call.
 
-        shape: the answer, and not an error, reports that no instance matches
+        shape: if no instance matches, the answer reports this without an error
         """
         fields = {"business_key": business_key, "process_id": process_id, "limit": limit}
         request = ask.once("POST", f"{INSTANCES}/cancel", fields, idempotency_key)
@@ -192,10 +192,11 @@ class AsyncProcesses:
     async def set_variables(
         self, instance_key: int, variables: Mapping[str, Any], *, token: int = 1, idempotency_key: str | None = None
     ) -> None:
-        """Set variables of an instance; other variables stay. Token 1 holds the variables of the whole process.
+        """Set variables of an instance; other variables are not changed. Token 1 holds the variables of the whole
+        process.
 
-        errors:  Conflict  the instance has ended
-                 NotFound  the instance never existed, or its history was deleted
+        errors:  Conflict  the instance has ended.
+                 NotFound  the instance never existed, or its history was deleted.
         """
         await self._signal(instance_key, "variables", {"variables": variables, "token": token}, idempotency_key)
 
@@ -232,9 +233,9 @@ class AsyncProcesses:
     async def resolve(self, instance_key: int, token: int, *, idempotency_key: str | None = None) -> None:
         """Resolve an incident, so that the token continues at its node.
 
-        errors:  Conflict  the instance has ended
-                 NotFound  the token has no incident
-                 Refused   the incident is a dead letter: redrive the dead letter
+        errors:  Conflict  the instance has ended.
+                 NotFound  the token has no incident.
+                 Refused   the incident is a dead letter: redrive the dead letter.
         """
         await self._signal(instance_key, "resolve", {"token": token}, idempotency_key)
 

@@ -19,10 +19,10 @@ from shardclock.http.requests import Request
 from shardclock.http.retrying import Patience, pause_s_after
 
 CONNECT_S_MAX = 5.0
-WAIT_S_MAX = 60.0  # the longest wait of one request; a proxy may end a longer silence
-EARLY_S = 0.5  # a stopping gateway answers at once; the next gateway may not have started yet
-KEPT_S = 30.0  # a gateway closes a connection after 75 s without requests
-SILENT_S_MAX = 45.0  # a stream of events sends a comment each 15 s
+WAIT_S_MAX = 60.0  # The longest wait of one request; a proxy may close a connection without data.
+EARLY_S = 0.5  # A stopping gateway answers immediately; the next gateway may not have started yet.
+KEPT_S = 30.0  # A gateway closes a connection after 75 s without requests.
+SILENT_S_MAX = 45.0  # A stream of events sends a comment each 15 s.
 EVENTS = "text/event-stream"
 NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
@@ -57,7 +57,7 @@ class AsyncTries:
 
 
 class AsyncSender:
-    """The connections to one gateway; the tasks of a program may share them."""
+    """The connections to one gateway; several tasks of a program may share this object."""
 
     def __init__(self, address: GatewayAddress, *, timeout_s: float, retry_for_s: float) -> None:
         self._address = address
@@ -118,7 +118,7 @@ class AsyncSender:
             await asyncio.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
 
     async def wait_for(self, model: type[AnswerT], request: Request, *, within_s: float) -> AnswerT | None:
-        """Poll, as `ask_until` does, for a result, and parse the result.
+        """Send a long poll repeatedly, as in `ask_until`, until there is a result; return the parsed result.
 
         shape: None: no result within `within_s`
         errors:  as in `send`

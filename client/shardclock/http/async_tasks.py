@@ -74,16 +74,16 @@ class AsyncTasks:
         """Assign a task to a person.
 
         errors:  Conflict  another person has the task (the error's `members["assignee"]`), or the task is completed or
-                           cancelled
-                 NotFound  the task never existed, or its instance was deleted
+                           cancelled.
+                 NotFound  the task never existed, or its instance was deleted.
         """
         return await self._do(TASKS, task_key, "claim", {"assignee": assignee}, idempotency_key)
 
     async def give_back(self, task_key: int, *, idempotency_key: str | None = None) -> TaskState:
         """Remove the assignee of a task.
 
-        errors:  Conflict  the task is completed or cancelled
-                 NotFound  the task never existed, or its instance was deleted
+        errors:  Conflict  the task is completed or cancelled.
+                 NotFound  the task never existed, or its instance was deleted.
         """
         return await self._do(TASKS, task_key, "unclaim", {}, idempotency_key)
 
@@ -97,11 +97,12 @@ class AsyncTasks:
     ) -> TaskState:
         """Complete a task of a person; its instance continues.
 
-        The record of the task names `assignee` as the person of the completion. The default is the present assignee.
+        The record of the task names `assignee` as the person of the completion. The default of `assignee` is the
+        present assignee.
 
         errors:  Conflict  the task was completed already, or is cancelled; or another person has the task (the error's
-                           `members["assignee"]`)
-                 NotFound  the task never existed, or its instance was deleted
+                           `members["assignee"]`).
+                 NotFound  the task never existed, or its instance was deleted.
         """
         fields = {"variables": variables, "assignee": assignee}
         return await self._do(TASKS, task_key, "complete", fields, idempotency_key)
@@ -141,10 +142,10 @@ class AsyncTasks:
     ) -> TaskState:
         """Complete a leased service task; its instance continues.
 
-        errors:  Conflict  another program has leased the task since, the task was answered already, or its instance
-                           does not wait for the task any more: the error's `state` is TAKEN, COMPLETED_BEFORE,
-                           DISCARDED_BEFORE, DEAD_BEFORE, RETRIED_BEFORE or CANCELED
-                 NotFound  the caller never had the task, or the task's end was deleted from the log
+        errors:  Conflict  another program has leased the task in the meantime, the task was answered already, or its
+                           instance does not wait for the task any more: the error's `state` is TAKEN, COMPLETED_BEFORE,
+                           DISCARDED_BEFORE, DEAD_BEFORE, RETRIED_BEFORE or CANCELED. NotFound  the caller never had the
+                           task, or the task's end was deleted from the log
         """
         fields = {"claim": taken.claim, "variables": variables}
         return await self._do(SERVICE_TASKS, taken.task_key, "complete", fields, idempotency_key)

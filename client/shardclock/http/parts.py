@@ -17,9 +17,9 @@ from shardclock.http.problems import foreign_error
 from shardclock.http.requests import NDJSON, TIMERS, Request, body_of
 from shardclock.refusal import shown
 
-LINES_MAX = 10_000  # the gateway's own limit
-PART_BYTES_MAX = 4 * 1024 * 1024  # a body must arrive within ten seconds
-LOST = ("unknown", "untried")  # the gateway's outcomes of a line without an answer of Postgres
+LINES_MAX = 10_000  # The gateway's own limit.
+PART_BYTES_MAX = 4 * 1024 * 1024  # A body must arrive within ten seconds.
+LOST = ("unknown", "untried")  # The gateway's outcomes of a line without an answer of Postgres.
 EXAMPLE: New = {"delay": "PT1H"}
 NO_REASON = "Postgres gave no answer"
 NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
@@ -32,7 +32,7 @@ class RequestPart:
     waiting: dict[int, bytes]
     repeatable: frozenset[int]
     outcomes: dict[int, Line] = field(default_factory=dict)
-    is_unsure: bool = False  # some of the lines without an outcome may be stored
+    is_unsure: bool = False  # whether Postgres may have stored lines without an outcome
 
     @property
     def request(self) -> Request:
@@ -93,10 +93,10 @@ class RequestPart:
 
 
 def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[RequestPart]:
-    """Split timers into parts of at most `lines_max` lines, and of 4 MiB.
+    """Split timers into parts of at most `lines_max` lines and at most 4 MiB.
 
-    errors:  ValueError  a timer has no form in JSON, or `lines_max` is out of its bounds
-             TypeError   `timers` is not an iterable, or one of the timers is not a mapping
+    errors:  ValueError  a timer has no form in JSON, or `lines_max` is out of its bounds.
+             TypeError   `timers` is not an iterable, or one of the timers is not a mapping.
     """
     if isinstance(timers, Mapping | str | bytes) or not isinstance(timers, Iterable):
         raise TypeError(f"timers {shown(timers)} is refused: it must be an iterable of timers; for one, write [timer]")

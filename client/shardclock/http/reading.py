@@ -14,7 +14,7 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 def read_answer(model: type[AnswerT], request: Request, body: bytes) -> AnswerT:
     """Parse the JSON of a success response.
 
-    errors:  ApiError  no gateway has written it
+    errors:  ApiError  no gateway has written the response
     """
     try:
         return model.model_validate_json(body)

@@ -1,4 +1,4 @@
-"""Write requests to a gateway: path, query and body. Nothing here sends them."""
+"""Write requests to a gateway: path, query and body. This module does not send the requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +18,9 @@ TIMERS = "/v1/timers"
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 XML = "application/xml"
-PAGE = 500  # items in a page of a list that is read to its end
+PAGE = 500  # the page size for a list that is read completely
 NAME_INSTEAD = "; if it is the timer's name, give it by name="
-DOTS = {".": "%2E", "..": "%2E%2E"}  # unescaped, they would change the path
+DOTS = {".": "%2E", "..": "%2E%2E"}  # path segments that would change the path unless they are escaped
 
 Query = Mapping[str, str | int | Sequence[str]]
 
@@ -40,7 +40,7 @@ class TimerQuery(TypedDict, total=False):
 
 
 class DeadLetterQuery(TypedDict, total=False):
-    """A filter of dead letters: by target, moment of death and first line of the reason, with a largest number."""
+    """A filter of dead letters: target, time of the last failure, first line of the reason, and maximum number."""
 
     target: str
     died_before: Moment
@@ -52,7 +52,7 @@ class DeadLetterQuery(TypedDict, total=False):
 class Request:
     """One request.
 
-    units:   `wait_s` is the time for which the gateway may hold the response back, in seconds
+    units:   `wait_s` is the longest time that the gateway may delay the response, in seconds
     """
 
     method: str
@@ -69,7 +69,7 @@ class Request:
         return self.method != "GET"
 
     def with_wait(self, wait: Length | None) -> "Request":
-        """Return the same request with a wait.
+        """Return the same request with a longest delay of the response.
 
         errors:  ValueError  `wait` is not a duration
         """
@@ -78,7 +78,7 @@ class Request:
         return replace(self, query={**self.query, **query_of(wait=wait)}, wait_s=seconds_of(wait))
 
     def with_query(self, **query: object) -> "Request":
-        """Return the same request with more in the query."""
+        """Return the same request with additional query parameters."""
         return replace(self, query={**self.query, **query_of(**query)})
 
     def with_etag(self, etag: str | None) -> "Request":
@@ -125,8 +125,8 @@ def change(method: str, path: str, fields: Mapping[str, object] | None = None) -
 def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
     """Write the path of one timer.
 
-    errors:  TypeError   both the key and the name are given, or neither
-             ValueError  the key is not a whole number
+    errors:  TypeError   both the key and the name are given, or neither.
+             ValueError  the key is not a whole number.
     """
     require_one(timer_key, name)
     which = f"by-name/{segment(name)}" if name is not None else number("timer_key", timer_key, instead=NAME_INSTEAD)
@@ -183,4 +183,6 @@ def _key(given: str | None) -> str:
 def _sendable(name: str, text: str) -> str:
     if text.isascii() and text.isprintable() and text == text.strip():
         return text
-    raise ValueError(f"{name} {shown(text)} is refused: it must be printable ASCII characters; a header has no more")
+    raise ValueError(
+        f"{name} {shown(text)} is refused: it must be printable ASCII characters; a header allows no others"
+    )

@@ -9,7 +9,7 @@ from shardclock.api.errors import Problem
 
 PAUSE_S = 0.1  # the upper limit of the first pause; the limit doubles with each further pause
 PAUSE_S_MAX = 5.0
-DOUBLINGS_MAX = 16  # PAUSE_S_MAX is reached before
+DOUBLINGS_MAX = 16  # a larger exponent gives the same pause, PAUSE_S_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def pause_s_after(problem: Problem, patience: Patience, *, attempt: int, elapsed
 def retry_after_s_of(text: str | None, now: datetime) -> float | None:
     """Parse the header `Retry-After`: a number of seconds, or a moment.
 
-    shape:   never negative; None: the header is missing, or its value is neither of the two
+    shape:   never negative; None: the header is missing, or its value is neither a number nor a moment
     """
     if text is None:
         return None

@@ -18,8 +18,8 @@ from shardclock.http.reading import read_answer
 from shardclock.http.sync_sending import Sender
 
 CONSUMERS = "/v1/consumers"
-WAIT = "PT30S"  # the longest wait for the next records of a group
-LASTING_S = 5.0  # a stream that lasted this long, or yielded a record, ends a series of failures
+WAIT = "PT30S"  # The longest wait for the next records of a group.
+LASTING_S = 5.0  # A stream that lasted this long, or yielded a record, ends a series of failures.
 
 
 class Log:
@@ -53,14 +53,14 @@ class Log:
     ) -> Iterator[Record]:
         """Yield each record at least once, in the order of its partition, as a member of a consumer group, for ever.
 
-        A record is done when the caller requests the next record. When the loop or the caller ends, the client gives
-        back the records that are not done. The work on a record should end within the `lease`, because then another
-        member may get the record. A new group begins at the start of the log, with this number of `partitions`, or one.
-        The API key must be for all tenants.
+        A record is done when the caller requests the next record. When the loop or the caller ends, the client releases
+        the unfinished records. The work on a record should end within the `lease`, because another member may get the
+        record later. A new group begins at the start of the log, with `partitions` partitions, one by default. The API
+        key must be for all tenants.
 
         shape:   `limit` is the number of records in one lease
-        errors:  Conflict  the group has another number of partitions
-                 ApiError  no gateway has answered for `retry_for`
+        errors:  Conflict  the group has another number of partitions.
+                 ApiError  no gateway has answered for `retry_for`.
         """
         body: dict[str, object] = {"limit": limit, "lease": lease, "partitions": partitions}
         request = ask.act(f"{CONSUMERS}/{ask.segment(group)}/lease", body, is_repeatable=True).with_wait(WAIT)

@@ -33,15 +33,15 @@ class Bulk:
 
     @property
     def left_out(self) -> int:
-        """The number of matching timers that a cancel leaves out: instances of processes wait for them."""
+        """The number of matching timers that a cancel leaves out, because process instances wait for them."""
         return self._counted.left_out
 
     def commit(self) -> BulkChanged:
         """Change the counted timers, within ten minutes of the count.
 
         shape: the client never retries the request: a retry could change timers that were not counted
-        errors:  MoreMatch  more timers match now than were counted: no timer was changed
-                 Refused    the count is too old
+        errors:  MoreMatch  more timers match now than were counted: no timer was changed.
+                 Refused    the count is too old.
         """
         request = ask.act(self._path, self._body, is_repeatable=False, token=self._counted.token)
         return read_answer(BulkChanged, request, (self._sender.send(request)).content)
@@ -53,17 +53,17 @@ class Many:
     _sender: Sender
 
     def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> Iterator[Line]:
-        """Schedule many timers, at most 10,000 with one request, and yield the outcome of each.
+        """Schedule many timers, at most 10,000 with one request, and yield the outcome of each timer.
 
         After a lost answer, the client sends a timer again if this can't make a duplicate: if the timer has an
         `idempotency_key` (valid for a day), or a name and `on_conflict="ignore"` (valid while the first timer is
         pending). Other timers get the outcome `unknown`.
 
-        shape:   a line for each timer, in their order
+        shape:   a line for each timer, in the order of the timers
         errors:  ApiError    after the lines of the failed request: no gateway answered in time, or the gateway refuses
-                             all lines
-                 ValueError  a timer has no form in JSON, or `part_lines` is out of its bounds
-                 TypeError   `timers` is not an iterable, or one of them is not a mapping
+                             all lines.
+                 ValueError  a timer has no form in JSON, or `part_lines` is out of its bounds.
+                 TypeError   `timers` is not an iterable, or one of them is not a mapping.
         """
         for part in parts_of(timers, lines_max=part_lines):
             failure = self._settle(part)
@@ -85,14 +85,14 @@ class Many:
     ) -> Bulk:
         """Count the timers that a verb would change: cancel, pause, resume or shift.
 
-        `commit` of the result changes them.
+        Call `commit` on the result to change these timers.
 
         A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state` is
         pending or paused. `until` is the end of a pause. `missed` is the rule for a schedule's occurrences during the
         pause, for resume and for pause with `until`.
 
-        errors:  Refused    a parameter does not belong to the verb
-                 MoreMatch  more timers match than one request changes
+        errors:  Refused    a parameter does not belong to the verb.
+                 MoreMatch  more timers match than one request changes.
         """
         path = f"{ask.TIMERS}/bulk/{ask.segment(verb)}"
         body: dict[str, object] = {
@@ -106,7 +106,7 @@ class Many:
         return Bulk(self._sender, path, body, self._sender.ask(TimersCounted, request))
 
     def _settle(self, part: RequestPart) -> ApiError | None:
-        """Send the lines of a part until each has an outcome; return the error if that failed."""
+        """Send the lines of a part until each line has an outcome; return the error of a failed request."""
         tries = self._sender.tries(is_repeatable=True)
         while part.waiting:
             try:

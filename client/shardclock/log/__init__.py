@@ -18,16 +18,16 @@
 No transaction is open while `send` works. The member renews the lease of the batch during the work. If the member dies,
 the lease expires, and another member gets the records that were not acknowledged.
 
-    record       one event of a timer
-    reading      read the log without a group
-    groups       the statements that a member sends for its group
-    consuming    work in the transaction that moves the group's position
-    leasing      work under the lease of a `batch`, which `keeping` renews
-    member       the loop of a member, with retries and waits
-    link         the member's connection
-    pace         the size of a batch, so that its work takes about a second
-    failures     failures of the work and of connections; `group_log` logs them
-    timing       waits and timeouts
+    record:       one event of a timer
+    reading:      read the log without a group
+    groups:       the statements that a member sends for its group
+    consuming:    work in the transaction that moves the group's position
+    leasing:      work under the lease of a `batch`, which `keeping` renews
+    member:       the loop of a member, with retries and waits
+    link:         the member's connection
+    pace:         the size of a batch, so that its work takes about a second
+    failures:     failures of the work and of connections; `group_log` logs them
+    timing:       waits and timeouts
 
 Both forms of `timing` and `keeping` are written by hand; `make docs` writes the other `sync_…` files from `async_…`.
 """
@@ -91,17 +91,17 @@ def consume(
 
     A batch has as many records as `work` handles in about a second. If `work` raises an exception, the member logs the
     error, rolls the batch back, and retries after growing pauses. After `attempts` failures of one record, the record
-    is set aside. Each partition has one working member at a time, so `partitions` limits the concurrent members. All
-    records of a timer are in one partition.
+    is stored in the table `records_aside` and skipped. Each partition has one working member at a time, so `partitions`
+    limits the concurrent members. All records of a timer are in one partition.
 
     shape: an awaitable if `work` is `async def`; otherwise the call returns only when it is interrupted
-    errors:  GroupDiffers  the group has another number of partitions
-             GroupDropped  the group was dropped meanwhile
-             ApiError      the role lacks a right
+    errors:  GroupDiffers  the group has another number of partitions.
+             GroupDropped  the group was dropped meanwhile.
+             ApiError      the role lacks a right.
              TypeError     `work` is `async def`, and the connection's methods are not awaited, or the other way round;
-                           `connect` or `work` is not a function
-             ValueError    the group's name is too long or empty, or `partitions` or `attempts` is not possible
-             others        of the driver: the connection can't be opened, and a retry would not help
+                           `connect` or `work` is not a function.
+             ValueError    the group's name is too long or empty, or `partitions` or `attempts` is not possible.
+             Others        errors of the driver: the connection can't be opened, and a retry would not help.
     """
     if _is_awaited(work):
         return async_consuming.consume(AsyncMember(connect, group, partitions=partitions, attempts=attempts), work)
@@ -141,8 +141,8 @@ def consume_leased(
     """Call `work` at least once for every record of the log, in order, until stopped.
 
     The member acknowledges a batch when `work` returns. If `work` raises an exception, the member logs the error and
-    retries the unacknowledged records. After `attempts` failures of one record, the record is set aside. The death of a
-    member during its work on a single record counts as a failure.
+    retries the unacknowledged records. After `attempts` failures of one record, the record is stored in `records_aside`
+    and skipped. The death of a member during its work on a single record counts as a failure.
 
     shape, errors:  as in `consume`
     """
@@ -173,8 +173,8 @@ def consume_once(connection: Any, group: str, work: Any, *, limit: int = READ_MA
     """Call `work` for the next records on a connection, in a transaction that moves the group's position.
 
     shape:   the number of records, awaited if the connection's methods are awaited; 0 if no free partition has records
-    errors:  TypeError  the connection is in a transaction
-             others     of the work and of the driver: the transaction is rolled back
+    errors:  TypeError  the connection is in a transaction.
+             Others     errors of the work and of the driver: the transaction is rolled back.
     """
     driver = driver_of(connection)
     return (async_consuming if _is_awaited(driver.answer) else sync_consuming).consume_once(
@@ -193,9 +193,10 @@ def read_log(connection: Any, after: int = 0, *, limit: int = READ_MAX) -> Any:
 
     A reader that stores the position in the transaction of its work processes each record once.
 
-    shape:   the records in order, awaited if the connection's methods are; empty: there are no further records now
-    errors:  Conflict  the transaction is not `read committed`
-             others    of the driver
+    shape:   the records in order, awaited if the connection's methods are awaited; empty: there are no further records
+             now
+    errors:  Conflict  the transaction is not `read committed`.
+             Others    errors of the driver.
     """
     driver = driver_of(connection)
     return (async_reading if _is_awaited(driver.answer) else sync_reading).read_log(driver, after, limit=limit)

@@ -29,14 +29,14 @@ class AsyncBatch:
     async def acknowledge(self, record: LogRecord) -> None:
         """Record that all records up to and including `record` are done.
 
-        errors:  LeaseLost  another member has the batch: end the work
-                 others     of the driver: the outcome is unknown; continue, because a later acknowledgement includes
-                            this record
+        errors:  LeaseLost  another member has the batch: end the work.
+                 Others     errors of the driver: the outcome is unknown; continue, because a later acknowledgement
+                            includes this record.
         """
         await self._move(record.position, worked=True, keep_s=self.lease_s)
 
     async def renew(self) -> None:
-        """Renew the lease; wait for an answer, or for the end of an outage, until the lease ends.
+        """Renew the lease; during an outage, retry until the lease ends.
 
         errors:  LeaseLost  the lease has ended
         """
@@ -47,17 +47,17 @@ class AsyncBatch:
             async with limit(left_s if left_s > 0 else LAST_ASK_S):
                 await self._move(self.state.position, worked=False, keep_s=self.lease_s)
         except TimeoutError as error:
-            raise LeaseLost("it could not be renewed in time: no answer") from error
+            raise LeaseLost("the lease could not be renewed in time: no answer") from error
         except Exception as error:
             if not is_passing(error):
                 raise
             if time.monotonic() >= self._until_s:
-                raise LeaseLost(f"it could not be renewed in time: {error_text(error)}") from error
+                raise LeaseLost(f"the lease could not be renewed in time: {error_text(error)}") from error
 
     async def give_back(self, position: int, *, worked: bool) -> PartitionState:
         """End the lease; all records up to `position` are done.
 
-        errors:  LeaseLost, and those of the driver
+        errors:  LeaseLost, and errors of the driver
         """
         await self._move(position, worked=worked, keep_s=None)
         return self.state

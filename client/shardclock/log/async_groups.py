@@ -18,8 +18,8 @@ ERROR_CHARS_MAX = 1_000
 async def open_group(driver: AsyncDriver, group: str, partitions: int | None = None) -> int:
     """Register a new group at the beginning of the log; return the number of partitions of the new or existing group.
 
-    errors:  GroupDiffers  the group has another number than `partitions`
-             others        of the driver: call again
+    errors:  GroupDiffers  the group's number of partitions is not `partitions`.
+             Others        errors of the driver: call again.
     source:  client/shardclock/sql/statements/open_group.sql
     """
     found = await _ask(driver, "open_group", group_name=group, partitions=partitions)
@@ -36,7 +36,7 @@ async def open_group(driver: AsyncDriver, group: str, partitions: int | None = N
 async def knows_group(driver: AsyncDriver, group: str) -> bool:
     """Return whether a group exists.
 
-    errors:  errors of the driver
+    errors:  Errors of the driver
     source:  client/shardclock/sql/statements/knows_group.sql
     """
     return await _ask(driver, "knows_group", group_name=group) is not None
@@ -49,7 +49,7 @@ async def note_failure(
 
     shape:   how many times the next record has failed as the only record of a batch; None: another member has done the
              work
-    errors:  errors of the driver: the caller ignores these errors, because the work will fail again
+    errors:  Errors of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
     found = await _ask(
@@ -69,7 +69,7 @@ async def note_failure(
 async def set_record_aside(driver: AsyncDriver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
     """Store the next record and its error in `records_aside`, and move the position beyond the record.
 
-    errors:  errors of the driver: the outcome is unknown; the group's position shows the outcome
+    errors:  Errors of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
     """
     found = await _ask(
@@ -90,7 +90,7 @@ async def take_lease(
     """Lease a group's free partition with the oldest unread record.
 
     shape: the partition's state, and the largest number of records under the lease; None: no record can be read
-    errors:  errors of the driver: call again; an unused lease expires
+    errors:  Errors of the driver: call again; an unused lease expires
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"
@@ -106,8 +106,8 @@ async def acknowledge_partition(
 ) -> PartitionState:
     """Record the position up to which a leased partition is done; extend the lease by `keep_s`, or end it.
 
-    errors:  LeaseLost  another member has the partition
-             others     of the driver: the outcome is unknown, call again
+    errors:  LeaseLost  another member has the partition.
+             Others     errors of the driver: the outcome is unknown, call again.
     source:  client/shardclock/sql/statements/acknowledge.sql
     """
     found = await _ask(

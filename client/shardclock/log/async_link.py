@@ -11,7 +11,8 @@ from shardclock.sql.arguments import written
 from shardclock.sql.statement import Statement, statement
 
 CHANNEL = "shardclock_log"
-# Reasons: docs/decisions/0037-pinned-semantics.md. Settings of names and dates stay, for the user's own statements.
+# Reasons: docs/decisions/0037-pinned-semantics.md. The search path and the formats of dates are not changed, because
+# the user's own statements may need them.
 FIXED = {
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",

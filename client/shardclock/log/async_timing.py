@@ -10,9 +10,9 @@ from shardclock.log.failures import Attempt, WorkCancelled
 from shardclock.log.record import LogRecord
 from shardclock.sql.connections import driver_of
 
-GIVE_BACK_S = 1.0  # the timeout of one statement: Postgres answers in milliseconds, or not at all
-STOPS = asyncio.CancelledError  # the exception that ends a member
-IN_THREAD = "do what blocks the event loop in asyncio.to_thread"
+GIVE_BACK_S = 1.0  # The timeout of one statement: Postgres answers in milliseconds, or not at all.
+STOPS = asyncio.CancelledError  # The exception that ends a member.
+IN_THREAD = "run blocking code in asyncio.to_thread"
 
 T = TypeVar("T")
 AsyncTurn: TypeAlias = Callable[[], Awaitable[bool]]
@@ -68,7 +68,7 @@ async def opened(connect: Callable[[], Any]) -> Any:
     driver = driver_of(await connection if isawaitable(connection) else connection)
     if not iscoroutinefunction(driver.answer):
         raise TypeError(
-            "the work is `async def`, and its connection is not awaited: open one of asyncpg or of"
+            "the work is `async def`, and its connection is not awaited: open a connection of asyncpg or"
             " psycopg.AsyncConnection, or let the work be a plain function"
         )
     return driver

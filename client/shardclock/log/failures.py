@@ -59,7 +59,7 @@ class WorkCancelled(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "the work let out a CancelledError, without a request to stop: a task that it awaits was cancelled"
+            "the work raised CancelledError without a request to stop: a task that the work awaits was cancelled"
         )
 
 
@@ -72,7 +72,7 @@ class WorkFailed(Exception):
 
 
 class Attempt(NamedTuple):
-    """The end of some work: its error or None, and whether the work took too long."""
+    """The result of the work: its error or None, and whether the work took too long."""
 
     error: Exception | None
     is_late: bool
@@ -89,7 +89,7 @@ def error_text(error: BaseException) -> str:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Return whether the same call may succeed on a new connection; any other error is the call's fault."""
+    """Return whether the same call may succeed on a new connection; any other error is permanent."""
     if isinstance(error, ConnectionLost):
         return True
     if sqlstate := sqlstate_of(error):

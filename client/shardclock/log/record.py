@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from shardclock.jsonb import stored_json
 
-SIGNAL = "process:instance"  # the target of timers of process instances
-UNDELIVERED = ("log", SIGNAL)  # targets without a record of the delivery's end
+SIGNAL = "process:instance"  # The target of timers of process instances.
+UNDELIVERED = ("log", SIGNAL)  # Targets without a record of the delivery's end.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class LogRecord:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether a record of the delivery's end follows; none follows for a timer of a process instance."""
+        """Whether a record of the delivery's end follows; no record follows for a timer of a process instance."""
         return self.target not in UNDELIVERED
 
     @property

@@ -22,7 +22,7 @@ from shardclock.log.sync_member import WORK_S, Member
 from shardclock.log.sync_reading import READ_MAX, read_partition
 from shardclock.log.sync_timing import IN_THREAD, Work, attempt, limit
 
-ANSWER_S = 5.0  # the timeout of this module's statements; the work has a timeout of its own
+ANSWER_S = 5.0  # the timeout of this module's statements; the work has a separate timeout
 SAVEPOINT = "shardclock_read"
 
 
@@ -46,7 +46,7 @@ def consume(member: Member, work: Work) -> None:
 def consume_once(driver: Held, group: str, work: Work, *, limit: int = READ_MAX) -> int:
     """Call `work` for the next records on one connection, in a transaction that moves the group's position."""
     if driver.is_in_transaction:
-        raise TypeError("consume_once begins a transaction of its own, and the connection is in one: end that before")
+        raise TypeError("consume_once begins its own transaction: end the open transaction of the connection first")
     # The group is opened in a separate transaction: otherwise a second member would wait for the first member's batch.
     with driver.transaction():
         partitions = open_group(driver, group)
@@ -125,7 +125,7 @@ class Round:
         self._moved = advance_partition(driver, state, end, worked=bool(records), transaction=transaction)
         if not self._moved:
             self._error = TransactionEnded(
-                "the work ended the transaction that it was given, and what it wrote is not undone: leave commit and"
+                "the work ended the consumer's transaction, so its writes can't be rolled back: leave commit and"
                 " rollback to us; for a part that may fail there are savepoints, `connection.transaction()`"
             )
             raise self._failed(self._error)
@@ -141,14 +141,14 @@ class Round:
         cause = self._error or error
         if not _runs_since(link, self._began_on):
             return ConnectionLost(f"the connection was lost during the work: {error_text(cause)}")
-        return self._failed(WorkLost(f"the work lost its connection, and Postgres is there: {error_text(cause)}"))
+        return self._failed(WorkLost(f"the work lost its connection, although Postgres answers: {error_text(cause)}"))
 
     def _try(self, connection: Any) -> None:
         self._error, is_late = attempt(lambda: self._work(connection, self._records), WORK_S)
         if is_late:
             self._error = WorkTooSlow(
-                f"work on {len(self._records)} record(s) took longer than a transaction may, {WORK_S:g} s: do it"
-                f" under a lease (consume_leased), and {IN_THREAD}"
+                f"work on {len(self._records)} record(s) took longer than the limit of a transaction, {WORK_S:g} s: do"
+                f" it under a lease (consume_leased), and {IN_THREAD}"
             )
         if self._error:
             raise self._failed(self._error)

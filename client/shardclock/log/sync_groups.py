@@ -19,8 +19,8 @@ ERROR_CHARS_MAX = 1_000
 def open_group(driver: Driver, group: str, partitions: int | None = None) -> int:
     """Register a new group at the beginning of the log; return the number of partitions of the new or existing group.
 
-    errors:  GroupDiffers  the group has another number than `partitions`
-             others        of the driver: call again
+    errors:  GroupDiffers  the group's number of partitions is not `partitions`.
+             Others        errors of the driver: call again.
     source:  client/shardclock/sql/statements/open_group.sql
     """
     found = _ask(driver, "open_group", group_name=group, partitions=partitions)
@@ -37,7 +37,7 @@ def open_group(driver: Driver, group: str, partitions: int | None = None) -> int
 def knows_group(driver: Driver, group: str) -> bool:
     """Return whether a group exists.
 
-    errors:  errors of the driver
+    errors:  Errors of the driver
     source:  client/shardclock/sql/statements/knows_group.sql
     """
     return _ask(driver, "knows_group", group_name=group) is not None
@@ -48,7 +48,7 @@ def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bo
 
     shape:   how many times the next record has failed as the only record of a batch; None: another member has done the
              work
-    errors:  errors of the driver: the caller ignores these errors, because the work will fail again
+    errors:  Errors of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
     found = _ask(
@@ -68,7 +68,7 @@ def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bo
 def set_record_aside(driver: Driver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
     """Store the next record and its error in `records_aside`, and move the position beyond the record.
 
-    errors:  errors of the driver: the outcome is unknown; the group's position shows the outcome
+    errors:  Errors of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
     """
     found = _ask(
@@ -87,7 +87,7 @@ def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tup
     """Lease a group's free partition with the oldest unread record.
 
     shape: the partition's state, and the largest number of records under the lease; None: no record can be read
-    errors:  errors of the driver: call again; an unused lease expires
+    errors:  Errors of the driver: call again; an unused lease expires
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"
@@ -103,8 +103,8 @@ def acknowledge_partition(
 ) -> PartitionState:
     """Record the position up to which a leased partition is done; extend the lease by `keep_s`, or end it.
 
-    errors:  LeaseLost  another member has the partition
-             others     of the driver: the outcome is unknown, call again
+    errors:  LeaseLost  another member has the partition.
+             Others     errors of the driver: the outcome is unknown, call again.
     source:  client/shardclock/sql/statements/acknowledge.sql
     """
     found = _ask(

@@ -10,10 +10,10 @@ from shardclock.log.sync_timing import LeasedWork
 
 
 def work_under_lease(log: GroupLog, work: LeasedWork, batch: Batch) -> None:
-    """Do the work and renew its lease meanwhile; if the lease is lost, raise LeaseLost after the work has ended.
+    """Call the work and renew the batch's lease until the work ends; raise LeaseLost if the lease was lost.
 
-    errors:  LeaseLost  the lease ended before the work
-             others     of the work
+    errors:  LeaseLost  the lease ended before the work ended.
+             Others     errors of the work.
     """
     keeper = _Keeper(log, batch)
     keeper.start()
@@ -26,7 +26,7 @@ def work_under_lease(log: GroupLog, work: LeasedWork, batch: Batch) -> None:
 
 
 class _Keeper(threading.Thread):
-    """Renew the lease until the work ends, or until it can't be renewed."""
+    """Renew the lease until the work ends, or until a renewal fails."""
 
     def __init__(self, log: GroupLog, batch: Batch) -> None:
         super().__init__(name="shardclock lease", daemon=True)
@@ -41,7 +41,9 @@ class _Keeper(threading.Thread):
             try:
                 self._batch.renew()
             except Exception as error:  # noqa: BLE001 - the working thread raises it
-                self.error = error if isinstance(error, LeaseLost) else LeaseLost(f"it can't be renewed: {error}")
+                self.error = (
+                    error if isinstance(error, LeaseLost) else LeaseLost(f"the lease can't be renewed: {error}")
+                )
                 return
             self._timer.log_if_due(time.monotonic(), len(self._batch.records), self._batch.state)
 

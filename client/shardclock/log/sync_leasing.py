@@ -21,9 +21,9 @@ LEASE_S_MAX = 3_600.0  # if a member dies, its partition waits for up to this ti
 def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEASE_S) -> Batch | None:
     """Lease the next records of a group's free partition with the oldest unread record; None: nothing to do.
 
-    shape:   at most `limit` records; one record after a failure or an expired lease. The caller must give back an empty
+    shape:   at most `limit` records; one record after a failure or an expired lease. The caller must release an empty
              batch, with its horizon as the position
-    errors:  errors of the driver: call again; an unused lease expires
+    errors:  Errors of the driver: call again; an unused lease expires
     """
     taken = take_lease(driver, group, limit=limit, lease_s=lease_s)
     if taken is None:
@@ -89,7 +89,7 @@ def _leave_taken(batch: Batch | None) -> None:
 
 
 def _leave(batch: Batch) -> None:
-    """Give back the lease after the work has ended, because an expired lease counts as a failure."""
+    """Release the lease after the work has ended, because an expired lease counts as a failure."""
     with suppress(Exception):
         with limit(GIVE_BACK_S):
             batch.give_back(batch.state.position, worked=False)

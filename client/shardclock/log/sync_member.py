@@ -18,11 +18,11 @@ from shardclock.log.sync_timing import Turn, sleep
 
 POLL_S = 0.1
 GROUP_LENGTH_MAX = 200
-PARTITIONS_MAX = 840  # each partition has some of the 840 slots
-RETRY = Backoff(0.2, 30.0)  # the pauses before a record is retried, and while Postgres does not answer
-GROUP_S = 10.0  # a member without records checks at this interval that its group still exists
-WORK_S = 60.0  # the timeout of work in a transaction; a batch takes about 1 s, so only a slow record reaches it
-DATA_EXCEPTION = "22"  # the class of SQLSTATEs for an invalid value
+PARTITIONS_MAX = 840  # Each partition has some of the 840 slots.
+RETRY = Backoff(0.2, 30.0)  # The pauses before a record is retried, and while Postgres does not answer.
+GROUP_S = 10.0  # A member without records checks at this interval that its group still exists.
+WORK_S = 60.0  # The timeout of work in a transaction; a batch takes about 1 s, so only a slow record reaches it.
+DATA_EXCEPTION = "22"  # The class of SQLSTATEs for an invalid value.
 
 
 class Member:
@@ -60,9 +60,9 @@ class Member:
     def run(self, turn: Turn) -> None:
         """Register the group, then repeat rounds of work; log an outage, and wait for its end.
 
-        errors:  GroupDiffers  the group has another number of partitions
-                 GroupDropped  the group was dropped meanwhile
-                 others        of the driver: the connection can't be opened, or the role lacks a right
+        errors:  GroupDiffers  the group has another number of partitions.
+                 GroupDropped  the group was dropped meanwhile.
+                 Others        errors of the driver: the connection can't be opened, or the role lacks a right.
         """
         outages = 0
         with self.link:
@@ -73,7 +73,7 @@ class Member:
                     if not is_passing(error) or (not self._is_open and is_unknown_host(error)):
                         raise
                     outages += 1
-                    self.pace.slow()  # a smaller batch: the last one was too large to be read in time
+                    self.pace.slow()  # use a smaller batch: the last batch was too large to be read in time
                     self.log.warning("Postgres does not answer", times=outages, error=error_text(error)[:500])
                     sleep(RETRY.scattered_s(outages))
                     continue
@@ -96,12 +96,12 @@ class Member:
             return
         if not knows_group(self.link, self.group):
             raise GroupDropped(
-                f"group '{self.group}' has been dropped: a member that starts makes it anew, at the log's beginning"
+                f"group '{self.group}' has been dropped: a new member creates it again, at the log's beginning"
             )
         self._known_s = now_s
 
     def fail(self, failure: WorkFailed) -> None:
-        """Record and log an error; a record that fails alone is retried after growing pauses, then set aside."""
+        """Record and log an error; a record that fails alone is retried after growing pauses, and finally skipped."""
         state, records, alone = failure.state, failure.records, len(failure.records) == 1
         error = error_text(failure.error)
         if isinstance(failure.error, WorkTooSlow):

@@ -22,7 +22,7 @@ def read_log(driver: Driver, after: int = 0, *, limit: int = READ_MAX) -> list[L
     """Read the records after a position that the reader stores itself; 0 reads from the beginning.
 
     shape:   at most `limit` records, fewer if the records reach `PAGE_BYTES`; empty: there are no further records now
-    errors:  errors of the driver
+    errors:  Errors of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
     return (read_page(driver, after, limit=limit)).records
@@ -34,7 +34,7 @@ def read_page(
     """Read the records after a position, up to `horizon` or up to the present horizon.
 
     units:   the page ends with the record at which the JSON of all its records reaches `bytes_max`
-    errors:  errors of the driver
+    errors:  Errors of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
     asked = {"after": after, "page_size": limit, "partition": 0, "partitions": 1}
@@ -44,7 +44,7 @@ def read_page(
 def read_partition(driver: Driver, state: PartitionState, limit: int) -> LogPage:
     """Read the records of a partition after its position, up to its horizon.
 
-    errors:  errors of the driver
+    errors:  Errors of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
     asked = {"after": state.position, "page_size": limit, "horizon": state.horizon, "bytes": PAGE_BYTES}
@@ -54,7 +54,7 @@ def read_partition(driver: Driver, state: PartitionState, limit: int) -> LogPage
 def log_end(driver: Driver) -> int:
     """Find the position up to which all records are readable now.
 
-    errors:  errors of the driver
+    errors:  Errors of the driver
     source:  client/shardclock/sql/statements/log_end.sql
     """
     answer = driver.answer(statement("log_end"), "{}")

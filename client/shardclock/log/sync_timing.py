@@ -1,4 +1,4 @@
-"""Wait without an event loop: a wait can't be interrupted, so the timeouts of Postgres end it."""
+"""Wait without an event loop. A wait can't be interrupted, so Postgres's timeouts end the wait."""
 
 import threading
 import time

@@ -10,12 +10,12 @@
 `timers` returns has the methods of `shardclock.Client`, with the same fields, answers and errors. These methods are
 awaited if the connection's methods are awaited.
 
-    connections  find the driver of a connection
+    connections:  find the driver of a connection
     async_…      one file for each driver, and `async_timers` with the methods; `make docs` writes the `sync_…` files
-    arguments    the argument of a statement, as one JSON text
-    answered     the answer of a statement
-    refusals     convert refusals by Postgres to the client's errors
-    statement    read the files in `statements`
+    arguments:    the argument of a statement, as one JSON text
+    answered:     the answer of a statement
+    refusals:     convert refusals by Postgres to the client's errors
+    statement:    read the files in `statements`
 """
 
 from shardclock.api.answers import Changed, Scheduled, TimerState

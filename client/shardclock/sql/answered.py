@@ -28,8 +28,8 @@ def timer_of(answer: str | None, which: TimerReference) -> TimerState:
 def changed_of(answer: str | None, which: TimerReference, outcomes: VerbOutcomes) -> Changed:
     """Parse the state of a timer after a verb.
 
-    errors:  NotFound  the tenant has no timer with this key or name
-             TooLate   the timer's state does not allow the verb
+    errors:  NotFound  the tenant has no timer with this key or name.
+             TooLate   the timer's state does not allow the verb.
     """
     assert answer is not None, "a call of a function gives one row"
     state: str = json.loads(answer)["state"]

@@ -14,7 +14,7 @@ from shardclock.sql.refusals import invalid_field
 
 DEFAULT_TENANT = "default"
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # finer than a microsecond
+FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # matches fractions of a second with more than six digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class TimerReference:
 def schedule(timer: New, tenant_id: str) -> str:
     """Write the statement's argument for a new timer.
 
-    errors:  Refused                the timer's due date is not a moment
-             TypeError, ValueError  the timer has an unknown field, or a value without a form in JSON
+    errors:  Refused                the timer's due date is not a moment.
+             TypeError, ValueError  the timer has an unknown field, or a value without a form in JSON.
     """
     _require_known(timer, New)
     return written({**_with_moment(timer), "tenant_id": tenant_id})
@@ -96,7 +96,7 @@ def move(which: TimerReference, to: Destination) -> str:
     _require_known(to, Destination)
     fields = _with_moment(to)
     if to.get("due_date") is not None:
-        fields.pop("zone", None)  # `zone` is the zone of the local date here; the zone of the timer's schedule stays
+        fields.pop("zone", None)  # `zone` is the zone of the local date; the schedule's zone is not changed
     return change("move", which, **fields)
 
 
@@ -124,7 +124,7 @@ def _moment_of(field: str, given: object) -> datetime:
     text = given if isinstance(given, str) else ""
     try:
         moment = datetime.fromisoformat(text)
-        # Python truncates finer digits; these are rounded up, because a timer must never fire early.
+        # Python truncates digits below a microsecond. This code rounds them up, because a timer must never fire early.
         return moment + timedelta(microseconds=1) if FINER.search(text) else moment
     except (ValueError, OverflowError):
         raise invalid_field(

@@ -35,10 +35,10 @@ class AsyncExecutor(Protocol):
 
 
 class AsyncSqlalchemy:
-    """Send statements in the open transaction of a session or a connection; SQLAlchemy begins a missing one."""
+    """Send statements in the transaction of a session or a connection; SQLAlchemy begins a transaction if needed."""
 
-    backend = None  # SQLAlchemy does not provide the process id
-    commits_each = False  # the first statement begins a transaction
+    backend = None  # SQLAlchemy does not provide the process id.
+    commits_each = False  # The first statement begins a transaction.
 
     def __init__(self, executor: AsyncExecutor) -> None:
         self._executor = executor
@@ -69,7 +69,7 @@ class AsyncSqlalchemy:
     async def prepare(self) -> None:
         """Prepare the connection for one consumer.
 
-        errors:  TypeError  the user's object is a session, which takes another connection for each transaction
+        errors:  TypeError  the user's object is a session, which uses another connection for each transaction
         """
         if not hasattr(self._executor, "invalidated"):
             raise TypeError(

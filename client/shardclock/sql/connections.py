@@ -12,14 +12,14 @@ from shardclock.sql.sync_timers import Timers
 
 
 class PlainConnection(Protocol):
-    """A connection or a session whose methods are not awaited: of psycopg or of SQLAlchemy."""
+    """A connection or session of psycopg or SQLAlchemy with methods that are not awaited."""
 
     def commit(self) -> None:
         """Commit."""
 
 
 class AwaitedConnection(Protocol):
-    """A connection or a session whose methods are awaited: of psycopg or of SQLAlchemy."""
+    """A connection or session of psycopg or SQLAlchemy with methods that are awaited."""
 
     async def commit(self) -> None:
         """Commit."""
@@ -92,7 +92,7 @@ def _sqlalchemy(connection: Any) -> Any:
     from shardclock.sql.sync_sqlalchemy import Sqlalchemy
 
     if not (hasattr(connection, "scalar") and hasattr(connection, "commit")):
-        return None  # for example an engine, a query or a result
+        return None  # the object is for example an engine, a query or a result
     return AsyncSqlalchemy(connection) if iscoroutinefunction(connection.scalar) else Sqlalchemy(connection)
 
 

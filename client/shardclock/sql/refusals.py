@@ -18,7 +18,7 @@ OF_VALUES = ("22", "23")  # classes of SQLSTATE: an invalid value, or a violated
 BY_SQLSTATE: Mapping[str, RefusalCode] = MappingProxyType(
     {
         "42501": NOT_ALLOWED,
-        "23505": NAME_TAKEN,  # a row that the user inserts into shardclock.timers
+        "23505": NAME_TAKEN,  # the user inserted a row into shardclock.timers directly
         "55000": CONFLICT,
     }
 )
@@ -27,7 +27,7 @@ BY_SQLSTATE: Mapping[str, RefusalCode] = MappingProxyType(
 class PostgresFault(NamedTuple):
     """An error of Postgres: the SQLSTATE, the bare message (no detail, hint or position) and the constraint.
 
-    The constraint of a refusal by Shardclock's functions is its code.
+    If Shardclock's functions refuse a request, the constraint is the code of the refusal.
     """
 
     sqlstate: str | None
@@ -37,7 +37,7 @@ class PostgresFault(NamedTuple):
 
 @contextmanager
 def converting_refusals(errors: type[Exception], describe: Callable[[Any], PostgresFault]) -> Iterator[None]:
-    """Raise the client's own error instead of a driver's, if Postgres has refused the request.
+    """Raise the client's own error instead of the driver's error, if Postgres has refused the request.
 
     errors:  ApiError  Postgres has refused the request; the driver's error is the cause
     """

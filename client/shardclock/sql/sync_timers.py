@@ -13,7 +13,7 @@ from shardclock.sql.statement import Statement, statement
 
 
 class Driver(Protocol):
-    """Send statements on one connection of a user's."""
+    """Send statements on one connection of a user."""
 
     def answer(self, statement: Statement, asked: str) -> str | None:
         """Send one statement, and return the single text of its single row.
@@ -29,8 +29,8 @@ class Timers:
     The methods are the same as in the client over HTTP, with the same fields, answers and errors.
 
     errors:  ApiError  from each method: Postgres changed nothing. If Postgres refused the statement, the transaction is
-                       aborted
-             others    of the driver, unchanged: a lost connection, a deadlock, a serialization failure
+                       aborted.
+             Others    errors of the driver, unchanged: a lost connection, a deadlock, a serialization failure.
     """
 
     def __init__(self, driver: Driver, tenant: str) -> None:
@@ -43,8 +43,8 @@ class Timers:
     def schedule(self, **timer: Unpack[New]) -> Scheduled:
         """Schedule a timer: give exactly one of `delay`, `due_date` and `schedule`.
 
-        errors:  NameTaken  a pending timer has the given name, and `on_conflict` is not given
-                 Refused    a field is invalid
+        errors:  NameTaken  a pending timer has the given name, and `on_conflict` is not given.
+                 Refused    a field is invalid.
         source:  client/shardclock/sql/statements/schedule.sql
         """
         asked = ask.schedule(timer, self._tenant)
@@ -70,11 +70,11 @@ class Timers:
     def move(self, *, timer_key: int | None = None, name: str | None = None, **to: Unpack[Destination]) -> Changed:
         """Move a timer: give exactly one of `due_date`, `delay` from now, `shift` and another `schedule`.
 
-        errors:  TooLate   the timer has ended
-                 NotFound  the tenant has no timer with this key or name
-                 Refused   a field is invalid
+        errors:  TooLate   the timer has ended.
+                 NotFound  the tenant has no timer with this key or name.
+                 Refused   a field is invalid.
                  Conflict  the timer is a schedule without a first date: a running cluster computes the date within
-                           about 0.1 s
+                           about 0.1 s.
         source:  client/shardclock/sql/statements/change.sql
         """
         which = TimerReference(timer_key, name, self._tenant)
@@ -83,9 +83,9 @@ class Timers:
     def cancel(self, *, timer_key: int | None = None, name: str | None = None, reason: str | None = None) -> Changed:
         """Cancel a pending timer; the timer's record in the log holds the reason.
 
-        errors:  TooLate   the timer has ended
-                 NotFound  the tenant has no timer with this key or name
-                 Conflict  an instance of a process waits for the timer
+        errors:  TooLate   the timer has ended.
+                 NotFound  the tenant has no timer with this key or name.
+                 Conflict  an instance of a process waits for the timer.
         """
         which = TimerReference(timer_key, name, self._tenant)
         return self._change(which, ask.change("cancel", which, reason=reason), CANCELED)
@@ -113,7 +113,7 @@ class Timers:
         """Resume a paused timer; a timer whose due date is in the pause is due immediately.
 
         `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
-        `fire_all` or `policy`, the schedule's own rule, which is the default.
+        `fire_all` or `policy`. The default `policy` means the schedule's own rule.
 
         errors:  as in `cancel`, and Refused for an unknown rule
         """

@@ -44,7 +44,7 @@ begin
             return array[
                 'target_withdrawn',
                 format(
-                    'target %L was withdrawn at %s: start the cluster with the app that has it',
+                    'target %L was withdrawn at %s: start the cluster with the app that declares it',
                     left(target, 60), withdrawn_at
                 )
             ];

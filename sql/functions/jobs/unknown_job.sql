@@ -34,7 +34,7 @@ begin
             then array[
                 'job_withdrawn',
                 format(
-                    'job %L was withdrawn at %s: start the cluster with the app that has it',
+                    'job %L was withdrawn at %s: start the cluster with the app that declares it',
                     job.name, job.withdrawn_at
                 )
             ]

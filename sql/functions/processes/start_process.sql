@@ -62,7 +62,7 @@ begin
     end if;
     if definition is null then
         if version is not null and shardclock.find_definition(tenant_id, process_id) is not null then
-            raise exception 'process % has no version %: leave it out for the newest',
+            raise exception 'process % has no version %: leave the version out for the newest',
                 quote_literal(left(process_id, 60)), version
                 using errcode = 'no_data_found', constraint = 'unknown_version';
         end if;

@@ -78,7 +78,7 @@ begin
         continue when not found; -- the timer ended while we waited for its row
         if verb = 'reschedule' then
             raise exception 'timer % has no date yet: a running cluster plans its schedule, unless it is paused; try again '
-                'then', key
+                'later', key
                 using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_unplanned';
         end if;
         return case when t.paused_due_date is null then 'PENDING' else 'PAUSED' end; -- it was so before

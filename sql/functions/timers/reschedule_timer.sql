@@ -68,7 +68,7 @@ begin
         select t.anchor_occurrence is null into unplanned from shardclock.timers t where t.timer_key = key;
         if unplanned then
             raise exception 'timer % has no date yet: a running cluster plans its schedule, unless it is paused; try again '
-                'then', key
+                'later', key
                 using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_unplanned';
         end if;
     end loop;

@@ -97,7 +97,7 @@ async def test_work_that_exceeds_its_timeout_is_logged_and_its_record_retried_al
     group = await group_of(dsn)
     assert group.failures >= 2
     assert group.error is not None
-    assert "took longer than a transaction may, 0.05 s" in group.error
+    assert "took longer than the limit of a transaction, 0.05 s" in group.error
     assert "lease" in group.error
     said = [line for line in logs if line["event"].startswith("work failed")]
     assert [line.get("attempts") for line in said if "attempts" in line][:2] == [1, 2]

@@ -122,7 +122,7 @@ async def test_blocking_work_that_exceeds_its_session_timeout_is_counted_and_ret
     assert tries[:5] == [1, 4, 16, 1, 1], "after a timeout the next batch has one record"
     group = await group_of(dsn)
     assert (group.failures, group.set_aside) == (3, 1)
-    assert "took longer than a transaction may, 0.4 s" in str(group.error)
+    assert "took longer than the limit of a transaction, 0.4 s" in str(group.error)
     assert "asyncio.to_thread" in str(group.error)
     assert "lease" in str(group.error)
     assert not [line for line in logs if line["event"] == "Postgres does not answer"]

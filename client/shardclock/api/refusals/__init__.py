@@ -1,12 +1,12 @@
 """Define the specific refusal codes and their texts, for SQL, the HTTP API, the command line and the clients.
 
-    timers       timers and their targets
-    deliveries   deliveries and dead letters
-    jobs         jobs and their runs
-    processes    processes, instances, tasks and incidents
-    tenants      the quotas, limits, endpoints and API keys of tenants
-    log          the log, its consumer groups, and a database on hold
-    operations   bulk operations
+    timers:       timers and their targets
+    deliveries:   deliveries and dead letters
+    jobs:         jobs and their runs
+    processes:    processes, instances, tasks and incidents
+    tenants:      the quotas, limits, endpoints and API keys of tenants
+    log:          the log, its consumer groups, and a database on hold
+    operations:   bulk operations
 
 A function in `sql/functions` raises its refusal with the code as the error's constraint; a test compares the texts.
 """

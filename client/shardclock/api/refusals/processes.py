@@ -4,7 +4,7 @@ from shardclock.api.codes import CONFLICT, NOT_ALLOWED, NOT_FOUND, OTHER_REQUEST
 
 UNKNOWN_PROCESS = NOT_FOUND.specific("unknown_process", "process {process!r} is unknown: {known}")
 UNKNOWN_VERSION = NOT_FOUND.specific(
-    "unknown_version", "process {process!r} has no version {version}: leave it out for the newest"
+    "unknown_version", "process {process!r} has no version {version}: leave the version out for the newest"
 )
 UNKNOWN_DEFINITION = NOT_FOUND.specific(
     "unknown_definition", "definition {definition_key} is unknown: look for its key in the list of processes"
@@ -19,7 +19,9 @@ INSTANCE_GIVEN_UP = CONFLICT.specific(
     "instance_given_up",
     "the start of instance {instance_key} was given up: redrive dead letter {instance_key}, or cancel the instance",
 )
-INSTANCE_BEGAN = CONFLICT.specific("instance_began", "instance {instance_key} has begun meanwhile: send it again")
+INSTANCE_BEGAN = CONFLICT.specific(
+    "instance_began", "instance {instance_key} has begun meanwhile: send the request again"
+)
 INSTANCE_OF_ANOTHER_TENANT = NOT_ALLOWED.specific(
     "instance_of_another_tenant", "instance {instance_key} belongs to a tenant that the session does not serve"
 )
@@ -35,7 +37,7 @@ INCIDENT_OF_SIGNAL = CONFLICT.specific(
     " redrive {signal_key})",
 )
 UNKNOWN_TASK = NOT_FOUND.specific(
-    "unknown_task", "task {task_key} is unknown: it never was, or its instance is forgotten"
+    "unknown_task", "task {task_key} is unknown: it never existed, or its instance was deleted"
 )
 TASK_COMPLETED = CONFLICT.specific("task_completed", "task {task_key} was completed already")
 TASK_CANCELED = CONFLICT.specific("task_canceled", "task {task_key} is CANCELED: its instance no longer waits for it")
@@ -61,6 +63,6 @@ SERVICE_TASK_CANCELED = CONFLICT.specific(
 )
 UNKNOWN_SERVICE_TASK = NOT_FOUND.specific(
     "unknown_service_task",
-    "service task {task_key} is unknown under this claim: it never was, or the log has forgotten its end",
+    "service task {task_key} is unknown under this claim: it never existed, or its end was deleted from the log",
 )
 UNKNOWN_INCIDENT = NOT_FOUND.specific("unknown_incident", "instance {instance_key} has no incident at token {token}")

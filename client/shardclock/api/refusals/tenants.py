@@ -21,7 +21,7 @@ QUOTAS: Mapping[str, tuple[str, str]] = {
 }
 
 NO_OWN_LIMITS = NOT_FOUND.specific(
-    "no_own_limits", "tenant {tenant_id!r} has no own limits: list the tenants that have (shardclock tenants)"
+    "no_own_limits", "tenant {tenant_id!r} has no own limits: list the tenants with own limits (shardclock tenants)"
 )
 UNKNOWN_ENDPOINT = NOT_FOUND.specific(
     "unknown_endpoint", "tenant {tenant_id!r} has no endpoint {name!r}: list its endpoints (shardclock endpoints)"
@@ -38,7 +38,7 @@ ENDPOINT_SECRETS_FULL = CONFLICT.specific(
 )
 UNKNOWN_SUBSCRIPTION = NOT_FOUND.specific(
     "unknown_subscription",
-    "endpoint {name!r} of tenant {tenant_id!r} gets no events: list the endpoints that do (shardclock notify)",
+    "endpoint {name!r} of tenant {tenant_id!r} gets no events: list the endpoints with events (shardclock notify)",
 )
 UNKNOWN_KEY = NOT_FOUND.specific("unknown_key", "no key has the prefix {prefix!r}: list the keys (shardclock keys)")
 KEY_NOT_LIVE = NOT_FOUND.specific(
@@ -46,10 +46,9 @@ KEY_NOT_LIVE = NOT_FOUND.specific(
 )
 KEYS_FULL = CONFLICT.specific(
     "keys_full",
-    "{owner} has {limit} live keys with the name {name!r}, which is the most: revoke one of them, or choose another"
-    " name",
+    "{owner} has {limit} live keys with the name {name!r}, and can't have more: revoke a key, or choose another name",
 )
 KEY_REFUSED = NO_KEY.specific(
     "key_refused", "this API key is unknown, expired or revoked: ask the operator of the cluster for another one"
 )
-ENDPOINT_IN_USE = CONFLICT.specific("endpoint_in_use", "{sentence}; force=true does it anyway")
+ENDPOINT_IN_USE = CONFLICT.specific("endpoint_in_use", "{sentence}; force=true makes the change nevertheless")

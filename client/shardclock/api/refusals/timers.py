@@ -9,7 +9,7 @@ TIMER_ENDED = TOO_LATE.specific("timer_ended", "too late: timer {which} is {stat
 TIMER_PAUSED = TOO_LATE.specific("timer_paused", "timer {which} is paused: resume it first, then run it")
 TIMER_UNPLANNED = CONFLICT.specific(
     "timer_unplanned",
-    "timer {timer_key} has no date yet: a running cluster plans its schedule, unless it is paused; try again then",
+    "timer {timer_key} has no date yet: a running cluster plans its schedule, unless it is paused; try again later",
 )
 TIMER_OF_JOB = CONFLICT.specific(
     "timer_of_job", f"timer {{timer_key}} starts job {{job!r}}: run or disable the job (shardclock jobs), {OPERATE}"
@@ -42,7 +42,7 @@ TARGET_DISABLED = REFUSED.specific(
     "target_disabled", "target {target!r} was disabled at {at} ({why}): enable it (shardclock endpoints enable)"
 )
 TARGET_WITHDRAWN = REFUSED.specific(
-    "target_withdrawn", "target {target!r} was withdrawn at {at}: start the cluster with the app that has it"
+    "target_withdrawn", "target {target!r} was withdrawn at {at}: start the cluster with the app that declares it"
 )
 NAME_LOCKED = UNAVAILABLE.specific(
     "name_locked",

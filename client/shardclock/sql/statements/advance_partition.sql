@@ -2,8 +2,8 @@
 --
 -- in:    :asked text, a JSON object of group_name, partition, position, worked (false: there were no records), and
 --        transaction (which locked the partition before the work)
--- out:   answer text, a JSON object of position; or no row: that transaction has ended, so other members may have the
---        partition
+-- out:   answer text, a JSON object of position; or no row: the given transaction has ended, so other members may have
+--        the partition
 -- locks: the partition's row
 -- index: consumers_pkey
 with a as materialized (

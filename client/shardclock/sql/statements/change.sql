@@ -1,4 +1,4 @@
--- Changes a timer of the tenant: cancels, pauses, resumes, runs or moves it.
+-- Cancels, pauses, resumes, runs or moves a timer of the tenant.
 --
 -- in:    :asked text, a JSON object of verb, tenant_id, timer_key or name, and the verb's own arguments
 -- out:   answer text, a JSON object of state: the timer's state, or UNKNOWN if the tenant has no timer with this key or

@@ -2,7 +2,7 @@
 --
 -- in:    :asked text, a JSON object of the given arguments; a local date has its zone as clock
 -- out:   answer text, a JSON object of timer_key, due_date and outcome
--- locks: the row of the timer that it replaces
+-- locks: the row of the replaced timer
 -- index: timers_by_name_prefix
 select json_build_object(
     'timer_key', e.timer_key,
