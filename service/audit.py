@@ -29,8 +29,8 @@ DEPTH_MAX, BITS_MAX = 4, 64
 # that is missing in this list can't leak a secret.
 RECORDED_FIELDS = frozenset({
     # the selected object
-    "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",
-    "process_instance", "process_instance_key", "filter", "name_contains", "changed_from",
+    "name", "group", "prefix", "tenant", "timer_key", "timer_keys", "target", "cluster_id", "name_prefix", "due_from",
+    "due_before", "process_instance", "process_instance_key", "filter", "name_contains", "changed_from",
     "changed_before", "only_schedules", "failing", "died_before", "reason_line", "limit", "every", "all_timers",
     "all_tenants", "role", "of_job", "function", "file", "resource", "process_id", "version", "definition_key",
     "instance_key", "business_key", "terminated", "begun", "state",

@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 from uuid import NAMESPACE_OID, uuid5
 
@@ -29,15 +29,18 @@ from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, RESUME
 from shardclock_server.service.pauses import Pause, read_until
-from shardclock_server.sql.clients.search import TimerCount
+from shardclock_server.sql.clients.search import TimerCount, TimerFilter
 from shardclock_server.sql.clients.verbs import Shift
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import MissedChoice
 
+KEYS_MAX = 1_000  # A filter names at most this many timers by their keys.
 CHANGED_MAX = 100_000  # One request changes at most this many timers.
 COUNTED_MAX = 100_000  # A page of the console counts at most this many timers.
 BEGUN_MAX = 1_000_000  # An operation that gateways continue has at most this many timers; their keys have 8 MB.
 TOKEN_S = 600
+TimerKey = Annotated[int, Field(ge=1, le=BIGINT_MAX)]
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 CHOSEN = {"filter": {"name_prefix": "order-"}}
 EXAMPLES = {
@@ -56,6 +59,13 @@ class BulkFilter(TimersFilter):
     state: Literal["pending", "paused"] | None = Field(
         None, description="only timers in this state; missing: each state in which the verb can change a timer"
     )
+    timer_keys: list[TimerKey] = Field(
+        [], max_length=KEYS_MAX, description="only timers with one of these keys; missing or empty: any key"
+    )
+
+    def filter_of(self, caller: Caller) -> TimerFilter:
+        """Convert these fields to a filter of the caller's timers."""
+        return replace(super().filter_of(caller), timer_keys=tuple(self.timer_keys) or None)
 
 
 class BulkChangeRequest(BaseModel):

@@ -87,8 +87,8 @@ async def test_a_next_page_s_address_needs_no_encoding(api: Api) -> None:
 
 
 async def test_timers_are_found_by_a_part_of_the_name_a_rule_and_their_last_change(api: Api) -> None:
-    await made(api, name="Order-1")
-    await made(api, name="weekly-order", schedule="R/P1D")
+    first = await made(api, name="Order-1")
+    weekly = await made(api, name="weekly-order", schedule="R/P1D")
     await made(api, name="other")
     await api.post("/v1/timers/by-name/Order-1/pause")
     paused_at = (await api.get("/v1/timers/by-name/Order-1")).json["changed_at"]
@@ -105,6 +105,9 @@ async def test_timers_are_found_by_a_part_of_the_name_a_rule_and_their_last_chan
         ({"name_contains": "order"}, 1),
         ({"only_schedules": True}, 0),
         ({"changed_before": paused_at}, 0),
+        ({"timer_keys": [first, weekly]}, 1),
+        ({"timer_keys": [weekly]}, 0),
+        ({"timer_keys": []}, 1),
     ):
         counted = await api.post("/v1/timers/bulk/resume?dry_run=true", {"filter": chosen})
         assert counted.json["matched"] == matched, chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookies import Morsel
@@ -68,11 +68,14 @@ class Browser:
         return await self._ask("GET", path, None, headers)
 
     async def submit(self, path: str, fields: Mapping[str, object] | None = None, **headers: str) -> Shown:
-        """Send a form from a page of the console."""
+        """Send a form from a page of the console; a list is a field that occurs several times."""
+        pairs = [
+            (name, str(value))
+            for name, values in (fields or {}).items()
+            for value in (values if isinstance(values, list) else [values])
+        ]
         origin = {"Origin": self.api.url, "Sec_Fetch_Site": "same-origin"}
-        return await self._ask(
-            "POST", path, {name: str(value) for name, value in (fields or {}).items()}, origin | headers
-        )
+        return await self._ask("POST", path, pairs, origin | headers)
 
     async def sign_in(self, key: str) -> Shown:
         return await self.submit("/sign-in", {"key": key})
@@ -82,7 +85,9 @@ class Browser:
         assert shown.status == 303, shown.text
         return await self.get(shown.location.removeprefix("/console"))
 
-    async def _ask(self, method: str, path: str, fields: Mapping[str, str] | None, headers: Mapping[str, str]) -> Shown:
+    async def _ask(
+        self, method: str, path: str, fields: Sequence[tuple[str, str]] | None, headers: Mapping[str, str]
+    ) -> Shown:
         given = {name.replace("_", "-"): value for name, value in headers.items() if value}
         url = URL(f"{self.api.url}/console{path}", encoded=True)
         async with self._session.request(

@@ -86,7 +86,7 @@ from shardclock.http.async_client import AsyncClient
 from shardclock.http.async_many import AsyncBulk
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_tasks import AsyncTasks
-from shardclock.http.requests import DeadLetterQuery, TimerQuery
+from shardclock.http.requests import BulkQuery, DeadLetterQuery, TimerQuery
 from shardclock.http.sync_client import Client
 from shardclock.http.sync_many import Bulk
 from shardclock.http.sync_processes import Processes
@@ -101,6 +101,7 @@ __all__ = [
     "Broken",
     "Bulk",
     "BulkChanged",
+    "BulkQuery",
     "CanceledInstances",
     "Changed",
     "Client",

@@ -10,7 +10,7 @@ from shardclock.http import requests as ask
 from shardclock.http.async_sending import AsyncSender
 from shardclock.http.parts import RequestPart, parts_of
 from shardclock.http.reading import read_answer
-from shardclock.http.requests import TimerQuery
+from shardclock.http.requests import BulkQuery
 
 
 class AsyncBulk:
@@ -80,15 +80,15 @@ class AsyncMany:
         shift: Length | None = None,
         until: Moment | Length | None = None,
         missed: str | None = None,
-        **chosen: Unpack[TimerQuery],
+        **chosen: Unpack[BulkQuery],
     ) -> AsyncBulk:
         """Count the timers that a verb would change: cancel, pause, resume or shift.
 
         Call `commit` on the result to change these timers.
 
         A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state` is
-        pending or paused. `until` is the end of a pause. `missed` is the rule for a schedule's occurrences during the
-        pause, for resume and for pause with `until`.
+        pending or paused, `timer_keys` has up to 1,000 keys. `until` is the end of a pause. `missed` is the rule for a
+        schedule's occurrences during the pause, for resume and for pause with `until`.
 
         errors:  Refused    a parameter does not belong to the verb.
                  MoreMatch  more timers match than one request changes.

@@ -39,6 +39,12 @@ class TimerQuery(TypedDict, total=False):
     only_schedules: bool
 
 
+class BulkQuery(TimerQuery, total=False):
+    """A filter of the timers of a bulk change, with up to 1,000 keys of timers."""
+
+    timer_keys: Sequence[int]
+
+
 class DeadLetterQuery(TypedDict, total=False):
     """A filter of dead letters: target, time of the last failure, first line of the reason, and maximum number."""
 

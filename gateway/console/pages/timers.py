@@ -66,13 +66,13 @@ class ChangeForm(BulkFilter):
 
     def request(self) -> BulkChangeRequest:
         """Return the body of the API's request."""
-        chosen = BulkFilter(**self.filter_fields())
+        chosen = BulkFilter(**self.filter_fields(), timer_keys=self.timer_keys)
         change = self.model_dump(include={"reason", "shift", "until", "missed"})
         return BulkChangeRequest(filter=chosen, **change)
 
     def filter_fields(self) -> dict[str, Any]:
-        """Return the given fields of the filter."""
-        return self.model_dump(include=set(BulkFilter.model_fields), exclude_defaults=True)
+        """Return the given fields of the filter, without the selected keys: the fields of a list's URL."""
+        return self.model_dump(include=set(BulkFilter.model_fields) - {"timer_keys"}, exclude_defaults=True)
 
 
 @router.get("/timers")
@@ -150,6 +150,7 @@ def _add_bulk_route(verb: str) -> None:
             token=token,
             form=form,
             chosen=form.filter_fields(),
+            selected=form.timer_keys,
             missed=await _missed_of(gateway_of(request), caller, form) if verb == "resume" else None,
             missed_choices=MISSED_CHOICES,
             live=False,

@@ -8,10 +8,13 @@ let isLive = false;
 
 const isInUse = (form) => form.contains(document.activeElement) || form.dataset.changed !== undefined;
 
+// A table with selected rows stays as it is, so that no other row comes beside a ticked box.
+const isSelecting = (node) => node.tagName === "TABLE" && node.querySelector("input:checked") !== null;
+
 const callbacks = {
   // Keep the reader's own state: open details, and forms with input.
   beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
-  beforeNodeMorphed: (node) => !(node.tagName === "FORM" && isInUse(node)),
+  beforeNodeMorphed: (node) => !(node.tagName === "FORM" && isInUse(node)) && !isSelecting(node),
   beforeNodeRemoved: (node) => !(node.tagName === "FORM" && isInUse(node)),
 };
 

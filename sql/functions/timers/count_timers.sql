@@ -2,7 +2,7 @@
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, timers_max bigint, target text, name_contains text, only_schedules boolean,
---        changed_from timestamptz, changed_before timestamptz
+--        changed_from timestamptz, changed_before timestamptz, timer_keys bigint[]
 -- out:   of_clients bigint, of_system bigint
 -- locks: nothing
 -- index: the index of the filter that leaves the fewest rows
@@ -18,7 +18,8 @@ create or replace function shardclock.count_timers(
     name_contains text default null,
     only_schedules boolean default false,
     changed_from timestamptz default null,
-    changed_before timestamptz default null
+    changed_before timestamptz default null,
+    timer_keys bigint[] default null
 )
 returns table (of_clients bigint, of_system bigint)
 language plpgsql
@@ -31,12 +32,12 @@ begin
             select
                 count(*) filter (where shardclock.is_of_system(m.target) is not true),
                 count(*) filter (where shardclock.is_of_system(m.target))
-            from (select t.target %s limit $12) m
+            from (select t.target %s limit $13) m
         $count$,
         shardclock.filtered_timers(state)
     )
     using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, target, name_contains,
-        only_schedules, changed_from, changed_before, timers_max;
+        only_schedules, changed_from, changed_before, timer_keys, timers_max;
 end
 $$;
 

@@ -1,9 +1,9 @@
 -- find_keys and count_timers execute this query as text, so that Postgres plans it for the actual values.
 --
 -- in:    state text
--- out:   text: a query of shardclock.timers t, from `from` to the last condition; $1 to $11 are the state, tenant_id,
---        name_prefix, due_from, due_before, process_instance_key, target, name_contains, only_schedules, changed_from and
---        changed_before
+-- out:   text: a query of shardclock.timers t, from `from` to the last condition; $1 to $12 are the state, tenant_id,
+--        name_prefix, due_from, due_before, process_instance_key, target, name_contains, only_schedules, changed_from,
+--        changed_before and timer_keys
 -- locks: nothing
 -- index: none
 create or replace function shardclock.filtered_timers(state text)
@@ -33,6 +33,7 @@ begin
             and (not $9 or t.schedule is not null)
             and ($10::timestamptz is null or t.changed_at >= $10)
             and ($11::timestamptz is null or t.changed_at < $11)
+            and ($12::bigint[] is null or t.timer_key = any ($12))
     $query$;
 end
 $$;

@@ -2,7 +2,7 @@
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, after_key bigint, page_size integer, target text, name_contains text,
---        only_schedules boolean, changed_from timestamptz, changed_before timestamptz
+--        only_schedules boolean, changed_from timestamptz, changed_before timestamptz, timer_keys bigint[]
 -- out:   setof bigint
 -- locks: nothing
 -- index: timers_pkey, or the index of the filter that leaves the fewest rows
@@ -19,7 +19,8 @@ create or replace function shardclock.find_keys(
     name_contains text default null,
     only_schedules boolean default false,
     changed_from timestamptz default null,
-    changed_before timestamptz default null
+    changed_before timestamptz default null,
+    timer_keys bigint[] default null
 )
 returns setof bigint
 language plpgsql
@@ -32,9 +33,9 @@ begin
             using errcode = 'invalid_parameter_value', constraint = 'invalid_page_size';
     end if;
     return query execute
-        'select t.timer_key' || shardclock.filtered_timers(state) || 'and t.timer_key > $12 order by t.timer_key limit $13'
+        'select t.timer_key' || shardclock.filtered_timers(state) || 'and t.timer_key > $13 order by t.timer_key limit $14'
     using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, target, name_contains,
-        only_schedules, changed_from, changed_before, after_key, page_size;
+        only_schedules, changed_from, changed_before, timer_keys, after_key, page_size;
 end
 $$;
 
@@ -47,6 +48,7 @@ target: only timers with this target
 name_contains: only timers with this text in their name, in upper or lower case
 changed_from: only timers that a client changed at this moment or later; for paused timers, the time of the pause counts
 changed_before: only timers that a client changed before this moment, as for changed_from
+timer_keys: only timers with one of these keys
 after_key: the last key of the previous page; 0: begin with the first
 page_size: the limit of keys; null: no limit
 returns: the keys

@@ -85,6 +85,17 @@ async def test_an_open_page_follows_changes_and_keeps_the_reader_s_input(
 
         await page.get_by_role("link", name="fresh").wait_for()
         assert await page.get_by_label("Target").input_value() == "half-typed"
+
+        await page.get_by_label("Select fresh").check()
+        async with page.expect_response(lambda answer: answer.url.endswith("/timers")) as refreshed:
+            await query(dsn, "select shardclock.schedule_timer(delay => 'PT2S', name => 'sooner')")
+        await (await refreshed.value).finished()
+        await page.evaluate("new Promise(requestAnimationFrame)")
+        assert await page.get_by_label("Select fresh").is_checked()
+        assert await page.get_by_role("link", name="sooner").count() == 0, "a table with selected rows stays"
+        await page.get_by_label("Select fresh").uncheck()
+        await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => 'later')")
+        await page.get_by_role("link", name="later").wait_for()
         assert opened.errors == []
 
 
