@@ -32,8 +32,7 @@ class TimerFilter:
     """Filters for timers; a field that is None filters nothing.
 
     shape:   `due_from` and `changed_from` are included, `due_before` and `changed_before` excluded; `name_contains`
-             ignores upper and lower case; only `find_keys` and `count_timers` read
-             `timer_keys`
+             ignores upper and lower case; only `find_keys` and `count_timers` read `timer_keys`
     """
 
     tenant_id: str | None = None
