@@ -29,7 +29,7 @@ from shardclock_server.sql.served import Tenants, author_of
 from shardclock_server.sql.session import Session
 
 IF_MATCH = "If-Match"
-# For each header, the requests that support the header.
+# The header, and the kinds of requests that support it.
 ROUTE_HEADERS = {
     "Idempotency-Key": "changes of one timer, and of processes",
     IF_MATCH: "changes of one timer",
@@ -163,7 +163,7 @@ def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
     errors:  Problem  a changing request has one of these headers
     """
 
-    async def refuse(request: Request) -> None:  # async: FastAPI runs a sync dependency in a thread
+    async def refuse(request: Request) -> None:  # async, because FastAPI runs a sync dependency in a thread
         for header in headers:
             if request.method != "GET" and header in request.headers:
                 raise Problem(REFUSED, f"{header} has an effect only on {ROUTE_HEADERS[header]}; leave it out")

@@ -170,7 +170,7 @@ async def show_first_page(request: Request) -> Response:
 
 @asynccontextmanager
 async def _waiting(dsn: Dsn | str) -> AsyncIterator[tuple[TimerEnds, InstanceEnds, TaskWaiters]]:
-    """During a block, serve the callers that wait for the end of a timer or an instance, or for a task."""
+    """During a `with` block, serve the callers that wait for the end of a timer or an instance, or for a task."""
     async with (
         aclosing(TimerEnds(dsn)) as timer_ends,
         aclosing(InstanceEnds(dsn)) as instance_ends,

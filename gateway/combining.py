@@ -92,7 +92,7 @@ class _TimerQueue:
 
 
 class Combiner:
-    """Write concurrent creates in batches; a faulty timer is refused alone."""
+    """Write concurrent creates in batches; a faulty timer does not fail the other timers of the batch."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -107,7 +107,7 @@ class Combiner:
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.Task[None]] = []
-        self.written = 0  # the number of written timers; `batches` is the number of their batches
+        self.written = 0  # the number of written timers; `batches` counts the statements that wrote timers
         self.batches = 0
 
     async def __aenter__(self) -> Self:
@@ -220,8 +220,7 @@ class Combiner:
         except PoolEmpty as error:
             _fail(queued, error)
             if not isinstance(error, ShareTaken):
-                # Fail the queued timers too: their batches would also wait for a session, and the callers can retry
-                # sooner.
+                # Fail the queued timers too: their batches would also get no session, and the callers can retry sooner.
                 _fail(self._queue, error)
             return []
         except Exception as error:  # noqa: BLE001 - the waiting requests get the error, and the writer continues

@@ -61,12 +61,12 @@ class Connections:
         return is_admitted
 
     def begin(self, connection: Connection) -> None:
-        """Mark a connection as busy: a request has come."""
+        """Mark a connection as busy, because a request has begun."""
         if (site := self._open.get(connection)) is not None:
             self._forget_idle(connection, site)
 
     def rest(self, connection: Connection, *, is_proven: bool) -> None:
-        """Mark a connection as idle: the last request is answered.
+        """Mark a connection as idle, because the last request is answered.
 
         `is_proven`: a request of the connection was authenticated.
         """
@@ -125,14 +125,14 @@ def site_of(address: str) -> str:
 
 
 def connections_of(settings: GatewaySettings) -> int:
-    """Return the limit of a gateway's client connections: the setting, or a limit from the process's files."""
+    """Return the limit of client connections: the setting, or a value from the process's limit of open files."""
     return settings.gateway_connections_max or connections_max(settings.gateway_sessions + OTHER_SESSIONS)
 
 
 def connections_max(sessions: int) -> int:
-    """Return how many connections the limit of open files allows beside `sessions` and the gateway's other files.
+    """Return the number of files that are left for client connections after `sessions` and the gateway's other files.
 
-    Raises the soft limit of files to the hard limit first.
+    First raises the process's soft limit of open files to the hard limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

@@ -43,7 +43,7 @@ FAMILIES = (
     Family(
         "waiters_behind_seconds",
         "gauge",
-        "Time of the last complete read of the log for waiting callers; 0 if no caller waits.",
+        "Time since the log was last read to its end for waiting callers; 0 if no caller waits.",
         summed=True,  # in the sum, one stalled gateway of a node remains visible
     ),
     Family("log_streams", "gauge", "Callers that follow the log.", summed=True),

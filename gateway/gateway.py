@@ -99,7 +99,8 @@ class Gateway:
     def notify_shards(self, due_dates: Iterable[datetime | None]) -> None:
         """Notify shards if a timer is due before their next poll; None: the timer is due now.
 
-        The comparison uses this machine's clock. If the clock is wrong, the timer waits for the next poll.
+        The comparison uses this machine's clock. With a wrong clock, a timer may have to wait for the shard's next
+        poll.
         """
         soon = datetime.now(UTC) + AT_ONCE
         if any(due_date is None or due_date <= soon for due_date in due_dates):
@@ -125,7 +126,7 @@ class Gateway:
 
         A wait takes a stream slot, because it reads Postgres as often as a client that follows the log.
 
-        shape:   None: nothing was found
+        shape:   None: `read` returned no result
         errors:  Problem           no slot is free
                  StoreUnavailable  from `read`
         """

@@ -88,7 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Limit the time to the end of the headers."""
+        """Limit the time until the headers end."""
         super().on_message_begin()
         if self._late is None:
             self._expect_within(HEAD_S)
@@ -120,7 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Limit the time to the request's end, if the response ended first."""
+        """Limit the time until the request ends, if the response has ended earlier."""
         if not self._is_proven and TENANT in self.cycle.scope["state"]:
             self._is_proven = True
             self.timeout_keep_alive = self._keep_alive_s
@@ -152,14 +152,14 @@ class BoundedProtocol(HttpToolsProtocol):
         return end >= 0 and self._bare_bytes - len(data) + end <= HEAD_BYTES_MAX
 
     def _refuse(self) -> None:
-        if self._is_answered:  # after an answer, a client would read these bytes as the next response
+        if self._is_answered:  # after the last response, a client would read these bytes as a further response
             self.transport.write(TOO_LARGE)
         self.transport.close()
 
     def _keep_alive(self) -> None:
         """Limit the time to the next request.
 
-        Uvicorn's own limit ends at each received byte, even without a request.
+        Uvicorn's own limit is not enough: each received byte cancels it, even if no request begins.
         """
         if self.timeout_keep_alive_task is None and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_later(

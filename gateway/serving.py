@@ -37,14 +37,14 @@ Tell = Callable[[str], None]
 
 
 class Server(uvicorn.Server):
-    """Serve until `stop`; signals are handled by the caller."""
+    """Serve until `stop` is called; the caller handles signals."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stop_requested = asyncio.Event()
 
     def stop(self) -> None:
-        """Accept no more requests; `serve` ends when the requests in progress are answered."""
+        """Accept no more requests; `serve` returns when all requests in progress are answered."""
         self.should_exit = True
         self._stop_requested.set()
 
@@ -60,7 +60,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture no signals: `serve` ends with success after `stop`."""
+        """Capture no signals, because the caller of the server handles signals."""
         yield
 
 
@@ -122,7 +122,7 @@ async def _maintain_repeatedly(maintain: Callable[[], None]) -> None:
 
 
 def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.Config:
-    """Return the configuration of uvicorn for an application, on the loop that runs already."""
+    """Return the configuration with which uvicorn serves an application on the running event loop."""
     return uvicorn.Config(
         app,
         loop="none",

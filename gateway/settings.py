@@ -13,7 +13,7 @@ from shardclock_server.webhooks.endpoint import EndpointRules
 
 
 class CannotServe(Exception):
-    """The gateway can't listen, or must not listen; the message has the reason and the way out."""
+    """The gateway can't listen, or must not listen; the message has the reason and the correction."""
 
 
 class UnfitSchema(CannotServe):

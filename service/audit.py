@@ -1,6 +1,6 @@
 """List audit records, and reduce an operator's request to a short form without secrets for the record.
 
-`gateway/requests/recording.py` and `cli/recording.py` record the verbs of their interfaces.
+`gateway/requests/recording.py` writes the records of the API, and `cli/recording.py` those of the command line.
 """
 
 import json

@@ -31,7 +31,7 @@ USUAL_STATES = {PAUSE: ("PENDING",), RESUME: ("PAUSED",)}  # the states that the
 class ChangeKind:
     """One kind of change to many timers.
 
-    `verb` is a verb of `operation_verbs`, `parameters` are its parameters. `states` are the states in which timers can
+    `verb` is a verb of `operation_verbs`, `parameters` are its parameters. `states` are the states in which a timer can
     be changed. `whole`, if given, changes all timers of the filter in one statement. `pause`, if given, makes the
     parameters of a pause.
     """
@@ -151,7 +151,7 @@ class BulkChange(BulkRun):
 
 
 async def _with_end(session: Session, change: ChangeKind, pause: Pause) -> ChangeKind:
-    """Turn the end of a pause into a moment, and make the parameters of the pause."""
+    """Compute the moment at which a pause ends, and return the parameters of the pause."""
     ends_at, _ = await PAGE_RETRY.run(partial(end_of_pause, session, pause.until, missed=pause.missed))
     end = {} if ends_at is None else {"until": ends_at.isoformat(), "missed": pause.missed.value}
     return replace(change, parameters={"reason": pause.reason, **end})

@@ -14,7 +14,7 @@ from shardclock_server.timers.model import LINE_BYTES_MAX, NewTimer
 from shardclock_server.timers.refusal import Refusal
 
 PART_LINES = 2_000
-BATCH_RETRY = StoreRetry(attempts=8)  # the attempts last about 20 s in all
+BATCH_RETRY = StoreRetry(attempts=8)  # all attempts together last about 20 s
 
 
 class UnreadableLine(Refusal):

@@ -98,7 +98,7 @@ class BulkRun(ABC):
     async def start(self, session: Session, *, due_in_s: float = SILENT_S, retry: StoreRetry = ONCE) -> None:
         """Begin an operation on the found rows; after `due_in_s`, gateways continue the operation.
 
-        errors:  BulkBroken  no answer: no row was changed until now
+        errors:  BulkBroken  Postgres did not answer; no row has been changed yet
         """
         new, counts = self.new_operation(), Counts(self.matched, self.left_out)
         begin = partial(begin_operation, session, new, counts, self.keys, page_size=self.page_size, due_in_s=due_in_s)
@@ -123,7 +123,7 @@ class BulkRun(ABC):
         `change` changes one page, and returns the number of changed rows; `committed` is called after the commit.
 
         errors:  Refusal, StatementRefused  a page is refused: the operation has failed; earlier pages stay changed
-                 BulkBroken                 no answer; the counts cover the changes until then
+                 BulkBroken                 Postgres did not answer; the counts include the changes before the failure
         """
         operation_id, state, done = self.operation_id, RUNNING, 0
         assert operation_id is not None
@@ -133,13 +133,13 @@ class BulkRun(ABC):
                 await pause(pause_s)
             self.unsure = min(
                 self.page_size, self.matched - done
-            )  # until the answer arrives: also after a cancellation
+            )  # also if this task is cancelled before the answer arrives
             try:
                 now, _ = await retry.run(step)
             except (Refusal, StatementRefused) as refusal:
                 self.unsure = 0
                 await end_operation(session, operation_id, FAILED, error=str(refusal))
-                # An earlier page may have been changed without an answer.
+                # An earlier page may have been changed although no answer arrived.
                 (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
                 self.changed = ended.changed
                 raise

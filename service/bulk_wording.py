@@ -75,7 +75,7 @@ class BulkWording(Generic[Row, Key]):
         return BulkResult(keys, say(len(keys), selected), more, again_in_s, operation_id)
 
     def word_dry_run(self, number: int, selected: Sequence[Row], *, more: bool) -> str:
-        """Describe a dry run: `number` rows would be changed; `selected` provides their names."""
+        """Describe a dry run that would change `number` rows; `selected` has the names of the rows."""
         if not number:
             return self.none
         others = ", and there are more" if more else ""
@@ -83,7 +83,7 @@ class BulkWording(Generic[Row, Key]):
         return f"{many} would {self.would}{self.which(selected)}{others}; nothing was changed"
 
     def word_change(self, number: int, selected: Sequence[Row], *, left: str) -> str:
-        """Describe a change: `number` of the selected rows were changed."""
+        """Describe a change of `number` of the selected rows."""
         if not number:
             return f"nothing was changed{left}" if left else self.none
         many = counted(number, *self.noun) + self.of(selected)

@@ -85,7 +85,7 @@ class DeadLetterChange:
     async def open_among(
         self, wanted: DeadLetterFilter, letters: Sequence[DeadLetterKey], *, dry_run: bool
     ) -> list[DeadLetterKey]:
-        """Choose the dead letters that can be changed; a redrive needs a target that can be called.
+        """Select the dead letters that can be changed; a redrive needs a usable target.
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
                  StoreUnavailable  no answer within the timeout: call again
@@ -107,7 +107,7 @@ class DeadLetterChange:
         return f"{sentence if number else 'nothing was changed'}{said}" if said else sentence
 
     async def count(self, session: Session, wanted: DeadLetterFilter) -> CountedLetters:
-        """Count the dead letters of a filter that the change would change.
+        """Count the dead letters that match a filter and that can be changed.
 
         errors:  StoreUnavailable  no answer within the timeout
         """
@@ -199,7 +199,7 @@ async def change_letters(
         selected += chosen
         after, is_last = page[-1].cursor if page else None, len(page) <= limit
     number_of.update(map(_lane, selected[:limit]))
-    # The rates of two concurrent runs would add up.
+    # Two concurrent runs would exceed the rate together.
     pause_s = ceil(limit / change.per_s) if change.per_s else 0
     step = in_one_step(session, by, change.verb, wanted, {"per_s": change.per_s, "reason": change.reason})
     changed = await change.wording_for(wanted).run(

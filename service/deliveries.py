@@ -60,7 +60,7 @@ class DeliveryPage:
 
 @dataclass(frozen=True, slots=True)
 class ShownDelivery:
-    """A timer's delivery with the timer's last records; `delivery` is None after the delivery ended."""
+    """A timer's delivery and the timer's last records; `delivery` is None if the delivery has ended."""
 
     delivery: DeliveryState | None
     records: Sequence[LogRecord]

@@ -39,7 +39,7 @@ from shardclock_server.webhooks.signing import PRIVATE, SECRETS_MAX, new_key_pai
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The outcome of a change; `changed` is False if the endpoint was in the wanted state already."""
+    """The outcome of a change; `changed` is False if the endpoint already had the wanted state."""
 
     sentence: str
     changed: bool = True
@@ -164,7 +164,8 @@ async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = 
 async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
     """Change an endpoint; also check a disabled endpoint, because an operator may enable it later.
 
-    errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or the change is empty
+    errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or the change has no
+    fields
              StoreUnavailable  the outcome is unknown: call again
     """
     if wanted == EndpointChange():

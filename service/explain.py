@@ -17,7 +17,7 @@ from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.timers.refusal import InvalidTimer
 
-PUNCTUAL = timedelta(seconds=1)  # the answer gives a reason for a longer delay
+PUNCTUAL = timedelta(seconds=1)  # a longer delay is explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def explain(timeline: Timeline, moment: datetime) -> Explanation:
 
 
 def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
-    """Explain a cancellation or a pause that was in force at the moment."""
+    """Explain the cancellation or the pause that was in force at a moment."""
     before = [record for record in timeline.records if record.recorded_at <= moment]
     last = next((record for record in reversed(before) if record.intent in ("CANCELED", "PAUSED", "RESUMED")), None)
     if last is None or last.intent == "RESUMED":
@@ -115,7 +115,7 @@ def _overdue(timeline: Timeline, moment: datetime) -> Explanation | None:
 
 
 def _waiting(timeline: Timeline, timer: TimerState, late: timedelta) -> str:
-    """Name the cause of an unclaimed timer's delay, and the event that ends the delay."""
+    """Describe why an unclaimed timer is late, and the event that will end the delay."""
     left, since = _left_by(timeline, timer), timeline.ramp.served_since if timeline.ramp else None
     if since is None:
         return f"{left}, and no shard runs"

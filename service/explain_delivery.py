@@ -27,14 +27,14 @@ def delivered(timeline: Timeline, fired: LogRecord) -> str:
     last = next(
         (it for it in reversed(timeline.records) if it.timer_key == fired.timer_key and it.intent in told), None
     )
-    # After a redrive the dead letter is a delivery again, so an earlier end does not count.
+    # A redrive turns a dead letter into a delivery again, so an end before the redrive is ignored.
     if last is None or last.intent == "REDRIVEN":
         return f"; {_under_way(timeline, fired)}"
     detail, at = detail_of(last), show_moment(last.recorded_at)
     if detail.get("by"):
         return f"; the delivery to {fired.target} was discarded at {at}{author_of(detail)}"
     attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
-    # A given-up start of a job makes no dead letter, because the job's schedule has a next start.
+    # After the last failed attempt, a start of a job does not become a dead letter, because the job has a next start.
     is_job = last.intent == "DEAD" and fired.target.startswith(TARGET_OF_JOB)
     how = "given up:" if is_job else ENDS_OF_DELIVERY[last.intent]
     return f"; {how} {fired.target} at {at}{attempt}{_because(detail)}"

@@ -56,7 +56,7 @@ def filter_of(
 
 
 def moment_of(name: str, text: str, clock: ZoneInfo | None = None) -> datetime:
-    """Read a moment; a refusal begins with `name`, the user's name of the field.
+    """Read a moment; a refusal begins with `name`, the caller's name for the field.
 
     errors:  InvalidTimer  the text is not a moment
     """

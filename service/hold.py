@@ -25,7 +25,7 @@ class InvalidReason(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The reason of a hold, and the clusters on hold; `of_all`: no live cluster fires."""
+    """The reason of a hold; `of_all`: the hold applies to all live clusters, so no timer fires."""
 
     why: str
     clusters: Sequence[str]
@@ -120,7 +120,7 @@ def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | 
 
 
 def objection_to(living: Sequence[Holder], owner: Identity, identity: str) -> str | None:
-    """Return the reason against a release to an installation; None: the release is allowed."""
+    """Return the reason why an installation may not release the database; None: the release is allowed."""
     if _keeps_owner(owner, identity):
         return None
     if at_home := ", ".join(sorted({it.cluster_id for it in living if it.foreign_reason is None})):
@@ -148,7 +148,7 @@ def living_of(holders: Sequence[Holder], silent_s: float) -> list[Holder]:
 
 
 def _keeps_owner(owner: Identity, identity: str) -> bool:
-    """Return whether a release leaves the owner unchanged, as for a caller without an identity."""
+    """Return whether a release leaves the owner unchanged; a caller without an identity never changes the owner."""
     return owner.foreign_reason is None or (not identity and owner.is_held and not owner.is_copy)
 
 

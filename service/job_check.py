@@ -80,7 +80,7 @@ async def find_troubled_jobs(session: Session) -> JobTrouble:
 async def late_jobs(session: Session, names: Collection[str] | None = None) -> dict[str, float]:
     """Find the jobs with an overdue success, of all jobs or of the named jobs.
 
-    shape:   by name, the age in seconds of the oldest start that was due since the last success
+    shape:   maps names to the age, in seconds, of the oldest start that was due since the last success
     errors:  StoreUnavailable  no answer within the timeout
     """
     return _late((await measure_jobs(session, names=names)).jobs)

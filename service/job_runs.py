@@ -87,7 +87,7 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
         end = await _end_without_run(session, name, timer_key)
         if end is None:
             return None, False
-        newest = await _newest_run(session, name, timer_key)  # the start may have run between the two reads
+        newest = await _newest_run(session, name, timer_key)  # the start may have run since the first read
         if newest is None:
             raise end
     if newest.outcome is None or not await _is_over(session, timer_key):

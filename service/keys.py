@@ -102,7 +102,7 @@ async def make(session: Session, wanted: WantedKey) -> CreatedKey:
 async def rotate(
     session: Session, prefix: str, *, overlap: Duration = OVERLAP, lifetime: Duration | None = None
 ) -> CreatedKey:
-    """Make a second key with the name, scopes and tenant of a live key; the live key expires after the overlap.
+    """Make a new key with the name, scopes and tenant of a live key; the live key expires after the overlap.
 
     errors:  InvalidKey        the overlap, or the second key's lifetime, is refused
              Refusal           key_not_live

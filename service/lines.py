@@ -18,7 +18,7 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# A part of the file is in memory three times: as lines, as timers, and as the values of a statement.
+# The limit of a part, because a part is in memory three times: as lines, as timers, and as parameters.
 PART_BYTES = 4 * 1024 * 1024
 
 
@@ -142,7 +142,7 @@ def _chunks(lines: Iterable[tuple[int, bytes]], lines_max: int) -> Iterator[list
 
 
 class _PendingParts:
-    """The parts that are being written, and the written parts that the caller has not read yet, in order."""
+    """A queue of parts, in order: parts that are being written, and written parts that the caller has not read yet."""
 
     def __init__(self) -> None:
         self._parts: deque[tuple[LinePart, asyncio.Task[None]]] = deque()

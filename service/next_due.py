@@ -95,7 +95,7 @@ def count_missed(plan: UpcomingTimer, now: datetime) -> int:
 def preview_of(plan: UpcomingTimer, schedule: str, now: datetime, *, count: int) -> list[PreviewedOccurrence]:
     """List the next occurrences of a schedule in local time, with notes where daylight saving time begins or ends.
 
-    shape:   at most `count`, in order; the occurrences that a late firing skips are left out
+    shape:   at most `count`, in order; occurrences that are skipped after a late firing are left out
     errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
     """
     rule = parse_schedule(schedule, plan.zone)
@@ -129,7 +129,7 @@ def _step(
 
 
 def _after_skip(plan: UpcomingTimer, following_one: ScheduledOccurrence, last: int) -> UpcomingTimer:
-    """Return the plan after a resume with `skip`, in which the first occurrence after the resume is next."""
+    """Return the plan after a resume with `skip`: the next occurrence is the first occurrence after the resume."""
     number, due_date, anchor, anchor_number = following_one
     return replace(
         plan,
@@ -143,7 +143,7 @@ def _after_skip(plan: UpcomingTimer, following_one: ScheduledOccurrence, last: i
 
 
 def _without_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:
-    """Return the plan after the requested run, in which the regular occurrence is next."""
+    """Return the plan after the requested run: the next occurrence is the regular occurrence."""
     return replace(plan, due_date=due_date, kept_due_date=None, occurrence=plan.occurrence + 1)
 
 

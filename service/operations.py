@@ -1,7 +1,7 @@
 """Begin bulk operations, and change their found rows page by page; list and cancel operations.
 
-An operation stores the keys of all found rows in pages. One transaction deletes a page, changes its rows and adds the
-counts, so no row is changed twice.
+An operation stores the keys of all found rows, divided into pages. One transaction deletes a page, changes its rows and
+adds the counts, so no row is changed twice.
 
 The process that began an operation changes the pages. If this process ends early, or only begins the operation,
 gateways change the remaining pages.
@@ -57,7 +57,7 @@ T = TypeVar("T")
 class Actor:
     """The caller of a bulk change: the interface, and the API key if the caller has a key.
 
-    shape:   `expected` is the count of the dry run; an equal `request_id` means the same operation
+    shape:   `expected` is the count of the dry run; requests with the same `request_id` mean the same operation
     """
 
     interface: str

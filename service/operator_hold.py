@@ -1,4 +1,4 @@
-"""Find the author of an operator's hold; a separate module, because the coordinator reads holds without the audit."""
+"""Find the author of an operator's hold. A separate module, because the coordinator reads holds without the audit."""
 
 from dataclasses import dataclass
 from datetime import datetime

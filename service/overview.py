@@ -64,7 +64,7 @@ class Coming:
 
     @cached_property
     def targets(self) -> Sequence[tuple[str, int]]:
-        """The timers of each target in the 30 minutes, the target with the most timers first."""
+        """The number of timers of each target in the next 30 minutes, the target with the most timers first."""
         return sum((Counter(minute) for minute in self.minutes), Counter[str]()).most_common()
 
 

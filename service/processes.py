@@ -96,8 +96,8 @@ async def start(
 ) -> int:
     """Start an instance of a process; return its key. A live engine begins the instance within milliseconds.
 
-    A repeated call with the same idempotency key returns the same instance for a day; a call with that key and another
-    business key is refused. Several instances may have the same business key.
+    For a day, a repeated call with the same idempotency key returns the same instance. A call with the same idempotency
+    key and a different business key is refused. Several instances may have the same business key.
 
     errors:  StatementRefused  unknown_process, unknown_version, process_without_start, start_key_used, quota_instances,
                                invalid_variables, invalid_business_key
@@ -150,7 +150,7 @@ def not_canceled(instance_key: int, outcome: str) -> Refusal:
 async def not_sent(
     session: Session, instance_key: int, why: str, *, running: Refusal | None = None, tenant_id: str | None = None
 ) -> Refusal:
-    """Return the refusal of a command for an instance, by the state of the instance.
+    """Return the refusal of a command; the code depends on the state of the instance.
 
     `why` is the part of the sentence that names the refused command; `running` is the refusal for a running instance.
 

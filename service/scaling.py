@@ -35,7 +35,7 @@ class Bounds:
 
 
 class BoundNames(NamedTuple):
-    """The caller's names for the bounds, for refusals."""
+    """The names under which the caller knows the bounds, for refusals."""
 
     least: str
     most: str
@@ -66,7 +66,7 @@ async def read_scale(session: Session, role: str) -> Scale:
 async def scale(session: Session, role: str, number: int) -> None:
     """Set a role's number of keepers and end its policy; the leading coordinator then starts or stops keepers.
 
-    errors:  InvalidScale      the number is zero or less, or more than the slots
+    errors:  InvalidScale      the number is zero or less, or exceeds the number of slots
              StoreUnavailable  the outcome is unknown: call again
     """
     check_number(number, role)
@@ -87,7 +87,7 @@ async def let_forecast(session: Session, bounds: Bounds, called: BoundNames = FI
 def check_number(number: int, role: str, *, of: str = "") -> None:
     """Check a number of keepers.
 
-    errors:  InvalidScale  the number is zero or less, or more than the slots
+    errors:  InvalidScale  the number is zero or less, or exceeds the number of slots
     """
     if not 1 <= number <= SLOTS:
         raise InvalidScale(f"{of}{number} {role}s are not possible: choose 1 to {SLOTS}")

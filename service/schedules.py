@@ -24,7 +24,7 @@ class ScheduleState:
 
     @property
     def skipped(self) -> int:
-        """The number of skipped occurrences among the last firings."""
+        """The number of skipped occurrences in the last records."""
         return sum(it.skipped for it in self.firings)
 
 

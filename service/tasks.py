@@ -41,7 +41,7 @@ async def read_assignee(session: Session, task_key: int, *, tenant_id: str | Non
 
 
 def refusal_of(task_key: int, state: str, why_not: Mapping[str, RefusalCode]) -> Refusal:
-    """Return the refusal of a change of a task, by the state of the task."""
+    """Return the refusal of a change; the code depends on the state of the task."""
     return Refusal.of(why_not[state], task_key=task_key, members={"state": state})
 
 

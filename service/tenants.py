@@ -38,7 +38,7 @@ class ShownTenant:
     own: Tenant | None
     pending: Pending
     endpoints: int
-    counts: Mapping[str, int]  # the usage per resource of `COUNTED`; counting stops at a million
+    counts: Mapping[str, int]  # the usage of each resource in `COUNTED`, counted up to a million
 
 
 async def show(session: Session, tenant_id: str) -> ShownTenant:

@@ -77,7 +77,7 @@ async def read_timeline(
 
 
 def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:
-    """Return the record of the latest occurrence due at or before a moment; None: that occurrence is still pending."""
+    """Return the record of the latest occurrence due at or before a moment; None: this occurrence is still pending."""
     if timer is not None and timer.state == "PENDING" and timer.due_date <= moment:
         return None
     due = [record for record in records if record.intent in ("TRIGGERED", "SKIPPED") and record.due_date <= moment]
@@ -98,7 +98,7 @@ def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, mome
 
 
 def writer_of(key_prefix: str) -> str:
-    """Return the author of a change in words; the log has the prefix of an API key."""
+    """Describe the author of a change from the key prefix in the log."""
     return key_prefix.removeprefix(PERSON) if key_prefix.startswith(PERSON) else f"the API key {key_prefix}"
 
 

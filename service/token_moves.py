@@ -88,7 +88,7 @@ async def set_variables(
     if token != ROOT:
         found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
         if found is not None and found.state is not None:
-            with suppress(StateTooNew):  # the engine of the newer release checks the change
+            with suppress(StateTooNew):  # the newer release's engine checks the change
                 _check_is_there(token, read_state(found.state))
     return await instances.set_variables(session, instance_key, variables, token=token, tenant_id=tenant_id)
 

@@ -37,7 +37,7 @@ class ActAnswer(Answer):
     parameters: Any = Field(
         examples=[{"name": "billing"}], description="the parameters of the request, without secrets"
     )
-    outcome: str = Field(examples=["done"], description="done, not done, or failed (a part of the change may be done)")
+    outcome: str = Field(examples=["done"], description="done, not done, or failed (some rows may have been changed)")
     address: str | None = Field(
         examples=["10.0.0.7"], description="the caller's address, if the gateway or Postgres knows it"
     )

@@ -111,7 +111,7 @@ class ForecastAnswer(Answer):
 
     timers_per_minute: list[int] = Field(
         examples=[[600, 600, 612, 600, 600, 600, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
-        description="timers due in each of the next 15 minutes; a lower bound",
+        description="timers due in each of the next 15 minutes; the real numbers may be higher",
     )
     peak_per_s: float = Field(examples=[14.5], description="due timers a second in the busiest ten seconds")
     estimated: bool = Field(examples=[False])
@@ -119,7 +119,7 @@ class ForecastAnswer(Answer):
     shards_wanted: int = Field(examples=[2])
     shards_min: int | None = Field(examples=[None], description="null: no policy")
     shards_max: int | None = Field(examples=[None])
-    target_per_s: int = Field(examples=[20_000], description="the planned timers a second for each shard")
+    target_per_s: int = Field(examples=[20_000], description="the planned load of one shard, in timers a second")
     shards_alive: int = Field(examples=[2])
 
     @classmethod
@@ -146,7 +146,7 @@ class ScaleAnswer(Answer):
     serving: int = Field(examples=[2], description="the keepers that have slots now")
     min: int | None = Field(examples=[None], description="the lower bound of the forecast's policy; null: no policy")
     max: int | None = Field(examples=[None])
-    target_per_s: int = Field(examples=[20_000], description="the planned timers a second for each keeper")
+    target_per_s: int = Field(examples=[20_000], description="the planned load of one keeper, in timers a second")
 
     @classmethod
     def of(cls, scale: Scale) -> Self:

@@ -45,7 +45,7 @@ class EndpointAttemptAnswer(Answer):
     """One attempt to deliver to an endpoint."""
 
     timer_key: int = KEY
-    attempt: int = Field(examples=[1], description="the number of the delivery's attempt, from 1")
+    attempt: int = Field(examples=[1], description="the number of the attempt, counted from 1")
     ended_at: datetime = MOMENT
     status: int | None = Field(examples=[503], description="the HTTP status of the response; null: no response came")
     duration_ms: int = Field(

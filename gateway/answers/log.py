@@ -33,7 +33,7 @@ class RecordsAnswer(answers.RecordsPage):
 
 
 class LogAnswer(answers.LogRecordsPage, json_schema_extra=examples(next=812)):
-    """A page of the log, in the log's order."""
+    """A page of the log, in the order of the positions."""
 
     records: tuple[RecordAnswer, ...]
 

@@ -42,7 +42,7 @@ class EventSubscriptionChangedAnswer(
     answers.EventSubscriptionChanged,
     json_schema_extra=examples(message="endpoint webhook:chat gets delivery.dead, job.failed", changed=True),
 ):
-    """The result of a change of a subscription."""
+    """The result of subscribing or unsubscribing an endpoint."""
 
     @classmethod
     def of(cls, done: Done) -> Self:

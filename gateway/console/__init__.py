@@ -1,6 +1,6 @@
 """Serve the console: the gateway's pages for people, rendered on the server.
 
-Pages read data by `service` and `sql`, and change data by the verbs of the API, with the caller's scopes, tenant,
+Pages read data with `service` and `sql`. Changes use the same functions as the API, with the caller's scopes, tenant,
 quotas and audit records. Each change is a plain form, so changes work without JavaScript. After a change, the response
 redirects the browser (303) to a page with the message.
 

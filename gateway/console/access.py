@@ -24,11 +24,11 @@ from shardclock_server.timers.refusal import shortened
 
 
 class SignInNeeded(Exception):
-    """The request has no valid session: the browser is sent to the sign-in page."""
+    """The request has no valid session, so the browser must go to the sign-in page."""
 
 
 async def require_own_page(request: Request) -> None:
-    """Refuse a path that can't be read, and a change with an unknown query or from a page outside the console.
+    """Refuse an undecodable path, a change with an unknown query parameter, and a change from a foreign web page.
 
     `Sec-Fetch-Site` comes from the browser, and a page can't set this header. A browser without this header, or a
     browser that uses plain HTTP, names the page in `Origin`.

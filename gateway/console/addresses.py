@@ -16,7 +16,7 @@ def base_of(request: Request) -> str:
 
 
 def url_of(request: Request, path: str, /, *parts: object, **query: object) -> str:
-    """Build the URL of a page; `parts` replace the `{}` of the path, and a query value of None or "" is left out."""
+    """Build the URL of a page; `parts` replace the `{}` of the path; query parameters with None or "" are left out."""
     written = path.format(*(quote(str(part), safe="") for part in parts)) if parts else path
     given = [(name, value) for name, value in query.items() if value not in (None, "")]
     base = base_of(request) + (written[1:] if written == HOME or written.startswith("/?") else written)

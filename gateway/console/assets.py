@@ -47,7 +47,7 @@ def asset_url(request: Request, name: str) -> str:
 
 @router.get("/{digest}/{name}")
 async def get_asset(digest: str, name: str, request: Request) -> Response:
-    """Serve a static file. No sign-in is needed, because the sign-in page needs the style."""
+    """Serve a static file. The files need no sign-in, because the sign-in page uses the style sheet."""
     asset = ASSETS.get(name)
     if asset is None:
         raise Problem(NOT_FOUND, f"there is no file {name[:100]} here")

@@ -23,7 +23,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """A chart with its bars, its targets in the order of their colours, and the largest minute."""
+    """A chart: the bars, the targets in the order of their colours, and the number of timers in the busiest minute."""
 
     bars: Sequence[Bar]
     targets: Sequence[tuple[str, int]]

@@ -13,12 +13,12 @@ GZIP = {"Content-Encoding": "gzip"}
 
 
 def compressed(body: bytes) -> bytes:
-    """Compress a body; equal bodies have equal bytes."""
+    """Compress a body; equal bodies give equal compressed bytes."""
     return gzip.compress(body, LEVEL, mtime=0)
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Return whether the request accepts gzip; an entry with any quality but zero counts."""
+    """Return whether the request accepts gzip; a quality of zero means that gzip is not accepted."""
     for entry in request.headers.get("Accept-Encoding", "").lower().split(","):
         coding, _, quality = entry.partition(";")
         if coding.strip() == "gzip":

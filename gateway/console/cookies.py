@@ -1,4 +1,4 @@
-"""The console's cookies: the session, the chosen tenant and theme, and the message of the last change."""
+"""The console's cookies: the session, the chosen tenant and theme, and the message about the last change."""
 
 from urllib.parse import quote, unquote
 
@@ -11,7 +11,7 @@ from shardclock_server.gateway.gateway import gateway_of
 THEME, MESSAGE = "shardclock_theme", "shardclock_message"
 THEMES = ("light", "dark")
 MESSAGE_S = 60
-MESSAGE_BYTES_MAX = 3_000  # the size after quoting; a browser drops a cookie of more than 4,096 bytes
+MESSAGE_BYTES_MAX = 3_000  # the limit of the quoted text, because a browser drops a cookie of more than 4,096 bytes
 HTTPS = "https"
 
 

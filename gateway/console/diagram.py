@@ -45,7 +45,7 @@ class WaitingTimer:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The tokens, incidents and timers of an instance by node."""
+    """The tokens, incidents and timers of an instance, grouped by node."""
 
     tokens: Mapping[str, int]
     incidents: Collection[str]

@@ -1,4 +1,4 @@
-"""Answer a refusal or an error of the console with a page, and a missing session with the sign-in page."""
+"""Render a page for a refusal or an error in the console; without a session, send the browser to the sign-in page."""
 
 from contextlib import suppress
 from typing import Any
@@ -32,7 +32,7 @@ def problem_page(request: Request, problem: Problem) -> Response:
 
 
 async def find_viewer(request: Request) -> None:
-    """Find the viewer of a path without a route, for the menu of the error page; None: no viewer is signed in."""
+    """Find the viewer for the menu of an error page, if the path has no route; None: no viewer is signed in."""
     with suppress(SignInNeeded, Problem, StoreUnavailable):
         await signed_in(request)
 
@@ -46,7 +46,7 @@ async def require_sign_in(request: Request, _: SignInNeeded) -> Response:
 
 
 def _page_before(request: Request) -> str:
-    """Return the URL of the page that the browser was on, or of the first page."""
+    """Return the URL of the page from which the request came, or the URL of the first page."""
     came = split_url(request.headers.get("Referer", ""))
     base = base_of(request)
     is_ours = came.path == base or came.path.startswith(f"{base}/")

@@ -1,4 +1,4 @@
-"""Types of the fields in the console's filters."""
+"""The types of fields in the filters of the console's pages."""
 
 from datetime import datetime
 from typing import Annotated

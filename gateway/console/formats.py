@@ -38,5 +38,5 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: int | None) -> str:
-    """Write a number with separators; an unknown number is a dash."""
+    """Write a number with separators; for an unknown number, write a dash."""
     return "–" if number is None else f"{number:,}"

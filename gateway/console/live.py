@@ -24,7 +24,7 @@ router = APIRouter(prefix=ROOT, include_in_schema=False)
 
 @router.get("/live")
 async def get_live(request: Request, caller: Viewer) -> EventStream:
-    """Follow the changes: an event `changed` at most once a second, and at least each five seconds."""
+    """Stream the event `changed` after changes: at most once a second, and at least every five seconds."""
     gateway = gateway_of(request)
     acquire_slot = partial(gateway.acquire_wait_slot, caller.tenant_id, gateway.wait_limits.ends)
     return EventStream(_events(request, gateway), acquire_slot)

@@ -39,7 +39,7 @@ LINKS = (
 
 
 def links_for(caller: Caller, paths: Collection[str]) -> list[Link]:
-    """List the links of the existing pages that a caller may open."""
+    """List the links of the pages that exist and that the caller may open."""
     return [
         link
         for link in LINKS

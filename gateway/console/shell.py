@@ -30,7 +30,7 @@ PERSONAL = "private, no-store"
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # with no-referrer, browsers send `Origin: null` with each form
+    "Referrer-Policy": "same-origin",  # not `no-referrer`, because browsers would send `Origin: null` with each form
     "Cache-Control": "private, no-cache",
     "Vary": "Cookie, Accept-Encoding",
 }

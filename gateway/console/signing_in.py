@@ -69,7 +69,7 @@ class ThemeForm(BaseModel):
 async def show_sign_in(
     request: Request, to: Annotated[str, Query(max_length=4_000)] = "/", signed_out: bool = False
 ) -> Response:
-    """Show the sign-in page, which a gateway without keys doesn't have.
+    """Show the sign-in page; a gateway without keys has no such page.
 
     After a sign-out, link to the provider's sign-out.
     """
@@ -155,7 +155,7 @@ async def sign_out(request: Request) -> Response:
 
 @router.get("/account")
 async def show_account(request: Request, caller: Annotated[Caller, Depends(signed_in)], to: str = "/") -> Response:
-    """Show the caller's key and rights, and the choice of tenant and theme."""
+    """Show the caller's key and rights, and the forms to choose a tenant and a theme."""
     options = [(name, name) for name in caller.choices or ()]
     return page(
         request, caller, "account.html", title="Account", to=to, tenant_options=options, live=False, personal=True

@@ -25,7 +25,7 @@ class BodyBudget:
 
         Requests are served in order. A tenant that waits for its own share does not delay other tenants.
 
-        errors:  Problem  no bytes became free in time
+        errors:  Problem  the bytes were not free within the time limit
         """
         budgets = (self._shares.setdefault(tenant_id, _ByteBudget(self._share)), self._whole)
         acquired: list[_ByteBudget] = []

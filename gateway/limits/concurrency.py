@@ -9,7 +9,7 @@ from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem, 
 from shardclock_server.timers.refusal import shortened
 
 # A tenant may have at most three times as many slots as are free: one tenant alone gets three quarters of all slots,
-# two tenants get three sevenths each. Under this rule, some slots are free for any number of tenants. Network switches
+# two tenants get three sevenths each. With this limit, some slots are free for any number of tenants. Network switches
 # share buffers by the same rule (dynamic threshold).
 PER_FREE = 3
 
@@ -22,7 +22,7 @@ def is_within_share(own: int, free: int) -> bool:
 class ConcurrencyLimit:
     """A limited number of slots for one kind of request, counted by tenant.
 
-    `doing` and `way_out` are inserted into the refusal, such as "wait here" and "ask without wait". Each slot also
+    A refusal contains the texts `doing` and `way_out`, such as "wait here" and "ask without wait". Each slot also
     takes a slot of the limit `within`. With `closes`, a refusal also closes the connection, so that refused callers
     leave the connections to other callers.
     """

@@ -125,7 +125,7 @@ class Quotas:
         self._audited.give_back(tenant_id, self._audited_per_s, 1, of=1)
 
     async def reservation(self, tenant_id: str) -> QuotaReservation:
-        """Return a reservation for more pending timers of a tenant, to be used as a block.
+        """Return a reservation of quota for more pending timers, to be used in a `with` statement.
 
         errors:  StoreUnavailable  the limits can't be read now
         """
@@ -188,12 +188,12 @@ class Quotas:
 
     async def _recount(self, usage: TenantUsage) -> None:
         """Count again before a refusal if the last count is old or lacks the schedules."""
-        for _ in range(2):  # a count that began earlier may lack the schedules
+        for _ in range(2):  # a count that has already begun may lack the schedules
             if usage.is_due(self._clock()) or usage.lacks_schedules:
                 await self._refresh(usage)
 
     async def _refresh(self, usage: TenantUsage) -> None:
-        """Count a tenant's usage, or wait for the count in progress; a cancelled caller does not end the count."""
+        """Count a tenant's usage, or wait for the count in progress; if a caller is cancelled, the count continues."""
         self._begin_count(usage)
         await asyncio.shield(self._counts[usage.tenant_id])
 

@@ -39,8 +39,8 @@ class QuotaReservation:
 
     A timer that replaces another timer, or that is not written because its name is taken, needs no quota of timers. A
     replacing timer needs quota for the bytes by which its payload is larger, and a schedule that replaces a plain timer
-    needs quota of schedules. A repeated request needs no quota, because it gets the stored response. At the end of a
-    block, a timer with an unknown outcome counts as written.
+    needs quota of schedules. A repeated request needs no quota, because it gets the stored response. At the end of the
+    `with` block, a timer with an unknown outcome counts as written.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class QuotaReservation:
     async def reserve_schedule(self) -> None:
         """Reserve quota for a plain timer that becomes a schedule.
 
-        errors:  Problem           the quota is used up; the problem says when to ask again
+        errors:  Problem           the quota would be exceeded; the problem says when to retry
                  StoreUnavailable  the usage can't be read now
         """
         one = Pending(schedules=1)
@@ -151,7 +151,7 @@ class QuotaReservation:
 
 
 def over_quota(tenant_id: str, name: str, *, limit: int, more: int, again_s: int) -> Problem:
-    """Make the refusal of a tenant that has used up a quota."""
+    """Make the refusal for a tenant that would exceed a quota."""
     things, way_out = QUOTAS[name]
     code = quota_code(name)
     sentence = code.sentence(tenant_id=tenant_id, limit=limit, things=things, more=more, way_out=way_out)

@@ -30,7 +30,7 @@ class UnsentBytes:
     def require(self, tenant_id: str, size: int) -> None:
         """Refuse a response over the limit.
 
-        errors:  Problem  the problem says when to ask again
+        errors:  Problem  the limit would be exceeded; the problem says when to retry
         """
         own, free = self._by_tenant[tenant_id] + size, self.bytes_max - self.bytes - size
         if own > PER_FREE * free:
@@ -43,7 +43,7 @@ class UnsentBytes:
             )
 
     def add(self, tenant_id: str, size: int) -> int:
-        """Add bytes that are being sent, up to the tenant's share; return how many were added."""
+        """Add bytes that are being sent, at most up to the tenant's share; return the number of added bytes."""
         left = PER_FREE * (self.bytes_max - self.bytes) - self._by_tenant[tenant_id]
         counted = max(0, min(size, left // (PER_FREE + 1)))
         self.bytes += counted

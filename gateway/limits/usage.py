@@ -64,7 +64,7 @@ class TenantUsage:
         return None
 
     def reserve(self, size: Pending) -> None:
-        """Add timers that are being written from now on."""
+        """Add timers whose write begins now."""
         self._in_flight = _sum(self._in_flight, size)
 
     def settle(self, taken: Pending, written: Pending) -> None:
@@ -73,7 +73,10 @@ class TenantUsage:
         self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 
     def begin_count(self) -> bool:
-        """Begin a count, which may lack writes from now on. Return whether the count includes schedules."""
+        """Begin a count; the count may not include writes that happen from now on.
+
+        Return whether the count includes schedules.
+        """
         self._meanwhile = Pending()
         counts_schedules, self.wants_schedules = self.wants_schedules, False
         return counts_schedules

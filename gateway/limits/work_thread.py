@@ -24,7 +24,7 @@ class WorkThread:
         self.limit = ConcurrencyLimit(WORK_MAX, doing=doing, way_out=AGAIN)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._is_busy = False
-        # the tenant whose request is served next comes first
+        # in the order of service: the first tenant is served next
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def aclose(self) -> None:

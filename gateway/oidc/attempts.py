@@ -18,7 +18,7 @@ from shardclock_server.gateway.oidc.registration import ClientRegistration
 from shardclock_server.timers.refusal import shortened
 
 SECRET_BYTES = 32
-LASTS_S = 600  # long enough for a person to find a second factor
+LASTS_S = 600  # the lifetime of an attempt, long enough for a person to find a second factor
 SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 CODE_CHARACTERS_MAX = 4_096
 SAME_BROWSER = "sign in again within ten minutes, in the same browser and at the same address"
@@ -91,7 +91,7 @@ class SignInAttempt:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
 
     def code_of(self, answer: Mapping[str, str], issuer: str, *, names_itself: bool) -> str:
-        """Return the code in the provider's answer, which has come through the browser.
+        """Return the authorization code in the provider's answer, which the browser has delivered.
 
         `names_itself`: the provider adds its issuer name to each answer.
 

@@ -47,7 +47,8 @@ class GroupGrants:
     def access_of(self, groups: Collection[str], tenant_id: str | None) -> Access | None:
         """Return a person's access to a tenant, or to the first tenant of the person's grants if `tenant_id` is None.
 
-        A grant for all tenants counts, unless the person has a grant with more rights for this tenant.
+        A grant for all tenants also applies to a single tenant, unless the person has more rights by a grant for this
+        tenant.
 
         shape:   None: the person's groups have no grant
         """
@@ -67,7 +68,7 @@ def _united(grants: Collection[Grant], tenant_id: str | None) -> Access | None:
 def read_grants(text: str) -> tuple[Grant, ...]:
     """Read the setting.
 
-    errors:  ValueError  names the wrong entry and the form of an entry
+    errors:  ValueError  the message names the wrong entry and the correct form
     """
     entries = [it.strip() for it in text.replace("\n", ";").split(";") if it.strip()]
     if not entries or len(entries) > GRANTS_MAX:

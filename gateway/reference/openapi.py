@@ -99,7 +99,7 @@ def openapi_of(
 ) -> dict[str, Any]:
     """Describe an app with its routers; changes in the `keyed` routers support idempotency keys.
 
-    shape:   `more` has the operations of routes that FastAPI does not know, by path and method
+    shape:   `more` maps path and method to the operations of routes that FastAPI does not know
     """
     reference = get_openapi(
         title="Shardclock",

@@ -75,7 +75,7 @@ def models_of(schemas: Mapping[str, Spec]) -> str:
 
 
 def _by_tag(reference: Spec) -> list[tuple[str, list[tuple[str, str, Spec]]]]:
-    """Group operations by tag, in the order of first use, but with the most used tag, timers, first."""
+    """Group operations by tag, in the order of first use; the most used tag, `timers`, comes first."""
     found = [
         (path, method, operation)
         for path, methods in reference["paths"].items()
@@ -233,7 +233,7 @@ def _row(name: str, kind: str, needed: object, about: str) -> str:
 
 
 def _type_of(schema: Spec) -> str:
-    """Return the name of a value's type, with a link for a model, and with the default."""
+    """Return the name of a value's type and the default value; the name of a model is a link."""
     default = f", else {text_of(json.dumps(schema['default']))}" if schema.get("default") is not None else ""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]

@@ -30,7 +30,7 @@ from shardclock_server.gateway.requests.idempotency import HEADER
 
 ALWAYS = {BROKEN, UNAVAILABLE, UNREADABLE}
 WITHOUT_POSTGRES = "healthz"
-# NOT_FOUND: the key does not know the tenant. REFUSED: the tenant's name or the query is invalid.
+# NOT_FOUND: the key has no access to the tenant. REFUSED: the tenant's name or the query is invalid.
 WITH_KEY = {NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, TOO_MANY}
 WITH_BODY = {TOO_SLOW, TOO_LARGE, WRONG_MEDIA_TYPE}
 BY_PARAMETER: Mapping[str, Collection[RefusalCode]] = {

@@ -51,14 +51,14 @@ class Caller:
     tenant_id: str
     scopes: Collection[str]
     is_operator: bool
-    key: str | None = None  # None: a person, or a gateway without keys
+    key: str | None = None  # None for a person, and for a gateway without keys
     name: str | None = None
     subject: str | None = None
     choices: tuple[str, ...] | None = ()  # the tenants that the caller may choose in the console; None: all
 
     @property
     def is_signed_in(self) -> bool:
-        """Return whether a key or a person is known."""
+        """Return whether the caller has an API key or is a signed-in person."""
         return self.key is not None or self.subject is not None
 
     @property
@@ -213,7 +213,7 @@ class KeyHolders:
             raise _unauthorized(str(error)) from None
 
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:  # noqa: ARG002 - the protocol's
-        """Return the caller of the session's key or person; an operator acts for the chosen tenant."""
+        """Return the caller for a session's key or person; an operator acts for the chosen tenant."""
         holder, chosen = await self.sessions.find(cookies.get(SESSION_COOKIE, "")), _tenant_chosen(cookies)
         if isinstance(holder, Person):
             return self._person_of(holder, chosen)

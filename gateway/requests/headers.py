@@ -1,6 +1,6 @@
 """Read the headers of a request as UTF-8, and refuse a supported header that comes twice.
 
-A proxy may use the second value, and the gateway the first (RFC 9110 5.3).
+A proxy may use the second value while the gateway uses the first value (RFC 9110 5.3).
 """
 
 from starlette.datastructures import Headers

@@ -62,7 +62,7 @@ def request_of(
 
 
 def request_with(caller: Caller, key: str, method: str, path: str, body: Mapping[str, object]) -> IdempotentRequest:
-    """Make the identity of a request with an idempotency key."""
+    """Make the identity of a request that has an idempotency key."""
     parts = (method, path, json.dumps(body, sort_keys=True))
     return IdempotentRequest(caller.tenant_id, key, hashlib.sha256("\n".join(parts).encode()).digest())
 
@@ -75,7 +75,7 @@ def is_key(key: object) -> TypeGuard[str]:
 async def respond_once(
     session: Session, idempotent: IdempotentRequest | None, do: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Call `do` in one transaction with the record of its request, unless the request is repeated.
+    """Call `do` and store the response in one transaction, unless the request is a repetition.
 
     `do` uses the same session, so that its statements are part of the transaction.
 
@@ -106,5 +106,5 @@ def in_flight(key: str) -> Problem:
 
 
 def differs(key: str) -> Problem:
-    """Refuse a request with the key of another request."""
+    """Refuse a request with an idempotency key that belongs to a different request."""
     return Problem(OTHER_REQUEST, OTHER_REQUEST.sentence(key=key))

@@ -1,6 +1,6 @@
-"""Look up API keys, and the keys and persons of the console's sessions, for all requests of a gateway.
+"""Look up API keys and sessions of the console for all requests of a gateway.
 
-One statement at a time looks up many keys, on a separate Postgres session.
+On a separate Postgres session, one statement at a time looks up many keys.
 
 Callers with unknown keys therefore use no sessions of other requests, and a new key waits for at most two statements.
 """

@@ -1,4 +1,4 @@
-"""Explain why bytes are not an HTTP request, because the parser's error lacks the header and the way out."""
+"""Explain why bytes are not an HTTP request, because the parser's error neither names the header nor a correction."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Compare the page that a browser names in `Origin` with the gateway's own addresses."""
+"""Compare a request's `Origin`, the address of the sending page, with the gateway's own addresses."""
 
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,7 +21,7 @@ def host_of(url: str) -> str:
 
 
 def is_own_origin(headers: Headers, gateway_url: str | None) -> bool:
-    """Return whether `Origin` is the request's `Host`, or the address of the gateway for browsers.
+    """Return whether `Origin` equals the request's `Host`, or the address at which browsers reach the gateway.
 
     If a foreign name resolves to this gateway, both headers have this name. A page with this name has neither a cookie
     nor a key.

@@ -30,7 +30,7 @@ class ProblemAnswer(BaseModel):
 
 
 class Problem(Exception):
-    """An exception that ends a request with a problem; `more` has the members that are not standard."""
+    """An exception that ends a request with a problem; `more` has the members beyond RFC 9457."""
 
     def __init__(
         self, code: RefusalCode, detail: str, *, headers: Mapping[str, str] | None = None, **more: str | int | None

@@ -1,4 +1,4 @@
-"""Write audit records of operators' changes, for all routes of operators.
+"""Write audit records of operators' changes, for all routes that operators use.
 
 The check of the scope `operate` or `admin` begins a record (`gateway/access.py`), so no route can forget the record.
 `audited_transaction` writes the record in the transaction of the change. All other records (refusals, failures, and

@@ -180,7 +180,7 @@ async def change_counted(
 async def begin_counted(
     request: Request, caller: Caller, verb: str, asked: BulkChangeRequest, token: str | None
 ) -> BulkChange:
-    """Find the timers of the count's filter, and begin the operation that gateways then continue.
+    """Find the timers that match the filter of the count, and begin an operation, which gateways then continue.
 
     A second request with the token finds the operation of the first request.
 
@@ -252,7 +252,7 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
 
 @dataclass(frozen=True, slots=True)
 class _CountToken:
-    """The count of a dry run, as a token for the real request, without secrets."""
+    """The result of a dry run, which the real request sends back as a token; the token has no secrets."""
 
     matched: int
     until_s: int

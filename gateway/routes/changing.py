@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def etag_of(timer: TimerState) -> str:
-    """Hash the state of a timer that clients see; a shard's claim does not change the hash."""
+    """Hash the fields of a timer that clients see; a shard's claim does not change the hash."""
     shown = TimerAnswer.of(timer).model_dump_json()
     return f'"{hashlib.sha256(shown.encode()).hexdigest()[:16]}"'
 
@@ -42,7 +42,7 @@ def etag_of(timer: TimerState) -> str:
 async def change_rule(gateway: Gateway, caller: Caller, which: TimerRef, change: Callable[[], Awaitable[T]]) -> T:
     """Change a timer's rule; if a plain timer becomes a schedule, reserve the tenant's quota of schedules.
 
-    errors:  Problem           the quota of schedules is used up
+    errors:  Problem           the quota of schedules would be exceeded
              StoreUnavailable  the tenant's schedules can't be counted now
     """
     async with gateway.pool.session(caller.tenants) as session:
@@ -73,9 +73,9 @@ async def change_own(
         if expected is not None:
             timer = await find_own(session, which, caller)
             await _require(session, timer, caller, expected)
-            # by key, because another timer may get the name in the meantime
+            # change by key, because another timer may get the name in the meantime
             meant = TimerRef(timer.timer_key)
-        elif which.timer_key is not None:  # a name is looked up within the caller's tenant anyway
+        elif which.timer_key is not None:  # a lookup by name is limited to the tenant
             await find_own(session, which, caller)
         changed = await change_one(session, meant, change, outcomes)
         due_dates.extend(_due_of(changed, outcomes))
@@ -107,7 +107,7 @@ async def change_found(
     errors:  as `service.single_change.change_one`
     """
     async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
-        if which.timer_key is not None:  # a name is looked up within the caller's tenant anyway
+        if which.timer_key is not None:  # a lookup by name is limited to the tenant
             await find_own(session, which, caller)
         changed = await change_one(session, which, change, outcomes)
     gateway.notify_shards(_due_of(changed, outcomes))

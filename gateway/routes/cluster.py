@@ -46,7 +46,7 @@ class ScaleRequest(BaseModel):
     )
     min: int | None = Field(None, description="the lower bound of the forecast's policy")
     max: int | None = Field(None, description="the upper bound of the forecast's policy")
-    target_per_s: int | None = Field(None, description="the planned timers a second for each shard")
+    target_per_s: int | None = Field(None, description="the planned load of one shard, in timers a second")
 
     @property
     def bounds(self) -> Bounds:
@@ -70,7 +70,7 @@ class HoldRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: str = Field(
-        examples=["billing is down"], description="the reason, 1 to 200 characters, which the status shows"
+        examples=["billing is down"], description="the reason, which the status shows; 1 to 200 characters"
     )
 
 

@@ -116,7 +116,7 @@ async def write_timer(
 
 
 def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:
-    """Validate the fields of a timer, as parsed from JSON; the timer gets the caller's tenant.
+    """Validate the fields of a timer after the JSON is parsed; the timer gets the caller's tenant.
 
     errors:  InvalidTimer  names the invalid field, the value, the rule and the correction
     """

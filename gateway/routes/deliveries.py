@@ -129,7 +129,7 @@ async def cancel_delivery(timer_key: Key, request: Request, caller: Manager) -> 
 
 @asynccontextmanager
 async def own_delivery(request: Request, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
-    """Open a session for the change of a present or past delivery of the caller's tenant.
+    """Open a session to change a delivery of the caller's tenant.
 
     errors:  Refusal  unknown_delivery, also for a delivery of another tenant
     """

@@ -53,12 +53,12 @@ class EndpointLimits(BaseModel):
     max_attempts: int | None = Field(None, examples=[20])
     expires_after_s: float | None = Field(
         None,
-        description="the time after the due date until which a first attempt may begin; null: no limit",
+        description="the longest time from the due date to the begin of the first attempt; null: no limit",
         examples=[600],
     )
     give_up_after_s: float | None = Field(
         None,
-        description="the time after the firing until which an attempt may begin; null: no limit",
+        description="the longest time from the firing to the begin of an attempt; null: no limit",
         examples=[259_200],
     )
     retry_min_s: float | None = Field(
@@ -83,7 +83,7 @@ class AddEndpointRequest(BaseModel):
 
 
 class ChangeEndpointRequest(BaseModel):
-    """The changes of an endpoint; a missing field stays unchanged."""
+    """The changes of an endpoint; a missing field leaves the setting unchanged."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -195,7 +195,7 @@ async def disable(name: Name, request: Request, caller: Manager, force: Force = 
 
 @router.post("/{name}/enable", operation_id="enable_endpoint")
 async def enable(request: Request, name: Name, caller: Manager) -> EndpointChangedAnswer:
-    """Enable a disabled endpoint, also after a 410 answer."""
+    """Enable an endpoint that an operator has disabled, or that answered 410."""
     async with audited_transaction(request, caller.tenants) as session:
         return EndpointChangedAnswer.of(await use_cases.enable(session, _key(name, caller)))
 

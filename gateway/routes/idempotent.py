@@ -1,4 +1,4 @@
-"""Make a change once for each idempotency key, and answer with a model."""
+"""Make a change at most once for each idempotency key, and answer with a response model."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -30,9 +30,10 @@ async def run_idempotent(
 ) -> Response:
     """Call `do` in a session and notify engines; a repeated request gets its first response instead.
 
-    The history records the API key of the change. `body` is a part of the request's identity. `is_change` tells from a
-    result whether the call has changed anything; otherwise the result is not stored, and a repeated request calls `do`
-    again. The result of a `dry_run` is never stored, so the real request may have the same idempotency key.
+    The history records the API key of the change. `body` is a part of the request's identity. `is_change` tells from
+    the result of `do` whether anything was changed. If nothing was changed, the response is not stored, and a repeated
+    request calls `do` again. The result of a `dry_run` is never stored, so the real request may have the same
+    idempotency key.
 
     errors:  as in `respond_once`, and any error of `do`: nothing was changed
     """

@@ -58,7 +58,7 @@ class ConfigureRequest(BaseModel):
 
 
 class JobRequest(BaseModel):
-    """A job, in the terms of the decorator `@shardclock.job`; a missing field has the decorator's default."""
+    """A job; the fields are the parameters of the decorator `@shardclock.job`, with the same defaults."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -223,7 +223,7 @@ async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReserva
 def _line(number: int, outcome: Scheduled | Refused) -> bytes:
     if isinstance(outcome, Refused):
         return _not_done(number, "untried" if isinstance(outcome, Untried) else "refused", outcome)
-    # Write the JSON without a model, which would take a tenth of a line's total time.
+    # Write the JSON directly, because a model would add a tenth to the time of a line.
     due_date, replayed = moment_text(outcome.due_date), ',"replayed":true' if outcome.replayed else ""
     done = f'"outcome":"{outcome.outcome}","timer_key":{outcome.timer_key},"due_date":"{due_date}"'
     return f'{{"line":{number},{done}{replayed}}}\n'.encode()

@@ -55,7 +55,7 @@ async def read_page(
     """Read the records of the caller's timers, in the same order for all readers.
 
     A page ends when its records reach 4 MiB. An empty page may not be the last page: if `next` is more than `after`,
-    there may be more records. With `wait`, an empty page comes when the time is over.
+    there may be more records. With `wait`, an empty page is returned only when the time is over.
     """
     gateway, wait_s, position = gateway_of(request), wait_s_of(wait), after
 

@@ -21,7 +21,7 @@ class PublishRequest(VariablesRequest):
     """A message to publish."""
 
     name: str = Field(examples=["paid"])
-    correlation: str = Field("", description="the key that the waiting token's expression must equal")
+    correlation: str = Field("", description="the value that the expression of the waiting token must have")
     keep: str = Field(
         "PT0S", description="the time for which the message is kept for later tokens, an ISO 8601 duration"
     )

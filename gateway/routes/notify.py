@@ -96,7 +96,7 @@ async def test(name: Name, gateway: CurrentGateway, caller: Manager) -> Endpoint
 
 
 async def refuse_operators_subscription(session: Session, caller: Caller, name: str) -> None:
-    """Refuse a tenant's caller for a subscription with events of jobs or of the cluster.
+    """Refuse a caller of one tenant if a subscription includes events of jobs or of the cluster.
 
     errors:  Problem           the caller belongs to one tenant
              StoreUnavailable  no answer within the timeout

@@ -49,7 +49,7 @@ class SchedulesQuery(TimersFilter):
     """A filter of schedules, and the cursor of the page; a missing field excludes no schedule."""
 
     state: str = Field("pending", description=f"{' or '.join(STATES)}, in upper or lower case")
-    order_by: str | None = Field(None, description="due, or change, as in the list of timers", examples=["change"])
+    order_by: str | None = Field(None, description="due or change, as for a list of timers", examples=["change"])
     limit: int = Field(SCHEDULES_MAX, ge=1, le=SCHEDULES_MAX)
     after: str | None = Field(None, description="the `next` of the previous page")
 
@@ -128,7 +128,7 @@ async def preview_schedule(
         str | None, Query(alias="from", description="the moment at which the timer would be scheduled; without it, now")
     ] = None,
 ) -> PreviewAnswer:
-    """Show the next dates of a schedule, with a note at each date that a change of the clock moves."""
+    """Show the next dates of a schedule, with a note at each date that daylight saving time changes."""
     schedule = parse_schedule(rule, zone_of(zone).key)
     created = datetime.now(UTC).replace(microsecond=0) if start is None else parse_due_date(start, schedule.zone)
     previewed = await preview_rule(gateway, caller, schedule, created, count)

@@ -95,8 +95,8 @@ async def activate_service_tasks(
 ) -> Response:
     """Lease service tasks of a type, for a program that completes them itself.
 
-    With `wait`, answer when a task is due, or when the time is over. Of several waiting callers, the first caller gets
-    the task.
+    With `wait`, answer as soon as a task is due, or when the time is over. Of several waiting callers, the first caller
+    gets the task.
     """
     asked = await read_model(request, ActivateRequest)
     lease_s = seconds_of("lease", asked.lease)

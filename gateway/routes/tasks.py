@@ -95,7 +95,7 @@ async def list_tasks(gateway: CurrentGateway, caller: Reader, wanted: Annotated[
     """List open tasks, the oldest first.
 
     A search by assignee, instance or business key uses an index; any other search reads all tasks of the tenant. After
-    a long read a page may be empty and have a `next` nevertheless.
+    a long read, a page may be empty although it has a `next`.
     """
     chosen = TaskFilter(
         tenant_id=caller.tenant_id,

@@ -190,7 +190,7 @@ async def read_story(
 
 
 async def explain_at(gateway: Gateway, caller: Caller, timeline: Timeline, moment: datetime) -> Explanation:
-    """Explain a timer's state at a moment; use a thread if the answer counts the occurrences of years.
+    """Explain a timer's state at a moment; use a thread if the occurrences of several years must be counted.
 
     errors:  Problem  too many computations wait already
     """
@@ -258,7 +258,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID),
     )
     async def cancel(which: which_is, request: Request, caller: Writer) -> Response:
-        """Cancel a pending timer; for an ended timer, the problem has the timer's state."""
+        """Cancel a pending timer; if the timer has ended, the problem's `state` is the timer's state."""
         why = await read_model(request, ReasonRequest)
         change = partial(cancel_timer, reason=why.reason)
         return await change_own(request, caller, which, change, CANCELED, body=why)

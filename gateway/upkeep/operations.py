@@ -10,7 +10,7 @@ from shardclock_server.sql.operations.operations import find_due_operation
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 
-POLL_S = 5.0  # the time between two searches for an operation that another process began or left
+POLL_S = 5.0  # the time between two searches for operations that other processes have begun or left unfinished
 
 
 @asynccontextmanager

@@ -34,12 +34,12 @@ class DeferredResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
         """Pass this response to `DeferredMiddleware`."""
         state = scope["state"]
-        assert DEFERRED in state, "an application with deferred responses is within DeferredMiddleware"
+        assert DEFERRED in state, "an application with deferred responses needs DeferredMiddleware"
         state[DEFERRED] = self
 
 
 class DeferredMiddleware:
-    """Make deferred responses after the application has finished with their requests.
+    """Make the deferred responses after the application has finished the handling of the requests.
 
     The application's error handlers have ended by then, so `errors` maps types of errors to handlers. Any other error
     is a bug of the gateway and is raised again.

@@ -44,10 +44,10 @@ class Wait:
         self.wake()
 
     async def pause(self, within_s: float = inf) -> None:
-        """Pause until the next wake, the end of the wait, or `within_s`."""
+        """Pause until the next wake or the end of the wait, but at most `within_s`."""
         left_s = min(self._until_s - time.monotonic(), within_s)
         try:
-            # A timeout of 0 also receives a disconnect that has arrived.
+            # Even with a timeout of 0, a disconnect that has already arrived is received.
             async with asyncio.timeout(0.0 if self._is_woken else left_s) as self._timeout:
                 while (await self._receive())["type"] != "http.disconnect":
                     pass
@@ -126,7 +126,7 @@ class Waits(Generic[K, W]):
                 del self._by_key[key]
 
     def stop(self) -> None:
-        """End all present and future waits: the gateway stops."""
+        """End all present and future waits, because the gateway stops."""
         self.are_stopped = True
         for wait in chain.from_iterable(self._by_key.values()):
             wait.end()

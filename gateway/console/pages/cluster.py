@@ -139,7 +139,7 @@ class ReleaseForm(BaseModel):
         )
 
     def require(self, found: Release) -> None:
-        """Require that the release has the owners that the page has shown, and numbers at most a tenth larger.
+        """Require that the owners are as the page has shown, and that the numbers have grown by at most a tenth.
 
         Timers become due while the viewer reads, so a check for equal numbers would refuse each release of a busy
         database.
@@ -156,7 +156,7 @@ class ReleaseForm(BaseModel):
 
 
 class _NotAsShown(Exception):
-    """The release would differ from the release that the page has shown.
+    """The release would differ from the release on the page that the operator has confirmed.
 
     The error carries the release that is possible now.
     """
@@ -177,7 +177,7 @@ async def confirm_release(request: Request, caller: Operator) -> Response:
 
 @router.post("/cluster/release")
 async def release(request: Request, caller: Operator) -> Response:
-    """Release the database that the page has shown.
+    """Release the database, if the release is still as the page has shown it.
 
     If the database is a copy or belongs to another installation, this installation becomes its owner.
     """

@@ -109,13 +109,13 @@ async def list_letters(request: Request, gateway: CurrentGateway, caller: Viewer
 
 @router.get("/dead-letters/redrive")
 async def confirm_redrive(request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
-    """Count the dead letters of a filter, and offer to deliver them again."""
+    """Count the dead letters that match a filter, and show the button that redrives them."""
     return await _confirm(request, gateway, caller, "redrive")
 
 
 @router.get("/dead-letters/discard")
 async def confirm_discard(request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
-    """Count the dead letters of a filter, and offer to discard them."""
+    """Count the dead letters that match a filter, and show the button that discards them."""
     return await _confirm(request, gateway, caller, "discard")
 
 

@@ -68,7 +68,7 @@ async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Vie
 
 @router.get("/deliveries/retry")
 async def confirm_retry(request: Request, gateway: CurrentGateway, caller: Manager) -> Response:
-    """Count the waiting deliveries of a filter, and offer to make their next attempts due now."""
+    """Count the waiting deliveries that match a filter, and show the button that makes their next attempts due now."""
     asked = filter_of(request, DeliveriesFilter)
     counted = None
     if asked.error is None:
@@ -134,7 +134,7 @@ async def retry_delivery(request: Request, timer_key: Key, caller: Manager) -> R
 
 @router.post("/deliveries/{timer_key:key}/cancel")
 async def cancel_delivery(request: Request, timer_key: Key, caller: Manager) -> Response:
-    """End a delivery that no worker has claimed."""
+    """Cancel a delivery that no worker has claimed."""
     asked = await form_of(request, ReasonRequest)
     async with own_delivery(request, timer_key, caller) as session:
         result = await use_cases.cancel(session, timer_key, reason=asked.reason)
@@ -142,7 +142,7 @@ async def cancel_delivery(request: Request, timer_key: Key, caller: Manager) -> 
 
 
 async def targets_of(session: Session, caller: Caller) -> list[str]:
-    """List the names of targets that a filter offers."""
+    """List the names of targets that the form of a filter suggests."""
     found = await list_targets(session, tenant_id=caller.tenant_id, limit=TARGETS_OFFERED)
     return [it.target for it in found if it.target != "log"]
 

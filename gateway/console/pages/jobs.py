@@ -166,7 +166,7 @@ async def configure_job(request: Request, name: Name, _: Operator) -> Response:
 
 
 def state_of(job: Job) -> str:
-    """Return a job's state; a withdrawn job and a paused next start count as states here."""
+    """Return a job's state; here, the states also include a withdrawn job and a paused next start."""
     if job.withdrawn_at is not None and job.run_id is None:
         return "WITHDRAWN"
     return "PAUSED" if job.state == "SCHEDULED" and job.paused_start is not None else job.state

@@ -144,7 +144,7 @@ async def _missed(gateway: Gateway, caller: Caller, timer: TimerState, timeline:
 
 
 def _nearest(records: Sequence[LogRecord], moment: datetime) -> list[LogRecord]:
-    """Return the records that are nearest to a moment, the newest first."""
+    """Return the records with times nearest to a moment, the newest first."""
     nearest = sorted(records, key=lambda record: abs(record.recorded_at - moment))[:RECORDS_SHOWN]
     return sorted(nearest, key=lambda record: record.position, reverse=True)
 
@@ -173,7 +173,7 @@ async def move_timer(request: Request, gateway: CurrentGateway, caller: Changer,
 
 
 async def operate(request: Request, gateway: CurrentGateway, caller: Manager, which: Which) -> Response:
-    """Pause, resume or reschedule a timer of a job or a process."""
+    """Pause, resume or reschedule a timer that belongs to a job or a process."""
     asked = await form_of(request, OperateRequest)
     to = operator_destination(asked.verb, asked.model_dump(exclude={"missed"}))
     change = partial(operate_own, caller=caller, verb=asked.verb, to=to, asked=asked.pause())
@@ -183,7 +183,7 @@ async def operate(request: Request, gateway: CurrentGateway, caller: Manager, wh
 def _verb(
     change_of: Callable[[str | None], Callable[[Session, TimerRef], Awaitable[str]]], outcomes: VerbOutcomes
 ) -> Callable[..., Awaitable[Response]]:
-    """Make the handler of a verb; `change_of` takes the reason."""
+    """Make the handler of a form; `change_of` makes the change from the reason."""
 
     async def change(request: Request, gateway: CurrentGateway, caller: Changer, which: Which) -> Response:
         form = await form_of(request, ReasonRequest)

@@ -8,7 +8,7 @@ from shardclock_server.sql.jobs.history import JobRun
 
 BAR_WIDTH, BAR_GAP = 8, 2
 HEIGHT, HEIGHT_MIN = 48, 4
-# The look of each outcome; `STYLES` of another outcome is a failure.
+# The CSS class of each outcome; any other outcome gets the class of a failure.
 STYLES = {"SUCCEEDED": "good", "DISCARDED": "idle", "SKIPPED": "idle", "CANCELED": "idle", "INTERRUPTED": "idle"}
 GOING = "going"
 FAILED = "bad"

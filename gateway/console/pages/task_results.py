@@ -8,13 +8,14 @@ from shardclock_server.timers.payload import read_json
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 
 WRONG = invalid("variables")
-# Texts that a person may write instead of a JSON value; taken as a text, each would change the path of the instance.
+# Texts that a person may write for a JSON value, such as yes. Stored as strings, these texts could send the instance to
+# a wrong node.
 CONSTANTS = frozenset({"true", "false", "yes", "no", "null", "none", "nil", "nan", "infinity", "undefined"})
 OPENING = ("{", "[", '"')
 
 
 def variables_in(text: str | None) -> dict[str, Any]:
-    """Read variables; in a line, a value that is not JSON is a text, but a value that resembles JSON is refused.
+    """Read variables. In a line, a value that is not JSON is a string; a value that resembles wrong JSON is refused.
 
     errors:  Refusal  invalid_variables: the text is no object, or a line has no name or no value, or a wrong value
     """

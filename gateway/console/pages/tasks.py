@@ -35,7 +35,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 
 ACTS_SHOWN = 20
-OPEN = (use_cases.GIVEN_BACK, use_cases.ASSIGNED)  # the states in which a task can be changed
+OPEN = (use_cases.GIVEN_BACK, use_cases.ASSIGNED)  # the states in which a person can change a task
 
 router = page_router()
 

@@ -25,7 +25,7 @@ from shardclock_server.sql.tenants.tenants import DEFAULTS, Tenant, list_tenants
 from shardclock_server.timers.model import NAME_CHARS_MAX
 
 ROWS = 50
-MEASURED_S = 0.1  # the usage of later tenants is on their own pages
+MEASURED_S = 0.1  # after this time, the list leaves out the usage of further tenants
 KEYS_SHOWN = 200
 
 router = page_router()

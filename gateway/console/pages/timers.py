@@ -121,7 +121,7 @@ def next_url(request: Request, path: str, given: Mapping[str, Any], found: Page)
 
 
 def chosen_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Pick the fields of a page's filter that a bulk change also has."""
+    """Return the fields of a page's filter that a bulk change also supports."""
     return {name: value for name, value in given.items() if name in TimersFilter.model_fields}
 
 
