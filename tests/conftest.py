@@ -116,17 +116,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("dsn", VERSIONS, indirect=True, ids=[f"postgres{version}" for version in VERSIONS])
 
 
+@pytest.fixture(scope="module")
+def shared(postgres: Callable[[int], Server]) -> Iterator[Callable[[int], str]]:
+    """Return the DSN, for each version, of the database of a file's tests with the mark `shared_database`."""
+    with ExitStack() as databases:
+        yield cache(lambda version: databases.enter_context(_clone(postgres(version))))
+
+
 @pytest.fixture
 def dsn(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
     """Name a migrated, empty database on Postgres 18; it is dropped after the test."""
-    with _clone(postgres(getattr(request, "param", 18))) as clone:
-        yield clone
+    with _database(request, postgres, getattr(request, "param", 18)) as dsn:
+        yield dsn
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
 def each_dsn(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
     """Return the DSN of a new database, as `dsn` does, on each embedded version in turn."""
-    with _clone(postgres(request.param)) as clone:
+    with _database(request, postgres, request.param) as dsn:
+        yield dsn
+
+
+@contextmanager
+def _database(request: pytest.FixtureRequest, postgres: Callable[[int], Server], version: int) -> Iterator[str]:
+    if request.node.get_closest_marker("shared_database"):
+        yield request.getfixturevalue("shared")(version)
+        return
+    with _clone(postgres(version)) as clone:
         yield clone
 
 

@@ -110,6 +110,7 @@ def test_an_exporter_without_a_socket_is_refused(shell: Shell) -> None:
     assert_refused(shell("exporter"), "SHARDCLOCK_METRICS_SOCKET")
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     ("variable", "given", "said"),
     [

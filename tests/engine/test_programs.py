@@ -218,6 +218,7 @@ async def test_a_taken_task_shows_the_worker_name_of_its_program() -> None:
         assert end["worker"] == "packer-4"
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [

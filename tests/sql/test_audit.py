@@ -39,6 +39,7 @@ async def test_only_the_owner_changes_a_record_or_writes_one_by_hand(dsn: str, r
     assert await value(dsn, "select count(*) from shardclock.audit") == 1
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("role", ["consumer", "reader"])
 async def test_roles_that_do_not_operate_record_and_read_nothing(dsn: str, role: str) -> None:
     async with session(dsn, role) as other:
@@ -72,6 +73,7 @@ async def test_at_most_a_hundred_old_records_are_deleted_at_once(dsn: str) -> No
     assert left == [250 + 2 - 100, 250 + 3 - 200, 4]
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     ("act", "outcome", "rule"),
     [

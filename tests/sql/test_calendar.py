@@ -126,6 +126,7 @@ async def test_a_length_later_is_the_same_moment_in_sql_and_python(each_dsn: str
 SETTINGS = ["set timezone = 'Asia/Tokyo'", "set timezone_abbreviations = 'Australia'", "set timezone = 'Europe/Moscow'"]
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("zone", [*sorted(ALSO_ABBREVIATIONS), "EST", "MST", "HST", "EST5EDT", "GB", "Europe/Brussels"])
 async def test_a_zone_whose_name_is_also_an_abbreviation_is_the_zone(each_dsn: str, zone: str, setting: str) -> None:
@@ -173,6 +174,7 @@ async def test_going_back_by_a_length_equals_adding_its_negative(client: HolderC
         assert await client.value(text, moment, shift, expected), (moment, shift)
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
 async def test_a_delay_is_counted_on_the_zone_s_calendar_from_the_transaction_s_now(
     client: HolderClient, zone: str

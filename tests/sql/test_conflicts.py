@@ -122,6 +122,7 @@ async def test_the_name_of_an_ended_timer_is_free(
     assert len({fired, canceled, key}) == 3
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

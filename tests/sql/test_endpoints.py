@@ -156,6 +156,7 @@ async def test_a_broken_name_or_no_secret_is_refused(operator: Session) -> None:
             await add_endpoint(operator, wrong)
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -169,9 +170,10 @@ async def test_a_broken_name_or_no_secret_is_refused(operator: Session) -> None:
         ),
     ],
 )  # fmt: skip
-async def test_values_that_no_worker_could_use_are_not_stored(operator: Session, wrong: dict[str, Any]) -> None:
-    with pytest.raises(StatementRefused):
-        await add_endpoint(operator, replace(BILLING, name="b", **wrong))
+async def test_values_that_no_worker_could_use_are_not_stored(dsn: str, wrong: dict[str, Any]) -> None:
+    async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as operator:
+        with pytest.raises(StatementRefused):
+            await add_endpoint(operator, replace(BILLING, name="b", **wrong))
 
 
 @pytest.mark.parametrize("column", ["headers", "policy"])

@@ -340,6 +340,7 @@ def test_a_position_moves_to_the_end_of_the_records_that_were_read(positions: li
     assert place.end_of(positions, full=full) == end
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     "columns",
     [{"position": "-9223372036854775808"}, {"failures": "9223372036854775807"}, {"failures": "-1"}, {"attempts": "-1"},

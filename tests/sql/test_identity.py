@@ -138,6 +138,7 @@ async def test_two_clusters_that_register_at_once_do_not_take_an_unnamed_databas
     assert await belongs(hand) == (None, True)
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("name", ["", "two words", "-x", "x" * 64])
 async def test_an_invalid_setting_is_an_invalid_name(hand: HolderClient, name: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
@@ -257,6 +258,7 @@ async def test_a_copy_without_its_sequences_continues_after_the_recorded_positio
 # The schema
 
 
+@pytest.mark.shared_database
 async def test_the_check_reads_one_row_and_nothing_else(each_dsn: str) -> None:
     ask = (
         "explain (analyze, buffers, timing off, format json)"

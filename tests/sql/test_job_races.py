@@ -311,6 +311,7 @@ async def test_old_runs_are_deleted_faster_than_they_come_and_skipped_starts_tak
     assert await runs_of(dsn, "gone") == []
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("rule", ["R3/PT1H", "r3/pt1h", "R/PT1H/2099-01-01T00:00:00Z", "R/P1D/2099-01-01T00:00:00Z"])
 async def test_a_rule_with_an_end_is_refused_for_a_job(dsn: str, rule: str) -> None:
     await declare(dsn, job_spec())

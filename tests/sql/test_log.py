@@ -60,6 +60,7 @@ async def test_a_reader_continues_from_its_position_with_at_most_the_limit_of_re
     assert found == await in_order(dsn)
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -126,6 +126,7 @@ async def test_a_database_without_an_owner_may_be_put_on_hold(dsn: str) -> None:
         assert (found.name, found.origin, found.hold_reason) == (None, None, None)
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("why", ["", "two\nlines", "x" * 201])
 async def test_a_reason_must_be_one_line(dsn: str, operator: Session, why: str) -> None:
     with pytest.raises(StatementRefused):

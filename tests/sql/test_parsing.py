@@ -101,6 +101,7 @@ async def planned_or_left(dsn: str, texts: Sequence[str]) -> dict[str, bool | No
         return {row[0]: None if row[1] is None else row[1] != [] for row in await connection.fetch(text, texts)}
 
 
+@pytest.mark.shared_database
 async def test_sql_accepts_the_texts_that_python_reads_and_plans_those_without_a_calendar(each_dsn: str) -> None:
     taken = await planned_or_left(each_dsn, BOTH_READ)
 
@@ -109,6 +110,7 @@ async def test_sql_accepts_the_texts_that_python_reads_and_plans_those_without_a
     assert [text for text, it in taken.items() if it] == ["R/PT1H", "R3/P1W", "R10/PT0.5S", "R0/PT1S"]
 
 
+@pytest.mark.shared_database
 async def test_nonsense_is_refused_by_both_in_the_same_sentence(client: HolderClient) -> None:
     assert [text for text in BOTH_REFUSE if python_reads(text)] == []
 
@@ -117,6 +119,7 @@ async def test_nonsense_is_refused_by_both_in_the_same_sentence(client: HolderCl
     assert {text: without_moment(it) for text, it in said.items()} == {text: sentence_of(text) for text in BOTH_REFUSE}
 
 
+@pytest.mark.shared_database
 async def test_each_rule_that_python_refuses_is_refused_in_sql_in_the_same_sentence(client: HolderClient) -> None:
     drawn_ones = [drawn_rule(Random(seed)) for seed in range(1_500)]
     listed = [text for text, _ in (*REFUSED_CRON, *REFUSED_REPEATS) if text.isprintable()]
@@ -132,6 +135,7 @@ async def test_each_rule_that_python_refuses_is_refused_in_sql_in_the_same_sente
     assert 300 < sum(sentence == "" for sentence in expected.values()) < len(expected) - 300, "some of each"
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     "text", ["", "P", "PT1", "1D", "-P1D", "P-1D", "P1Y-1M", "-pt-0.5s", "P1.5D", "P99999Y", "a'b"]
 )
@@ -165,6 +169,7 @@ ZONES_AT_FAULT = [
 ]
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(("text", "zone"), ZONES_AT_FAULT)
 async def test_a_zone_in_brackets_must_be_one_known_zone_and_equal_the_one_beside_it(
     client: HolderClient, text: str, zone: str
@@ -177,6 +182,7 @@ async def test_a_zone_in_brackets_must_be_one_known_zone_and_equal_the_one_besid
     assert said == sentence
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "europe/berlin", "CEST", "localtime", ""])
 async def test_an_unknown_zone_is_refused_by_both_in_the_same_sentence(client: HolderClient, zone: str) -> None:
     with pytest.raises(InvalidTimer) as refused:

@@ -90,6 +90,7 @@ async def test_the_target_alone_makes_no_policy(session: Session) -> None:
     assert await bounds(session) == (2, None, None, 700)
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize(
     ("least", "most", "target"),
     [(None, 4, None), (3, None, None), (4, 3, None), (0, 3, None), (1, 841, None), (1, 2, 0), (-1, -1, None)],

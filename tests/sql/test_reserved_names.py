@@ -77,6 +77,7 @@ async def test_a_reserved_name_is_refused_in_each_way_to_schedule(client: Holder
             await query(client.dsn, "update shardclock.timers set name = $1", name)
 
 
+@pytest.mark.shared_database
 @pytest.mark.usefixtures("job")
 @pytest.mark.parametrize("target", TARGETS)
 async def test_a_reserved_target_is_refused_in_each_way_to_schedule(client: HolderClient, target: str) -> None:

@@ -374,6 +374,7 @@ ASKED: dict[str, Callable[[Session], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.shared_database
 @pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
 async def test_a_missing_right_is_not_the_fault_of_the_request(
     dsn: str, ask: Callable[[Session], Awaitable[object]]

@@ -49,6 +49,7 @@ async def client(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
+@pytest.mark.shared_database
 async def test_every_function_is_parsed_when_made_or_fixes_its_own_path(each_dsn: str) -> None:
     rows = await query(
         each_dsn,

@@ -44,6 +44,7 @@ async def write_wal(dsn: str) -> None:
     await query(dsn, "drop table filler")
 
 
+@pytest.mark.shared_database
 async def test_connections_are_counted_against_the_limit_for_clients(each_dsn: str) -> None:
     before = await measure(each_dsn)
     assert 0 < before.connections < before.connections_max

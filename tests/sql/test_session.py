@@ -75,6 +75,7 @@ async def test_a_closed_port_is_unavailable() -> None:
             await client.rows("read_clock")
 
 
+@pytest.mark.shared_database
 async def test_a_terminated_idle_backend_is_replaced_without_an_error(each_dsn: str) -> None:
     async with session(each_dsn) as client:
         pid = await backend_of(client)
@@ -113,6 +114,7 @@ async def test_a_backend_terminated_within_a_transaction_rolls_it_back(dsn: str)
     assert await value(dsn, "select count(*) from shardclock.consumers") == 0
 
 
+@pytest.mark.shared_database
 async def test_the_server_ends_a_statement_that_takes_too_long_and_the_connection_is_kept(dsn: str) -> None:
     async with session(dsn, timeout_s=SHORT_S) as client:
         await eventually(client)
@@ -135,6 +137,7 @@ async def test_a_lock_that_is_not_granted_in_time_is_unavailable(dsn: str) -> No
                 await blocked.execute("select from shardclock.consumers")
 
 
+@pytest.mark.shared_database
 async def test_the_server_ends_a_transaction_left_open_before_the_lease(dsn: str) -> None:
     async with session(dsn, timeout_s=5.0) as client, client.connection() as connection:
         settings = await connection.fetch(
@@ -170,6 +173,7 @@ async def test_over_tcp_the_server_probes_a_host_that_may_have_vanished(data_dir
     }
 
 
+@pytest.mark.shared_database
 async def test_a_heartbeat_waits_for_no_disk(each_dsn: str) -> None:
     async with Session(each_dsn, application="test", plans=UNSYNCED) as client, client.connection() as connection:
         assert await connection.fetchval("show synchronous_commit") == "off"
@@ -233,6 +237,7 @@ async def test_a_closed_session_opens_again(dsn: str) -> None:
     await client.close()
 
 
+@pytest.mark.shared_database
 async def test_the_plan_settings_of_a_queue_reach_the_server(each_dsn: str) -> None:
     async with (
         Session(each_dsn, application="test", plans=QUEUE_PLANS) as client,

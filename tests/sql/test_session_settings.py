@@ -352,6 +352,7 @@ async def test_no_setting_of_a_session_changes_an_answer(
     assert odd == {}, {first: changes[first::SESSIONS] for first in odd}
 
 
+@pytest.mark.shared_database
 async def test_no_body_has_a_backslash_that_a_session_could_read_otherwise(dsn: str) -> None:
     """With `standard_conforming_strings` off, a backslash in a text without a leading E is an escape."""
     bodies = await query(
