@@ -160,7 +160,7 @@ async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(wri
 def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
     """Make a dependency that refuses headers that a route would ignore, because the client expects an effect.
 
-    errors:  Problem  a changing request has one of these headers
+    errors:  Problem  a request that changes data has one of these headers
     """
 
     async def refuse(request: Request) -> None:  # async, because FastAPI runs a sync dependency in a thread

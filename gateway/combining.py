@@ -102,7 +102,7 @@ class Combiner:
         )
         self._apart_until_s: dict[str, float] = {}  # By tenant: the end of the time with a separate writer.
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # By name: timers that are written alone.
-        # 80 % of the statement timeout, so that the wait for a lock ends first and the outcome is certain: not written.
+        # 80 % of the statement timeout: the wait for a lock ends first, so that the timer is certainly not written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()
@@ -192,7 +192,7 @@ class Combiner:
         queue.add_done_callback(self._queues.discard)
 
     async def _write_queued(self, name: tuple[str, str | None]) -> None:
-        """Write the timers of one locked name in order, each with the longest wait for the lock."""
+        """Write the timers of one locked name in order; each write waits for the lock, but within its timeout."""
         queued = self._locked[name]
         while queued:
             async with self._alone:

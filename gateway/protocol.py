@@ -104,16 +104,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self.headers = []  # the parser reports trailers as headers, too: drop them here
 
     def on_chunk_header(self) -> None:
-        """Note the start of a chunk."""
+        """Record that a chunk of the body begins."""
         self._bare_bytes = 0
 
     def on_body(self, body: bytes) -> None:
-        """Note a piece of a body."""
+        """Record that a piece of the body has arrived."""
         self._bare_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note the end of a request."""
+        """Record that the request has ended."""
         self._in_body = False
         self._bare_bytes = 0
         self._expect_nothing()

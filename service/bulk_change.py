@@ -1,4 +1,4 @@
-"""Change all timers of a filter in one bulk run. Every change can be repeated safely."""
+"""Change all timers of a filter in one bulk run. Every change is idempotent, so a run can be repeated."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -59,7 +59,7 @@ class BulkChange(BulkRun):
         """Find all timers; unless it is a dry run, change them.
 
         errors:  InvalidTimer      the first change was refused: nothing was changed
-                 BulkBroken        Postgres stopped answering half way; the counts cover the changes until then
+                 BulkBroken        Postgres stopped answering; the counts include the changes before
                  StoreUnavailable  no answer during the search: nothing was changed
         """
         await self.find(session, progress)
@@ -91,7 +91,7 @@ class BulkChange(BulkRun):
         """Count the timers without their keys, at most `most` of them.
 
         errors:  StoreUnavailable  no answer within the timeout
-                 InvalidTimer      two filters of names
+                 InvalidTimer      two filters for the name are given
         """
         matched = left_out = 0
         for state in self.change.states:

@@ -30,7 +30,7 @@ ONCE = StoreRetry(attempts=1)
 
 
 class BulkBroken(Exception):
-    """Postgres stopped answering half way; the message has the reason."""
+    """Postgres stopped answering during the changes; the message has the reason."""
 
 
 class BulkProgress(Protocol):

@@ -46,7 +46,7 @@ class DeadLetterRun(BulkRun):
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
                  StoreUnavailable  no answer during the search: nothing was changed
-                 BulkBroken        no answer half way; `outcome` describes the changes until then
+                 BulkBroken        Postgres stopped answering; `outcome` describes the changes before
         """
         await self.find(session, progress, dry_run=dry_run)
         if dry_run or not self.keys:

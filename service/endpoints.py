@@ -164,8 +164,8 @@ async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = 
 async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
     """Change an endpoint; also check a disabled endpoint, because an operator may enable it later.
 
-    errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or the change has no
-    fields
+    errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or no field is
+                               given
              StoreUnavailable  the outcome is unknown: call again
     """
     if wanted == EndpointChange():

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 
 AT_ONCE_MAX = 1_000  # a limit, because all these tokens continue together and call the system that had failed
 
-Token = tuple[int, int]  # instance key, token key
+Token = tuple[int, int]  # the key of the instance, and the key of the token
 
 
 async def resolve_many(

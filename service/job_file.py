@@ -45,8 +45,8 @@ class FileReport:
 async def apply_file(session: Session, content: bytes, *, dry_run: bool = False) -> FileReport:
     """Write the jobs that a file describes: newline-delimited JSON, or one JSON array.
 
-    errors:  Refusal           the file has another form, no jobs or too many jobs; or a job was changed concurrently
-    and is refused now. Nothing was written
+    errors:  Refusal           the file is neither newline-delimited JSON nor a JSON array, or has no jobs or too many
+                               jobs; or a job was changed concurrently, and is now refused: nothing was written
              StoreUnavailable  the outcome is unknown: call again
     """
     report = FileReport()

@@ -156,7 +156,7 @@ async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKe
 
 
 def found_or_refused(found: ApiKey | None) -> ApiKey:
-    """Return a key that was found.
+    """Return a found key, or refuse an unknown key.
 
     errors:  Refusal  key_refused
     """

@@ -106,7 +106,7 @@ async def write_lines(
     with which its size reaches 4 MiB. A part with names or requests waits for the parts before it.
 
     shape:   the parts in order; each part is yielded after its write. `read` raises InvalidTimer for a line that it
-    refuses.
+             refuses.
              `admit` may replace timers of a part by outcomes
     errors:  ImportBroken  no answer from Postgres; all written parts were yielded before
     """

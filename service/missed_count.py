@@ -28,7 +28,7 @@ async def read_missed(session: Session, wanted: TimerFilter) -> tuple[list[Upcom
 
     shape:   at most 1,000 schedules
     errors:  StoreUnavailable  no answer within the timeout
-             InvalidTimer      two filters of names
+             InvalidTimer      two filters for the name are given
     """
     keys = await find_keys(session, "PAUSED", wanted, size=SCHEDULES_MAX)
     return await read_overdue_pauses(session, keys), len(keys) < SCHEDULES_MAX

@@ -29,7 +29,7 @@ class Redriving:
     session: Session
     per_s: int | None = None
     enable: bool = False
-    enable_called: str = '"enable": true'  # the caller's spelling of `enable`, for refusals
+    enable_called: str = '"enable": true'  # the name of the option `enable` in the caller's interface, for refusals
     closed: dict[tuple[str, str], ClosedTarget] = field(default_factory=dict)
     _checked: set[tuple[str, str]] = field(default_factory=set)
 

@@ -48,7 +48,7 @@ class RenderedPage:
 
 
 class PageKey(NamedTuple):
-    """The values that a page depends on."""
+    """The key of a page in the cache: all values on which the page depends."""
 
     tenant_id: str
     scopes: frozenset[str]
@@ -58,7 +58,10 @@ class PageKey(NamedTuple):
 
 
 class PageCache:
-    """The pages of the last second. Concurrent requests for one page wait for the first request."""
+    """A cache of the pages that were rendered in the last second.
+
+    Concurrent requests for one page wait for the first request.
+    """
 
     def __init__(self) -> None:
         self._pages: OrderedDict[PageKey, tuple[float, asyncio.Future[RenderedPage | None]]] = OrderedDict()

@@ -1,8 +1,8 @@
 """Limit the bytes of long responses that wait in a gateway's memory for slow clients.
 
-A response with a known length and more than one piece counts until its client has read nearly all of it. A GET over the
-limit is refused. The response of a change is always sent, because the change is done already; its bytes count up to the
-tenant's share, so that other tenants can get responses.
+A response with a known length and more than one piece counts until its client has read nearly all of it. A GET request
+is refused if its response would exceed the limit. The response of a change is always sent, because the change is done
+already; its bytes count up to the tenant's share, so that other tenants can get responses.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ class UnsentBytes:
         self._by_tenant: Counter[str] = Counter()
 
     def require(self, tenant_id: str, size: int) -> None:
-        """Refuse a response over the limit.
+        """Refuse a response that would exceed the limit.
 
         errors:  Problem  the limit would be exceeded; the problem says when to retry
         """

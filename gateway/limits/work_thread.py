@@ -1,6 +1,7 @@
 """Run long computations in a thread, one at a time, round robin over tenants.
 
-On the event loop, a long computation would block all other requests. In a transaction, it would prolong the locks.
+On the event loop, a long computation would block all other requests. In a transaction, a long computation would prolong
+the locks.
 """
 
 import asyncio

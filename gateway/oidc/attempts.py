@@ -44,7 +44,7 @@ class SignInAttempt:
     def read(cls, cookie: str | None) -> "SignInAttempt":
         """Read the attempt from its cookie.
 
-        errors:  SignInRefused  the browser has no attempt
+        errors:  SignInRefused  the browser has no cookie of an attempt
         """
         secret, _, to = (cookie or "").partition(".")
         if SECRET.fullmatch(secret) is None:

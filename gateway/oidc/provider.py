@@ -108,7 +108,7 @@ class Provider:
     async def redeem(self, code: str, verifier: str) -> Mapping[str, Any]:
         """Exchange a code for tokens.
 
-        errors:  ProviderFailed  no answer, or the provider refuses the code
+        errors:  ProviderFailed  the provider does not answer, or refuses the code
         """
         metadata, registration = await self.metadata(), self._registration
         form = {
@@ -139,7 +139,7 @@ class Provider:
         return await self._request("GET", url, headers={**JSON, "Authorization": f"Bearer {access_token}"})
 
     async def _request(self, method: str, url: str, **options: Any) -> dict[str, Any]:
-        """Send a request, and read the JSON object of the answer. A redirect is a failure.
+        """Send a request, and read the JSON object of the answer. A redirect counts as a failure.
 
         errors:  ProviderFailed
         """

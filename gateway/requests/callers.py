@@ -1,7 +1,7 @@
 """Identify the caller of a request: the tenant of its API key, and the rights of the key.
 
-People sign in to the console with a key, or at an identity provider. The provider's groups determine the rights. A
-gateway without keys trusts the tenant that a request names, and listens on loopback only.
+People sign in to the console with a key, or at an identity provider. A person's groups at the provider determine the
+person's rights. A gateway without keys trusts the tenant that a request names, and listens on loopback only.
 """
 
 import re
@@ -90,7 +90,7 @@ class Caller:
         return tenant_id == self.tenant_id and (self.is_operator or not target.startswith(TARGET_OF_JOB))
 
     def require(self, scope: str) -> None:
-        """Require a scope of the caller.
+        """Require that the caller has a scope.
 
         errors:  Problem  the caller lacks the scope; the problem names the scope
         """
@@ -99,7 +99,7 @@ class Caller:
             raise Problem(NOT_ALLOWED, f"{shown} has no scope {scope}; use a {other} that has it")
 
     def require_operator(self) -> None:
-        """Require a caller for the whole installation.
+        """Require that the caller may act for the whole installation.
 
         errors:  Problem  the caller belongs to one tenant
         """

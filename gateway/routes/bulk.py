@@ -161,7 +161,7 @@ async def change_counted(
     """Change the timers that were counted with the token.
 
     errors:  Problem           the token belongs to another request, more timers match than were counted, or Postgres
-                               stopped answering half way
+                               stopped answering during the change
              InvalidTimer      a parameter is refused: nothing was changed
              StoreUnavailable  no answer during the search: nothing was changed
     """

@@ -13,7 +13,7 @@ router = APIRouter(tags=["health"])
 
 
 class HealthAnswer(Answer):
-    """The gateway is healthy."""
+    """The response of a healthy gateway."""
 
     status: str = Field("ok", examples=["ok"])
 

@@ -7,8 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-DEFERRED = "deferred"  # A key of a request's state.
-STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function_astack")  # Closed by then, but large.
+DEFERRED = "deferred"  # A key in the state of a request.
+# The stacks are closed, but large.
+STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function_astack")
 
 
 class Releasable(Protocol):

@@ -42,7 +42,7 @@ class InstanceEnds:
         return len(self._waits)
 
     def stop(self) -> None:
-        """End all waits: the gateway stops."""
+        """End all waits, because the gateway stops."""
         self._waits.stop()
 
     async def wait(self, instance_key: int, receive: Receive, *, within_s: float) -> None:

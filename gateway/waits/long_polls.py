@@ -19,10 +19,10 @@ class LongPolls:
         self._waits: Waits[None, Wait] = Waits()
 
     def stop(self) -> None:
-        """End all waits: the gateway stops."""
+        """End all waits, because the gateway stops."""
         self._waits.stop()
 
     async def find(self, read: Callable[[], Awaitable[T | None]], receive: Receive, *, within_s: float) -> T | None:
-        """Poll at intervals; otherwise as `Wait.find`."""
+        """Find a result as in `Wait.find`, with a call of `read` at intervals."""
         with self._waits.one(None, Wait(receive, within_s=within_s)) as wait:
             return await wait.find(read, every_s=POLL_S)

@@ -42,7 +42,7 @@ class TaskWaiters:
         await self._session.close()
 
     def stop(self) -> None:
-        """End all waits: the gateway stops."""
+        """End all waits, because the gateway stops."""
         self._waits.stop()
 
     async def wait(

@@ -98,7 +98,7 @@ class TimerEnds:
         return time.monotonic() - self._read_at_s if self._waits else 0.0
 
     def stop(self) -> None:
-        """End all waits: the gateway stops."""
+        """End all waits, because the gateway stops."""
         self._waits.stop()
 
     async def end_of(self, timer_key: int, receive: Receive, *, within_s: float) -> LogRecord | None:

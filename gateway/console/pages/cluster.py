@@ -128,7 +128,7 @@ class ReleaseForm(BaseModel):
 
     @classmethod
     def of(cls, found: Release) -> Self:
-        """Describe a release that is possible now."""
+        """Describe the release that would take place now."""
         status = found.status
         return cls(
             hold_reason=found.owner.hold_reason or "",
@@ -177,7 +177,7 @@ async def confirm_release(request: Request, caller: Operator) -> Response:
 
 @router.post("/cluster/release")
 async def release(request: Request, caller: Operator) -> Response:
-    """Release the database, if the release is still as the page has shown it.
+    """Release the database, if the owners and the numbers are still as on the page.
 
     If the database is a copy or belongs to another installation, this installation becomes its owner.
     """
