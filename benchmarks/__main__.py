@@ -1,7 +1,7 @@
 """Measure Shardclock, its limit and its peers in one run: python -m benchmarks drain paced --rounds 3.
 
-Without names all cases run, which takes some hours. Scenarios, for the size of a cluster, print their
-figures as JSON and have no peers.
+Without names it runs all cases, which takes some hours. Scenarios measure only Shardclock, and print their figures as
+JSON.
 """
 
 from __future__ import annotations

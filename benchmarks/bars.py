@@ -1,7 +1,7 @@
-"""The picture of a part: a bar for each contender's first figure, with the spread of the rounds.
+"""Draw the picture of a table: a bar for each contender's first figure, with the spread of the rounds.
 
-If the greatest figure is more than `LINEAR_MAX` times the least, the other bars would be too short to see. In this case
-the axis is logarithmic, with marks instead of bars, because the length of a bar has no meaning on this axis.
+If the greatest figure is more than `LINEAR_MAX` times the least, the short bars would be invisible. So the axis is
+logarithmic, with marks instead of bars, because on a logarithmic axis the length of a bar has no meaning.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MARK_W = 8.0
 
 
 def draw(title: str, part: Part, rows: Sequence[Measured]) -> str:
-    """Draw the picture as SVG; a contender without the figure has its note instead of a bar."""
+    """Draw the picture as SVG; if a contender has no figure, its note replaces the bar."""
     figure = part.figures[0]
     picture = Picture(WIDTH, HEAD_H + ROW_H * len(rows) + FOOT_H)
     inside = Frame(NAMES_W, HEAD_H, WIDTH - VALUES_W - NAMES_W, ROW_H * len(rows))

@@ -19,13 +19,13 @@ PATIENCE_S = 300.0
 
 @dataclass
 class Bench:
-    """One database, and a cluster on it that has not started yet."""
+    """A database, and a cluster that has not started yet."""
 
     database: Database
     cluster: RunningCluster
 
     def session(self) -> Session:
-        """Open a session with a shard's plans and a long timeout."""
+        """Open a session with the planner settings of a shard and a long timeout."""
         return Session(self.database.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=QUEUE_PLANS)
 
     async def start(self, shards: int = 2) -> None:
@@ -38,7 +38,7 @@ class Bench:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """Make a database and a cluster for one scenario, and remove both after the scenario."""
+    """Create a database and a cluster for one scenario, and remove both after the scenario."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
     settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(
         update={"dsn": None, "metrics_port": 0, "gateway_enabled": False}

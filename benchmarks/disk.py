@@ -1,8 +1,7 @@
-"""Measure the time in which a disk had requests but finished none.
+"""Measure the time during which a disk had requests but finished none.
 
-During this time no commit ends, and all timers are late.
-
-On machines that share disks with other machines, a disk pauses at random, for tenths of a second, with any contender.
+During this time no commit ends, and all timers are late. If several machines share a disk, these pauses are random,
+last tenths of a second, and affect any contender.
 """
 
 import asyncio
@@ -15,11 +14,11 @@ from typing import NamedTuple
 
 import psutil
 
-EVERY_S = 0.02  # reading the counters takes 0.1 ms
+EVERY_S = 0.02  # a reading of the counters takes 0.1 ms
 
 
 class Look(NamedTuple):
-    """A disk's counters at one moment: reads and writes finished, and the time in which it had requests."""
+    """The counters of a disk at one moment: finished reads and writes, and the time during which it had requests."""
 
     at_s: float
     finished: int
@@ -28,14 +27,14 @@ class Look(NamedTuple):
 
 @dataclass
 class Watch:
-    """The time in which a disk paused; None if the system doesn't count it."""
+    """The time during which a disk paused; None if the system has no counters."""
 
     stood_s: float | None = None
 
 
 @contextlib.asynccontextmanager
 async def watched() -> AsyncIterator[Watch]:
-    """Watch all disks during a block; the figure is set at its end."""
+    """Watch all disks during a block; the result is set at the end of the block."""
     looks = [_look()]
     task = asyncio.create_task(_go_on(looks))
     watch = Watch()
@@ -49,7 +48,7 @@ async def watched() -> AsyncIterator[Watch]:
 
 
 def stood_still(earlier: Mapping[str, Look], later: Mapping[str, Look]) -> float:
-    """Return the seconds in which any disk paused between two readings."""
+    """Return the seconds during which any disk paused between two readings."""
     for name in earlier.keys() & later.keys():
         before, after = earlier[name], later[name]
         passed_s = after.at_s - before.at_s

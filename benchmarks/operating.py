@@ -1,4 +1,4 @@
-"""The scenarios for operators: the cost of metrics, the cost of a forecast, the effect of scaling."""
+"""Scenarios for operators: the cost of metrics, the cost of a forecast, and the effect of scaling."""
 
 import asyncio
 import tempfile
@@ -36,7 +36,7 @@ TARGET_PER_S = 2_500
 
 
 async def metrics_cost(bench: Bench) -> Figures:
-    """Drain a backlog with and without a measurement of lags as in a shard; an exporter is scraped each second."""
+    """Drain a backlog with and without the measurement of lags, while an exporter is scraped each second."""
     measured, unmeasured = [], []
     async with bench.session() as session, _scraped(bench):
         for _ in range(ROUNDS):
@@ -49,7 +49,7 @@ async def metrics_cost(bench: Bench) -> Figures:
 
 
 async def forecast_cost(bench: Bench) -> Figures:
-    """Time forecasts with ten million timers due in the next 15 minutes, and claims with and without these timers."""
+    """Measure forecasts with ten million timers due in 15 minutes, and claims with and without forecasts."""
     async with bench.session() as session, bench.session() as other:
         async with session.connection(timeout_s=300) as connection:
             await connection.execute(
@@ -74,7 +74,7 @@ async def forecast_cost(bench: Bench) -> Figures:
 
 
 async def scale_up(bench: Bench) -> Figures:
-    """Scale from 2 shards to 8 while 10,000 timers a second fire."""
+    """Scale from 2 to 8 shards while 10,000 timers a second fire."""
     await bench.start()
     await asyncio.sleep(8)
     async with bench.session() as session:
@@ -91,7 +91,7 @@ async def scale_up(bench: Bench) -> Figures:
 
 
 async def spike(bench: Bench) -> Figures:
-    """Schedule a spike of ten times the load a minute ahead; fire it without a forecast policy, then with one."""
+    """Schedule ten times the load for a minute later; fire these timers first without, then with a forecast policy."""
     await bench.start()
     async with bench.session() as session:
         await scale(session, SHARD, 1)
@@ -117,7 +117,7 @@ async def _meet_spike(session: Session) -> Figures:
 
 @asynccontextmanager
 async def _scraped(bench: Bench) -> AsyncIterator[None]:
-    """Run an exporter on the database, and scrape it each second, more often than Prometheus usually does."""
+    """Run an exporter, and scrape it each second, more often than Prometheus usually does."""
     with tempfile.TemporaryDirectory(prefix="shardclock-bench-") as folder:
         exporter = Exporter(
             ExporterConfig("127.0.0.1", 0, Path(folder) / "exporter.sock", REPORTED, bench.database.dsn)
@@ -143,7 +143,7 @@ def _cpu_us(rounds: Sequence[tuple[float, float]]) -> float:
 
 
 async def _drain(bench: Bench, session: Session, *, measured: bool) -> tuple[float, float]:
-    """Drain a backlog with two loops; return the elapsed seconds and the processor's seconds, which are less noisy."""
+    """Drain a backlog with two loops; return the elapsed seconds, and the processor time, which varies less."""
     await add_overdue(session, BACKLOG)
     server = await server_of(session)
     busy_s, began_s = cpu_s([*family_of(server), psutil.Process()]), time.monotonic()
@@ -174,7 +174,7 @@ async def _drain_part(bench: Bench, shard: int, *, measured: bool) -> None:
 
 
 async def _claim_s(session: Session, holder: int) -> float:
-    """Claim a thousand timers as a shard does; return the seconds that the claim took."""
+    """Claim a thousand timers with a shard's statement; return the seconds that the claim took."""
     async with session.connection(timeout_s=60) as connection:
         await connection.execute(
             "insert into shardclock.timers (due_date) select now() + interval '1 s' from generate_series(1, 1000)"
@@ -184,7 +184,7 @@ async def _claim_s(session: Session, holder: int) -> float:
     took_s = time.perf_counter() - began_s
     assert len(taken.claimed) == 1_000
     async with session.connection(timeout_s=60) as connection:
-        # Otherwise the next claim would have to read past the timers of this claim.
+        # Otherwise the next claim would read the rows of this claim again.
         await connection.execute("delete from shardclock.timers where claimed_by is not null")
     return took_s
 

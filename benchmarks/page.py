@@ -1,4 +1,4 @@
-"""The page of results: the machine, a table and a picture for each case, and the commands to measure again."""
+"""Write the page of results: the machine, a table and a picture for each case, and the commands that measure again."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ NUMBERS = "results.json"
 
 
 class OtherMachine(Exception):
-    """A folder holds results of another machine; the message names the difference and the way out."""
+    """A folder has the results of another machine; the message names the difference and the remedy."""
 
 
 def read(folder: Path, machine: dict[str, str]) -> Results:
@@ -32,7 +32,7 @@ def read(folder: Path, machine: dict[str, str]) -> Results:
 
 
 def write(results: Results, folder: Path) -> Path:
-    """Write the page, its pictures and its numbers into a folder; return the page's path."""
+    """Write the page, the pictures and the figures into a folder; return the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     results.save(folder / NUMBERS)
     page = folder / "README.md"

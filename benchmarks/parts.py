@@ -1,4 +1,4 @@
-"""The cost of each part of a timer's life, for the arithmetic of docs/operate/scale.md."""
+"""Measure the cost of each operation on a timer, for the calculation in docs/operate/scale.md."""
 
 import asyncio
 import time
@@ -44,13 +44,13 @@ BUSY = """
 
 @dataclass
 class Meter:
-    """Measure pieces of work by their processor time and their write-ahead log."""
+    """Measure operations by their processor time and write-ahead log."""
 
     session: Session
     server: psutil.Process
 
     async def cost(self, work: Awaitable[int]) -> Figures:
-        """Do the work, which returns the number of its timers; return the figures for one timer."""
+        """Run a function that returns its number of timers; return the figures for one timer."""
         server_s, client_s, written = cpu_s(family_of(self.server)), cpu_s([psutil.Process()]), await self._written()
         began_s = time.monotonic()
         count = await work
@@ -66,7 +66,7 @@ class Meter:
         return int(await self.ask("select pg_current_wal_insert_lsn() - '0/0'"))
 
     async def ask(self, text: str, *values: object) -> int:
-        """Return a number of the server."""
+        """Return the number that a query selects."""
         async with self.session.connection(timeout_s=PATIENCE_S) as connection:
             return int(await connection.fetchval(text, *values))
 
@@ -77,15 +77,15 @@ class Meter:
         return TIMERS
 
     async def sizes(self, tables: str, rows: int) -> Figures:
-        """Return the bytes of disk for each row, in each table and index that is not almost empty."""
+        """Return the bytes for each row on disk, of each table and index that is not almost empty."""
         async with self.session.connection(timeout_s=PATIENCE_S) as connection:
             return {name: round(size / rows, 1) for name, size in await connection.fetch(SIZES, tables)}
 
 
 async def parts(bench: Bench) -> Figures:
-    """Measure a timer from its creation to its last record, with a million others pending; then measure a recovery.
+    """Measure a timer from its creation to its last record, with a million other timers; then measure a recovery.
 
-    Autovacuum is off: vacuum runs only as a measured step.
+    Autovacuum is off, so that vacuum runs only while it is measured.
     """
     async with bench.session() as session:
         meter = Meter(session, await server_of(session))
@@ -182,7 +182,7 @@ async def idle_shards(bench: Bench) -> Figures:
 
 
 async def _busy(session: Session) -> dict[str, float]:
-    """Measure a second of an idle cluster, after its start."""
+    """Measure an idle cluster after its start, for one second."""
     await asyncio.sleep(5)
     before = await _counters(session)
     server = await server_of(session)

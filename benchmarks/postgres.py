@@ -1,4 +1,4 @@
-"""One Postgres for a whole run, so that contenders are comparable, with an empty database for each contender."""
+"""Run one Postgres for all contenders, so that they are comparable, with an empty database for each contender."""
 
 import asyncio
 import contextlib
@@ -19,8 +19,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Connection
 
 PREFIX = "shardclock_bench_"
-# A new server fills each file of its write-ahead log with zeros before it first writes to it, and all sessions wait:
-# 60 ms for each 16 MB here. A server that has worked for a while reuses old files without this cost.
+# A new server fills each new file of the write-ahead log with zeros, and all sessions wait: 60 ms for each 16 MB on
+# this machine. After some time a server reuses old files without this cost.
 WARM = "select count(pg_logical_emit_message(false, 'warm', repeat('x', 1000000))) from generate_series(1, 1000)"
 COMMITTED = "select pg_logical_emit_message(true, 'commit', '')"
 HOLDS = """
@@ -33,15 +33,15 @@ HOLDS = """
 
 
 class Unusable(Exception):
-    """The named database can't be used for a benchmark; the message has the reason and the way out."""
+    """The given database can't be used for a benchmark; the message has the reason and the remedy."""
 
 
 class NotEmpty(Unusable):
-    """The named database is not empty."""
+    """The given database is not empty."""
 
 
 class Server:
-    """Make empty databases on one server, each for one use."""
+    """Create empty databases on one server, each for one use."""
 
     def __init__(self, dsn: str, about: str = "") -> None:
         self.dsn = dsn
@@ -49,7 +49,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def database(self) -> AsyncIterator[str]:
-        """Make an empty database; drop it after use."""
+        """Create an empty database; drop it after use."""
         name = f"{PREFIX}{uuid4().hex[:12]}"
         try:
             try:
@@ -66,7 +66,7 @@ class Server:
             return str(await connection.fetchval("show server_version"))
 
     async def commits(self) -> Sequence[float]:
-        """Time a thousand small commits in seconds, one after the other: no firing is quicker than a commit."""
+        """Measure a thousand small commits, in seconds; a firing takes at least as long as a commit."""
         async with connected(self.dsn) as connection:
             began_s = [time.perf_counter()]
             for _ in range(1_000):
@@ -75,7 +75,7 @@ class Server:
         return [later - earlier for earlier, later in pairwise(began_s)]
 
     async def require_empty(self) -> None:
-        """Refuse a database that has any table.
+        """Raise an error if a database has tables.
 
         errors:  NotEmpty  names one of its tables
                  Unusable  the server doesn't answer
@@ -93,7 +93,7 @@ class Server:
 
 @contextlib.contextmanager
 def server(dsn: str | None) -> Iterator[Server]:
-    """Use the given server, or start a server that is removed after use."""
+    """Use the given server, or start a temporary server."""
     if dsn is not None:
         yield Server(dsn)
         return
@@ -111,7 +111,7 @@ def server(dsn: str | None) -> Iterator[Server]:
 
 @contextlib.asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[Connection]:
-    """Connect for the length of a block.
+    """Connect during a block.
 
     errors:  Unusable  the server does not answer; the message has its name and the reason
     """
@@ -126,12 +126,12 @@ async def connected(dsn: str) -> AsyncIterator[Connection]:
 
 
 async def settle(dsn: str) -> None:
-    """Vacuum, analyze and checkpoint now, as Postgres would do by itself in the minutes after many inserts."""
+    """Vacuum, analyze and checkpoint now, as Postgres does automatically some minutes after many inserts."""
     async with connected(dsn) as connection:
         await connection.execute("vacuum (analyze)")
         with contextlib.suppress(
             asyncpg.InsufficientPrivilegeError
-        ):  # the user lacks the right to checkpoint; Postgres checkpoints by itself later
+        ):  # if the user may not checkpoint, Postgres checkpoints later
             await connection.execute("checkpoint")
 
 

@@ -1,4 +1,4 @@
-"""The processor time of the server and of its children."""
+"""Measure the processor time of processes and of their children."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from shardclock_server.sql.session import Session
 
 
 async def server_of(session: Session) -> psutil.Process:
-    """Find the process of our Postgres server: the parent of the backend that answers us."""
+    """Find the process of the Postgres server: the parent of the backend that serves this connection."""
     async with session.connection() as connection:
         backend: int = await connection.fetchval("select pg_backend_pid()")
     return psutil.Process(psutil.Process(backend).ppid())
@@ -20,7 +20,7 @@ def family_of(process: psutil.Process) -> list[psutil.Process]:
 
 
 def cpu_s(processes: Iterable[psutil.Process]) -> float:
-    """Add up the processor time of processes, and of their children that have ended."""
+    """Sum the processor time of processes, and of their children that have ended."""
     total = 0.0
     for process in processes:
         try:

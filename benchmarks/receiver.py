@@ -1,7 +1,7 @@
 """A receiver of webhooks for the benchmarks: python -m benchmarks.receiver FOLDER.
 
-It accepts requests to /, and records the due date of each timer and the moment of its request, as the benchmarks'
-handlers do. The receiver never answers requests to /stuck, and writes its port to the file `port`.
+The receiver accepts requests to /, and records the due date of each timer and the time of its request. It never answers
+requests to /stuck. It writes its port to the file `port`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STUCK_S = 3_600.0
 
 
 async def main(folder: Path) -> None:
-    """Receive until this process is ended."""
+    """Receive requests until the process is ended."""
     calls: list[float] = []
 
     async def take(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""The results: figures of runs, stored as JSON, and shown as medians with their spread."""
+"""Store the figures of runs as JSON, and show them as medians with their spread."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Measured:
             self.figures.setdefault(key, []).append(value)
 
     def tells(self, figures: Sequence[Figure]) -> bool:
-        """Return whether any of these figures was measured."""
+        """Return whether at least one of these figures was measured."""
         return any(figure.key in self.figures for figure in figures)
 
     def told(self, figure: Figure) -> str:
-        """Write a figure for people: the median, with the least and the greatest of the runs."""
+        """Format a figure: the median, with the least and the greatest value of the runs."""
         values = self.figures.get(figure.key, [])
         if not values:
             return "—"
@@ -45,7 +45,7 @@ class Measured:
 
 @dataclass
 class Results:
-    """The results of machines of one kind; `runs` has the time and the machine of each case's run.
+    """The results of equal machines; `runs` has the time and the machine of each case's run.
 
     All results of a case come from one run.
     """
@@ -60,7 +60,7 @@ class Results:
         self.runs[case.name] = run
 
     def of(self, case: Case, contender: Contender) -> Measured:
-        """Find the results of a contender in a case, or begin new results."""
+        """Return the results of a contender in a case; create them if they are missing."""
         for it in self.measured:
             if (it.case, it.contender) == (case.name, contender.name):
                 return it
@@ -84,7 +84,7 @@ class Results:
 
 
 def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
-    """Write a Markdown table: a row for each contender, a column for each figure, the best (except limits) bold."""
+    """Write a Markdown table: a row for each contender, a column for each figure, the best (without limits) bold."""
     rows = list(rows)
     best = {figure.key: _best(figure, rows) for figure in figures}
     lines = ["| | " + " | ".join(figure.title for figure in figures) + " |", "|---" * (len(figures) + 1) + "|"]

@@ -1,4 +1,4 @@
-"""The rows of a scenario: schedule timers, and read figures from the records."""
+"""Schedule the timers of a scenario, and compute figures from the records."""
 
 import asyncio
 import secrets
@@ -38,7 +38,7 @@ async def holder_of(session: Session, part: int, count: int, *, role: str = SHAR
 
 
 async def add_overdue(session: Session, count: int) -> tuple[datetime, datetime]:
-    """Add overdue timers in one transaction, so that all become visible together."""
+    """Add overdue timers in one transaction, so that all become visible at the same time."""
     async with session.connection(timeout_s=300) as connection:
         end: datetime = await connection.fetchval("select now()")
         begin = end - timedelta(seconds=count / 10_000)
@@ -71,7 +71,7 @@ def lag_of(figures: Figures, index: int) -> float:
 
 
 async def pace(session: Session, at: datetime, *, rate: int, seconds: int) -> None:
-    """Schedule `rate` timers a second, evenly, from the moment `at` on."""
+    """Schedule `rate` timers a second at even intervals; the first is due at `at`."""
     async with session.connection(timeout_s=300) as connection:
         for second in range(seconds):
             await connection.execute(
@@ -84,7 +84,7 @@ async def pace(session: Session, at: datetime, *, rate: int, seconds: int) -> No
 
 
 async def soon(session: Session, seconds: int) -> datetime:
-    """Return the whole second that begins in `seconds`."""
+    """Return the next whole second after `seconds` from now."""
     async with session.connection(timeout_s=60) as connection:
         at: datetime = await connection.fetchval(
             "select date_trunc('second', now()) + $1::integer * interval '1 second'", seconds

@@ -1,4 +1,4 @@
-"""The scenarios about the cost of claims, of locked timers and of an idle cluster."""
+"""Scenarios for the cost of claims, of locked timers and of an idle cluster."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from shardclock_server.sql.claims.claim import Scan, claim_due
 from shardclock_server.sql.session import Session
 
 LOCKED_COUNT, LOCKED_PER_S, LOCKED_S = 15_000, 200, 10
-# The locked timers are due while the transaction is open. The due date distinguishes their records from other records.
+# The locked timers are due while the transaction is open; their records are found by the due date.
 LOCKED = """
 insert into shardclock.timers (due_date)
 select now() + interval '2.5 s' from generate_series(1, $1::integer)
@@ -22,7 +22,7 @@ UNLEASED = "select count(*) from shardclock.timers where timer_key = any ($1::bi
 
 
 async def claim_cost(bench: Bench) -> Figures:
-    """Time a claim of a thousand timers and a claim of none, with 100 thousand and with 10 million pending."""
+    """Measure claims of a thousand timers and of none, with 100 thousand and with 10 million pending timers."""
     figures: Figures = {}
     async with bench.session() as session:
         holder = await holder_of(session, 0, 1)
@@ -35,7 +35,7 @@ async def claim_cost(bench: Bench) -> Figures:
 
 
 async def locked(bench: Bench) -> Figures:
-    """Keep a pace, alone and while a client's open transaction has locked thousands of timers that are leased."""
+    """Fire at a pace: first alone, then while a client's open transaction has locked thousands of leased timers."""
     await bench.start()
     figures: Figures = {}
     async with bench.session() as session, bench.session() as client:
@@ -59,7 +59,7 @@ async def _paced(session: Session) -> Figures:
 
 
 async def idle(bench: Bench) -> Figures:
-    """Measure the processor time of two idle shards, the coordinator and Postgres, and of the idle Ray by itself."""
+    """Measure the processor time of two idle shards, the coordinator and Postgres, and of Ray without them."""
     await bench.start()
     await asyncio.sleep(5)
     mine = [p for p in psutil.Process().children(recursive=True) if _is_ours(p)]

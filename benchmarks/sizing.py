@@ -1,4 +1,4 @@
-"""The cost of a timer, for the plan of a cluster: processor, write-ahead log, disk, memory."""
+"""Measure the cost of a timer, for the size of a cluster: processor, write-ahead log, disk, memory."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ SETTLE_S = 8.0
 
 
 async def cost(bench: Bench) -> Figures:
-    """Fire at three paces, and measure the cost of a timer at each pace: in Postgres, in the shards, and on disk."""
+    """Fire at three paces, and at each pace measure the cost of a timer in Postgres, in the shards, and on disk."""
     await bench.start()
     await asyncio.sleep(SETTLE_S)
     async with bench.session() as session:

@@ -1,7 +1,6 @@
 """Charts as SVG, for developers: benchmarks and chaos runs.
 
-The standard library is enough, and no module of ours is imported. docs/decisions/0038-charts.md has the reason for no
-library.
+The package imports only the standard library; docs/decisions/0038-charts.md has the reason.
 
     svg       shapes and texts as SVG
     colors    the colours that all charts share
@@ -11,5 +10,5 @@ library.
     plot      the part between two axes: grid, lines, shaded windows
     legend    names with a sample of their colour
 
-A caller makes a `Picture`, places a `Plot` and a `Legend` in it, and gives values; only `scales` uses pixels.
+A caller creates a `Picture`, adds a `Plot` and a `Legend`, and passes values; only `scales` converts values to pixels.
 """

@@ -1,4 +1,4 @@
-"""Names with a sample of their colour, in as many rows as they need."""
+"""A legend: names with samples of their colours, in as many rows as necessary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SAMPLE_GAP, ENTRY_GAP = 4.0, 12.0
 
 @dataclass(frozen=True)
 class Entry:
-    """A name with its sample; without a colour only a text."""
+    """A name with a sample of its colour; without a colour only the name."""
 
     name: str
     color: str = ""
@@ -23,11 +23,11 @@ class Entry:
 
     @property
     def sample_width(self) -> float:
-        """Return the distance of its name from its left edge."""
+        """Return the distance from the left edge of the entry to its name."""
         return 0.0 if not self.color else SAMPLE_GAP + (BOX_W if self.sample == "box" else LINE_W)
 
     def draw(self, picture: Picture, x: float, y: float) -> None:
-        """Draw it on the base line y."""
+        """Draw the entry on the base line y."""
         if self.color and self.sample == "line":
             picture.polyline([(x, y - 4), (x + LINE_W, y - 4)], color=self.color, dash=self.dash)
         elif self.color and self.sample == "shade":
@@ -53,6 +53,6 @@ class Legend:
         self.height = (row + 1) * ROW_H if entries else 0.0
 
     def draw(self, picture: Picture, x: float, y: float) -> None:
-        """Draw it with its upper left corner there."""
+        """Draw the legend with its upper left corner at this position."""
         for entry, left, row in self._places:
             entry.draw(picture, x + left, y + 11 + row * ROW_H)

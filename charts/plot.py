@@ -20,16 +20,16 @@ class Frame:
 
     @property
     def right(self) -> float:
-        """Find its right edge."""
+        """Return the x of the right edge."""
         return self.x + self.width
 
     @property
     def bottom(self) -> float:
-        """Find its lower edge."""
+        """Return the y of the lower edge."""
         return self.y + self.height
 
     def x_axis(self, low: float, high: float, *, log: bool = False) -> Axis:
-        """Make an axis from its left edge to its right."""
+        """Create an axis from the left edge to the right edge."""
         return Axis(low, high, self.x, self.right, log)
 
 
@@ -43,21 +43,21 @@ class Plot:
     y: Axis
 
     def draw_y_grid(self, ticks: Iterable[float], label: Callable[[float], str]) -> None:
-        """Draw a line across for each tick, with its label at the left."""
+        """Draw a horizontal line for each tick, with a label at its left."""
         for tick in ticks:
             place = self.y.place(tick)
             self.picture.line(self.frame.x, place, self.frame.right, place, color=GRID)
             self.picture.text(self.frame.x - 6, place + 4, label(tick), size=10, anchor="end")
 
     def draw_x_grid(self, ticks: Iterable[float], label: Callable[[float], str]) -> None:
-        """Draw a line from top to bottom for each tick, with its label below."""
+        """Draw a vertical line for each tick, with a label below."""
         for tick in ticks:
             place = self.x.place(tick)
             self.picture.line(place, self.frame.y, place, self.frame.bottom, color=GRID)
             self.picture.text(place, self.frame.bottom + 15, label(tick), size=10, anchor="middle")
 
     def draw_time_axis(self, count: int, label: Callable[[int], str]) -> None:
-        """Draw the lower edge with about `count` ticks, each labelled by its seconds after the start."""
+        """Draw the lower edge with about `count` ticks; the labels are seconds after the start."""
         bottom = self.frame.bottom
         self.picture.line(self.frame.x, bottom, self.frame.right, bottom, color=FAINT)
         for after_s in self.x.time_ticks(count):

@@ -1,4 +1,4 @@
-"""Convert values to positions on an axis, and choose the round values to mark."""
+"""Convert values to positions on an axis, and choose round values for the ticks."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ TIME_STEP_MAX_S = 14_400
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of values, from `low` to `high`, and the range of the picture that they take, from `start` to `end`."""
+    """Map the values from `low` to `high` to the positions from `start` to `end`."""
 
     low: float
     high: float
@@ -20,12 +20,12 @@ class Axis:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Return the position of a value; a value outside of the axis has the position of its end."""
+        """Return the position of a value; a value outside the axis gets the position of the nearer end."""
         share = (self._on(value) - self._on(self.low)) / ((self._on(self.high) - self._on(self.low)) or 1)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
     def ticks(self, unit: str, *, count: int = 5) -> list[float]:
-        """Choose about `count` round values to mark; powers of ten if the axis is logarithmic."""
+        """Choose about `count` round values for ticks; powers of ten if the axis is logarithmic."""
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
             return [t for t in (10.0**n for n in range(first, last + 1)) if self.low <= t * 1.001 and t <= self.high]
@@ -34,7 +34,7 @@ class Axis:
         return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
     def time_ticks(self, count: int) -> list[int]:
-        """Choose at most about `count` round times to mark, in seconds after `low`."""
+        """Choose about `count` round times for ticks, in seconds after `low`."""
         length_s = self.high - self.low
         step_s = next((step_s for step_s in TIME_STEPS_S if length_s / step_s <= count), TIME_STEP_MAX_S)
         return list(range(0, int(length_s) + 1, step_s))

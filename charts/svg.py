@@ -7,14 +7,14 @@ from typing import Literal
 from charts.colors import FAINT, INK, WHITE
 
 FONT = "DejaVu Sans, Verdana, Helvetica, sans-serif"
-LETTER_WIDTH = 0.61  # the mean width of a letter, in parts of the font's size
+LETTER_WIDTH = 0.61  # the mean width of a letter, as a fraction of the font size
 
 Anchor = Literal["start", "middle", "end"]
 Place = tuple[float, float]
 
 
 class Picture:
-    """Collect shapes, later shapes above earlier shapes; the same shapes always give the same text."""
+    """Collect shapes; later shapes cover earlier shapes. The same shapes always give the same SVG text."""
 
     def __init__(self, width: float, height: float, *, background: str = WHITE) -> None:
         self.width, self.height = width, height
@@ -36,14 +36,14 @@ class Picture:
         self._add("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=color, **_dashed(dash))
 
     def polyline(self, places: Sequence[Place], *, color: str, dash: str = "") -> None:
-        """Draw a line through places; a single place becomes a dot."""
+        """Draw a line through points; a single point becomes a dot."""
         if len(places) == 1:
             self._add("circle", cx=places[0][0], cy=places[0][1], r=2, fill=color)
         else:
             self._add("polyline", points=_listed(places), fill="none", stroke=color, stroke_width=1.5, **_dashed(dash))
 
     def polygon(self, corners: Sequence[Place], *, fill: str, opacity: float) -> None:
-        """Fill the area between corners."""
+        """Fill the polygon with these corners."""
         self._add("polygon", points=_listed(corners), fill=fill, fill_opacity=opacity)
 
     def text(
@@ -57,13 +57,13 @@ class Picture:
         anchor: Anchor = "start",
         bold: bool = False,
     ) -> None:
-        """Write a text with its start, middle or end at x, on the base line y."""
+        """Draw a text on the base line y, with its start, middle or end at x."""
         weight = "bold" if bold else "normal"
         attributes = _attributes(x=x, y=y, font_size=size, fill=color, text_anchor=anchor, font_weight=weight)
         self._shapes.append(f"<text {attributes}>{escape(text)}</text>")
 
     def __str__(self) -> str:
-        """Write the whole picture."""
+        """Return the picture as SVG text."""
         head = _attributes(
             xmlns="http://www.w3.org/2000/svg",
             width=self.width,
@@ -78,7 +78,7 @@ class Picture:
 
 
 def text_width(text: str, *, size: float = 11) -> float:
-    """Estimate the width of a text: the viewer's font is not known here."""
+    """Estimate the width of a text, because the font of the viewer is unknown."""
     return len(text) * size * LETTER_WIDTH
 
 

@@ -6,9 +6,9 @@ BINARY = ((2**40, " TiB"), (2**30, " GiB"), (2**20, " MiB"), (2**10, " KiB"), (1
 
 
 def format_value(value: float, unit: str, *, digits: int = 3) -> str:
-    """Write a value for people, with its unit.
+    """Format a value with its unit.
 
-    units:  s, bytes, Bps, cps, percentunit; any other is a plain number
+    units: s, bytes, Bps, cps, percentunit; any other unit gives a plain number
     """
     if unit == "percentunit":
         return f"{_number(value * 100, digits)} %"

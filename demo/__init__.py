@@ -1,8 +1,8 @@
-"""The demo: a run of a cluster, with a verdict on the run's records.
+"""The demo runs a cluster, and judges the run by its records.
 
 The demo starts a cluster in a temporary directory, schedules thousands of timers on it, and kills a shard and a worker
-half way. Then it compares the records with the promises. The demo is a user of `cluster`, as `shardclock up` is, and
-knows in advance how each of its timers must end:
+half way. Then it compares the records with the expected end of each timer. The demo uses `cluster`, like `shardclock
+up`:
 
     run       one run: start, schedule, watch and kill, judge
     example   the timers of a run, and the expected end of each delivery (pure)
@@ -11,5 +11,5 @@ knows in advance how each of its timers must end:
     verdict   judges the firings from the recorded rows (pure)
     delivery_verdict   judges the deliveries from the recorded rows and the noted calls (pure)
 
-Tests judge their own runs by the same verdicts. Only the package `cli` imports this package.
+Tests use the same verdicts for their runs. Only the package `cli` imports this package.
 """

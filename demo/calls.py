@@ -1,7 +1,6 @@
-"""The calls that the demo's handler notes: one line for each call, in a file next to the demo's data directory.
+"""Record the calls of the demo's handler: one line for each call, in a file next to the demo's data directory.
 
-The command log has the end of each delivery. The last calls of a killed worker have no recorded end, and only the
-handler's notes show them.
+The command log has only the end of each delivery, so the last calls of a killed worker are only in this file.
 """
 
 import os
@@ -9,7 +8,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-DATA_DIR = "SHARDCLOCK_DATA_DIR"  # the keepers and handlers get the path as a setting of their cluster
+DATA_DIR = "SHARDCLOCK_DATA_DIR"  # the cluster passes the path to keepers and handlers as a setting
 
 
 class Call(NamedTuple):
@@ -21,12 +20,12 @@ class Call(NamedTuple):
 
 
 def calls_file(data_dir: Path) -> Path:
-    """Return the file of the noted calls, which the demo makes; without this file no call is noted."""
+    """Return the path of the file, which the demo creates; if it is missing, no calls are recorded."""
     return data_dir.with_name("calls")
 
 
 def note_call(timer_key: int, attempt: int) -> None:
-    """Note that a call begins.
+    """Record that a call begins.
 
     errors:  OSError  the file does not exist: no demo runs here
     """
@@ -40,6 +39,6 @@ def note_call(timer_key: int, attempt: int) -> None:
 
 
 def read_calls(file: Path) -> list[Call]:
-    """Read the noted calls, in order."""
+    """Read the recorded calls in their order."""
     lines = (line.split() for line in file.read_text().splitlines())
     return [Call(int(timer_key), int(attempt), float(began_s)) for timer_key, attempt, began_s in lines]

@@ -1,4 +1,4 @@
-"""Judge a run's deliveries from the recorded rows and the noted calls; a pure function."""
+"""Judge the deliveries of a run from the recorded rows and calls, without I/O."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -11,16 +11,16 @@ from shardclock_server.demo.example import expected_end
 from shardclock_server.sql.deliveries.settle import DeliveryEnding
 
 ENDS = frozenset(DeliveryEnding)  # the intents of records that end a delivery
-DYING_S = 1.0  # a killed worker's last calls may begin this long after the kill
+DYING_S = 1.0  # the last calls of a killed worker may begin up to this long after the kill
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryVerdict:
-    """The outcome of every delivery. All numbers count deliveries, except `double`, which counts the surplus ends.
+    """The outcome of every delivery. All numbers count deliveries, except `double`, which counts superfluous ends.
 
-    `retried` counts the delivered timers that needed more than one attempt. `called_again` counts the deliveries with
-    an attempt whose call was repeated because a worker was killed (None: no worker was killed). `repeated` counts the
-    deliveries with an attempt that was called again for another reason.
+    `retried` counts deliveries that needed more than one attempt. Some deliveries were called again with the same
+    attempt: `called_again` counts those after the kill of a worker (None: no worker was killed), and `repeated` counts
+    those with another reason.
     """
 
     promised: int
@@ -39,7 +39,7 @@ class DeliveryVerdict:
 
     @property
     def faults(self) -> dict[str, int]:
-        """Count each fault, by its name for people."""
+        """Count each kind of fault, by its name."""
         return {
             "lost": self.lost,
             "double": self.double,
@@ -51,11 +51,11 @@ class DeliveryVerdict:
 
     @property
     def holds(self) -> bool:
-        """Return whether each delivery had its expected end; False without any delivery, because nothing is proved."""
+        """Return whether each delivery had its expected end; False if there are no deliveries."""
         return self.delivered > 0 and not any(self.faults.values())
 
     def lines(self) -> list[tuple[str, object]]:
-        """List the numbers for people, each with its label."""
+        """List the numbers with their labels, for the output."""
         again = "no worker was killed"
         if self.called_again is not None:
             again = f"{self.called_again:,}, because the killed worker had not recorded how their calls ended"
@@ -104,7 +104,7 @@ def judge_deliveries(
 
 
 def _attempt_of(end: LogRecord) -> int:
-    """Return the attempt at which a delivery ended; 0 if it ended without an attempt."""
+    """Return the number of the attempt with which a delivery ended; 0 if it ended without an attempt."""
     return int((end.detail or {}).get("attempt", 0))
 
 
@@ -116,7 +116,7 @@ def _unfired(fired: Mapping[int, LogRecord], ends: Mapping[int, LogRecord], call
 
 
 def _uncalled(ends: Collection[LogRecord], calls: Sequence[Call]) -> set[int]:
-    """Find the ended deliveries with an attempt for which no call was noted."""
+    """Find the deliveries with an attempt but without a recorded call."""
     called = {(call.timer_key, call.attempt) for call in calls}
     return {
         end.timer_key

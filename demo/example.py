@@ -1,7 +1,7 @@
-"""The default timers of the demo: a realistic mixture, the same each time.
+"""The default timers of the demo: a realistic mixture, which is the same in each run.
 
-One timer in five calls the demo's handler. The timer's payload decides the end of the delivery; `expected_end` returns
-this end for the verdict.
+One timer in five calls the demo's handler. The payload determines how the delivery ends; `expected_end` returns this
+end for the verdict.
 """
 
 import json
@@ -13,7 +13,7 @@ TIMERS = 5_000
 SEED = 42
 DELAY_S = (3.0, 20.0)
 TENANTS = ("acme",) * 6 + ("globex",) * 3 + ("initech",)
-FIRST_INSTANCE = 2_251_799_813_685_249  # as long as the keys of process engines
+FIRST_INSTANCE = 2_251_799_813_685_249  # keys of process engines have this length
 
 TARGET = "order.expire"
 ATTEMPTS_MAX = 3
@@ -36,7 +36,7 @@ EXPECTED = {
 
 
 def example_lines() -> Iterator[bytes]:
-    """Write one timer on each line, as in a file: one timer in twenty repeats, the others fire once."""
+    """Write timers as JSON lines: one timer in twenty is a schedule, and the others fire once."""
     draw = Random(SEED)  # noqa: S311 - no secret is drawn
     for number in range(TIMERS):
         fields = _schedule(number, draw) if number % 20 == 0 else _timer(number, draw)
@@ -44,13 +44,13 @@ def example_lines() -> Iterator[bytes]:
 
 
 def warehouse_of(payload: object) -> str:
-    """Return the behavior of a payload's warehouse; an unknown warehouse is open."""
+    """Return the behavior of the warehouse in a payload; an unknown warehouse is open."""
     warehouse = payload.get("warehouse") if isinstance(payload, dict) else None
     return warehouse if isinstance(warehouse, str) and warehouse in EXPECTED else OPEN
 
 
 def expected_end(payload: str | None) -> ExpectedEnd:
-    """Return the expected end of the delivery of a payload, given as JSON text."""
+    """Return the expected end of the delivery with a payload, which is JSON text."""
     return EXPECTED[warehouse_of(None if payload is None else json.loads(payload))]
 
 
@@ -81,7 +81,7 @@ def _timer(number: int, draw: Random) -> dict[str, object]:
 
 
 def _warehouse(order: int) -> str:
-    """Choose a behavior: two of a thousand are closed, twenty are busy."""
+    """Choose a behavior: two of a thousand warehouses are closed, and twenty are busy."""
     if order % 2_500 == 6:
         return CLOSED
     return BUSY if order % 250 == 1 else OPEN

@@ -40,7 +40,7 @@ from shardclock_server.workers.app import App, find_app
 APP = "shardclock_server.demo.app"
 SHARDS = 2
 READY_S = 30.0
-PATIENCE_S = 30.0  # the wait after the last due date: longer than a lease and a restart of Ray
+PATIENCE_S = 30.0  # the longest wait after the last due date, longer than a lease and a restart of Ray
 LOOK_S = 0.1
 RAY_ADDRESS = "SHARDCLOCK_RAY_ADDRESS"
 
@@ -83,13 +83,12 @@ class Seen:
 
 
 def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
-    """Run a new cluster in a temporary directory, and fire the timers of a file or of the example on this cluster.
+    """Run a new cluster in a temporary directory, and fire the timers of a file or of the example.
 
     Without Ray, or with SHARDCLOCK_LOCAL, the keepers run as local processes.
 
-    errors:  Refusal        the file can't be read, or a line of it is refused
-             AppRefused     the demo's own app can't be imported
-             ClusterFailed  the cluster doesn't start
+    errors: Refusal the file can't be read, or a line is refused AppRefused the demo's app can't be imported
+    ClusterFailed the cluster doesn't start
     """
     remove_abandoned()
     scratch = Scratch.make("demo")
@@ -98,7 +97,7 @@ def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
         calls = calls_file(settings.data_dir)
         calls.touch()
         app = find_app(APP, scratch.path)
-        # The logs of the keepers' processes go to a file, so that they don't disturb the live table.
+        # The processes of the keepers log to a file, so that they don't disturb the live table.
         with (scratch.path / "keepers.log").open("wb") as logs, open_database(settings) as database:
             asyncio.run(wait_until_ready(database, tell=tell))
             tell(f"starting {mode}")
@@ -109,7 +108,7 @@ def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
 
 
 def _settings(data_dir: Path) -> tuple[Settings, str]:
-    """Return the settings of the demo's own cluster, and a description of the cluster for people.
+    """Return the settings of the demo's cluster, and its description for the output.
 
     The keepers run in Ray if it is installed and SHARDCLOCK_LOCAL is not set.
     """
@@ -123,7 +122,7 @@ def _settings(data_dir: Path) -> tuple[Settings, str]:
         "standby": False,
         "local": given.local or not has_ray,
     }
-    # The host process inherits the environment. The demo kills keepers, so it joins no other Ray.
+    # The host process inherits these variables. The demo kills keepers, so it must not join another Ray cluster.
     os.environ.pop(RAY_ADDRESS, None)
     mode = "Ray, two shards and two workers"
     if own["local"]:
@@ -144,7 +143,7 @@ class _Demo:
         self._seen = Seen()
 
     async def run(self, file: Path | None, *, live: bool) -> Verdict:
-        """Make the run from start to verdict."""
+        """Execute the run from the start to the verdict."""
         tending = asyncio.create_task(self._tend(), name="tend")
         try:
             async with self._session:
@@ -158,7 +157,7 @@ class _Demo:
             tending.cancel()
 
     async def _tend(self) -> None:
-        """Restart the processes that die during the demo: a user may kill any of them."""
+        """Restart processes that die during the demo, because a user may kill any process."""
         while True:
             await asyncio.to_thread(self._cluster.tend)
             await asyncio.sleep(TEND_S)
@@ -200,7 +199,7 @@ class _Demo:
                 await asyncio.sleep(LOOK_S)
 
     async def _last_due(self, report: ImportReport) -> float:
-        """Find the last firing's due date, by our own clock. A repeat ends at its first due date plus its periods."""
+        """Compute the due date of the last firing; a repeat ends at its first due date plus its periods."""
         await self._look()
         now = self._seen.status.server_time if self._seen.status else report.timers[0][0].due_date
         last = max(
@@ -231,14 +230,14 @@ class _Demo:
                 seen.worker_killed_s = killed_s
 
     def _kill_one(self, role: str) -> Holder | None:
-        """Kill the keeper of a role with the most rows in memory, and return the keeper; None: the role has none."""
+        """Kill the keeper of a role that has the most rows in memory, and return it; None if the role has no keeper."""
         victim = max(self._seen.serving(role), key=lambda holder: holder.held, default=None)
         if victim is None:
             return None
         try:
             os.kill(victim.pid, signal.SIGKILL)
         except ProcessLookupError:
-            return None  # the keeper had already died; the next turn chooses another one
+            return None  # the keeper had already died; the next turn chooses another keeper
         self._tell(f"kill -9 of {role} {victim.part} (pid {victim.pid})")
         return victim
 

@@ -1,6 +1,6 @@
-"""Judge a run from its recorded rows: fired, early, lost, double, and the lags; a pure function.
+"""Judge a run from its recorded rows, without I/O: fired, early, lost and double timers, and the lags.
 
-`delivery_verdict` judges the deliveries, if the timers had targets.
+If the timers have targets, `delivery_verdict` judges the deliveries.
 """
 
 import itertools
@@ -19,13 +19,13 @@ from shardclock_server.timers.occurrence import WITHOUT_END
 from shardclock_server.timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
-# A lease and a sweep take this long. Timers with a later due date are not part of the takeover.
+# The time of a lease and a sweep; timers that are due later don't belong to the takeover.
 TAKEOVER_MAX = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """The killed shard, and the moment of the kill by Postgres's clock."""
+    """The killed shard, and the time of the kill by Postgres's clock."""
 
     at: datetime
     shard: int
@@ -34,10 +34,10 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of every promised firing, and of each delivery if timers had targets.
+    """The outcome of every promised firing, and of each delivery if timers have targets.
 
-    The lags leave out the timers of the takeover. The lag of a timer that was overdue when it was scheduled counts from
-    its scheduling.
+    The lags don't include timers of the takeover. If a timer was overdue when it was scheduled, its lag counts from the
+    time of its scheduling.
     """
 
     promised: int
@@ -54,12 +54,12 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Return whether every promise was kept; False without any firing, because nothing is proved."""
+        """Return whether every promise was kept; False if nothing has fired."""
         timers_hold = self.fired > 0 and not (self.early or self.lost or self.double)
         return timers_hold and (self.deliveries is None or self.deliveries.holds)
 
     def lines(self) -> list[tuple[str, object]]:
-        """List the numbers for people, each with its label."""
+        """List the numbers with their labels, for the output."""
         takeover = "no shard was killed" if self.takeover_s is None else f"{self.takeover_s:.3f} s"
         lag = f"p50 {self.lag_p50_ms:.1f} ms, p99 {self.lag_p99_ms:.1f} ms, max {self.lag_max_ms:.1f} ms"
         return [
@@ -105,9 +105,9 @@ def judge(scheduled: Sequence[tuple[Scheduled, NewTimer]], records: Sequence[Log
 
 
 def promises(scheduled: Scheduled, timer: NewTimer, *, skipped: AbstractSet[Firing] = frozenset()) -> Iterator[Firing]:
-    """Name every firing that a scheduled timer promises; a skipped occurrence is not a promised firing.
+    """List every firing that must happen for a scheduled timer; a skipped occurrence must not fire.
 
-    errors:  ValueError  the schedule has no end, so its firings can't be waited for
+    errors: ValueError the schedule has no end, so the demo could not wait for its firings
     """
     if timer.schedule is None:
         yield timer.tenant_id, str(scheduled.timer_key), 1
@@ -132,7 +132,7 @@ def _skips(record: LogRecord) -> Iterator[Firing]:
 
 
 def _takeover(triggered: Sequence[LogRecord], kill: Kill | None) -> tuple[float | None, list[LogRecord]]:
-    """Return the longest wait of the killed shard's timers, and the records outside the takeover."""
+    """Return the longest lag of the killed shard's timers, and the records that don't belong to the takeover."""
     if kill is None:
         return None, list(triggered)
     waits = [

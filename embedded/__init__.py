@@ -1,4 +1,4 @@
-"""Run an embedded Postgres, so that a first try of Shardclock needs no database.
+"""Run an embedded Postgres, so that users can try Shardclock without a database server.
 
     server      one use of a directory's Postgres server; processes share the server, and the last one stops it
     reasons     the cause of a failure, from the output of a Postgres program (pure)
@@ -7,6 +7,6 @@
     memory      a place in memory for temporary data
     postmaster  the server process: its binaries, its data, its start and its end
 
-The package is independent of timers and imports no other package of Shardclock: tests and benchmarks use it, as
-`shardclock up` does.
+The package is independent of timers, and imports no other package of Shardclock. `shardclock up`, the tests and the
+benchmarks use it.
 """

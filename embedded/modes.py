@@ -1,4 +1,4 @@
-"""Make files and directories with permissions that do not depend on the umask."""
+"""Create files and directories with permissions that do not depend on the umask."""
 
 import os
 from itertools import takewhile
@@ -10,7 +10,7 @@ OF_LOCKS = 0o600
 
 
 def make_private(path: Path) -> None:
-    """Make a directory that only its owner may enter.
+    """Create a directory that only its owner may enter.
 
     errors:  FileExistsError  the path exists
     """
@@ -19,9 +19,9 @@ def make_private(path: Path) -> None:
 
 
 def ensure_private(path: Path) -> None:
-    """Make a directory that only its owner may enter, and its missing parents; an existing directory stays as it is.
+    """Create a directory that only its owner may enter, and its missing parents; don't change an existing directory.
 
-    errors:  OSError  the directory can't be made, or the path is another kind of file
+    errors: OSError the directory can't be created, or the path is not a directory
     """
     for folder in reversed(list(takewhile(lambda it: not it.exists(), path.parents))):
         _ensure(folder, OF_PARENTS)

@@ -1,7 +1,7 @@
-"""Make, start, find and stop one Postgres server, given its directory.
+"""Create, start, find and stop the Postgres server of a directory.
 
-This module takes no lock. Two processes must not call `ensure_up()` or `stop()` at the same time; `embedded.server`
-makes sure of that.
+This module takes no lock. `embedded.server` takes a lock, because two processes must not call `ensure_up()` or `stop()`
+at the same time.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl writes paths into a shell's doubl
 COMMAND_S = START_S + 60.0  # longer than pg_ctl's own limit, in case pg_ctl itself hangs
 
 SETTINGS: Mapping[str, str] = {
-    "listen_addresses": "",  # no TCP port
-    "max_connections": "200",  # enough for the connections of each shard actor, and for people
-    "shared_buffers": "256MB",  # large enough for the indexes of a million pending timers
-    "max_wal_size": "4GB",  # a drained backlog shouldn't force checkpoints
+    "listen_addresses": "",  # the server opens no TCP port
+    "max_connections": "200",  # sufficient for all shards, workers and engines, and for users
+    "shared_buffers": "256MB",  # sufficient for the indexes of a million pending timers
+    "max_wal_size": "4GB",  # a backlog that fires shouldn't cause checkpoints
     "wal_compression": "on",
-    # Each firing leaves dead rows. In the default pause of a minute, dead rows reach a million, and firings are a
-    # fifth slower.
+    # Each firing leaves dead rows. With the default of a minute, there would be a million dead rows, and firings would
+    # be a fifth slower.
     "autovacuum_naptime": "10s",
     "timezone": "UTC",  # never the host's time zone
     "log_timezone": "UTC",
@@ -53,11 +53,11 @@ SETTINGS: Mapping[str, str] = {
 
 
 class EmbeddedPostgresError(Exception):
-    """Name in one line the fault of the embedded Postgres, and the repair."""
+    """The embedded Postgres can't be used; the message is one line with the cause and the remedy."""
 
 
 class Postmaster:
-    """Manage one server's files and its main process."""
+    """Manage the files and the main process of one server."""
 
     def __init__(self, data_dir: Path, version: int) -> None:
         self.data_dir = data_dir
@@ -70,7 +70,7 @@ class Postmaster:
 
     @property
     def socket_dir(self) -> Path:
-        """Choose the socket's directory: the data directory, or one in /tmp if the socket's path is not allowed."""
+        """Choose the socket's directory: the data directory, or a directory in /tmp if the path would be invalid."""
         path = os.fsencode(self.pgdata / f".s.PGSQL.{PORT}")
         if len(path) <= SOCKET_PATH_BYTES_MAX and b"," not in path:  # a comma separates two hosts in a DSN
             return self.pgdata
@@ -79,7 +79,7 @@ class Postmaster:
         return Path("/tmp") / f"shardclock-{name}"  # noqa: S108 -- _make_socket_dir checks its owner
 
     def process(self) -> psutil.Process | None:
-        """Find the living postmaster of this data; None for a zombie, and for another process with a reused pid."""
+        """Find the living postmaster of the data; None if the pid belongs to a zombie or to another process."""
         try:
             process = psutil.Process(int(self._pid_lines()[0]))
             is_alive = process.status() != psutil.STATUS_ZOMBIE and str(self.pgdata) in process.cmdline()
@@ -88,7 +88,7 @@ class Postmaster:
         return process if is_alive else None
 
     def prepare(self) -> None:
-        """Make the directory, and give the server's user access to it and to the binaries."""
+        """Create the directory, and give the server's user access to it and to the binaries."""
         self._check_path()
         ensure_private(self.data_dir)
         if self.user is None:
@@ -96,7 +96,7 @@ class Postmaster:
         self._ensure_user(self.user)
         _make_traversable(self.data_dir)
         _make_traversable(self.bin)
-        if not (self.bin / "postgres").stat().st_mode & stat.S_IXOTH:  # pip installed the binaries under a strict umask
+        if not (self.bin / "postgres").stat().st_mode & stat.S_IXOTH:  # pip may have used a strict umask
             ensure_folder_permissions(self.bin.parent, stat.S_IROTH | stat.S_IXOTH)
 
     def _check_path(self) -> None:
@@ -112,14 +112,14 @@ class Postmaster:
         try:
             with suppress(subprocess.CalledProcessError):
                 ensure_user_exists(user)
-            ensure_user_exists(user)  # finds the user, even if another process made it at the same time
+            ensure_user_exists(user)  # the user exists, even if another process created it at the same time
         except subprocess.CalledProcessError as error:
             raise EmbeddedPostgresError(
                 f"Postgres does not run as root, and no user {user!r} can be made for it: {cause_in(error.stderr)}"
             ) from None
 
     def ensure_up(self) -> None:
-        """Start the server from any state, also after a crash, and wait until it answers."""
+        """Start the server from any state, for example after a crash, and wait until it answers."""
         self._ensure_data()
         if self.process() is None:
             self._remove_stale_lock_files()
@@ -128,9 +128,9 @@ class Postmaster:
         self._wait_ready()
 
     def stop(self) -> None:
-        """Stop the server if it runs: its sessions end, committed data stay."""
+        """Stop the server if it runs; its sessions end."""
         if self.process() is not None and self._pg_ctl("stop", STOP_S, "-m", "fast") is not None:
-            # The last checkpoint takes too long: stop without it. Then the next start recovers from the log.
+            # If the last checkpoint takes too long, stop without it; the next start recovers from the write-ahead log.
             error = self._pg_ctl("stop", STOP_S, "-m", "immediate")
             if error is not None:
                 raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't stop: {error}")
@@ -152,7 +152,7 @@ class Postmaster:
             raise EmbeddedPostgresError(f"{self.pgdata} belongs to user {owner}, and Postgres would run as user {uid}")
 
     def _make_data(self) -> None:
-        fresh = self.data_dir / "pgdata.new"  # renamed when complete: an interrupted initdb leaves no partial data
+        fresh = self.data_dir / "pgdata.new"  # renamed at the end, so that an interrupted initdb leaves no partial data
         shutil.rmtree(fresh, ignore_errors=True)
         make_private(fresh)
         if self.user is not None:
@@ -162,7 +162,7 @@ class Postmaster:
                 programs / "initdb",
                 "--auth=trust",  # the directory's permissions keep other users out
                 "--encoding=UTF8",
-                "--no-locale",  # text sorts by its bytes, the same on every host
+                "--no-locale",  # text is sorted by bytes, in the same way on every host
                 "--username=postgres",
                 *(f"--set={name}={value}" for name, value in SETTINGS.items()),
                 f"--pgdata={fresh}",
@@ -172,11 +172,11 @@ class Postmaster:
         fresh.rename(self.pgdata)
 
     def _remove_stale_lock_files(self) -> None:
-        """Remove the lock files of a dead postmaster if its pid still exists, as a zombie or as another process.
+        """Remove the lock files of a dead postmaster if its pid belongs to a zombie or to another process.
 
-        Postgres would take that process for a postmaster and refuse to start. This happens in containers: their
-        processes have few pids, which are reused soon, and not every init process reaps zombies. Without the lock files
-        Postgres still finds the dead postmaster's children, by their shared memory.
+        Postgres would treat the other process as a postmaster, and refuse to start. This happens in containers, where
+        pids are soon reused, and not every init process reaps zombies. Without the lock files Postgres still detects
+        children of the dead postmaster by their shared memory.
         """
         lines = self._pid_lines()
         if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])):
@@ -206,7 +206,7 @@ class Postmaster:
             if error is None:
                 return
             cause = self._fatal_since(logged) or error
-            if "is still in use" not in cause:  # the children of a killed postmaster take a moment to end
+            if "is still in use" not in cause:  # the children of a killed postmaster need a moment to end
                 break
         raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't start: {cause} (log: {self.log})")
 
@@ -225,7 +225,7 @@ class Postmaster:
             return []
 
     def _fatal_since(self, offset: int) -> str:
-        """Find the log's last fatal error after a byte offset, except refusals of clients during the start."""
+        """Find the last fatal error in the log after a byte offset; ignore refusals of clients during the start."""
         if not self.log.exists():
             return ""
         return fatal_in(self.log.read_bytes()[offset:].decode(errors="replace"))
@@ -234,8 +234,8 @@ class Postmaster:
         return self._command(self.bin / "pg_ctl", verb, "-w", "-t", f"{limit_s:.0f}", "-D", str(self.pgdata), *options)
 
     def _command(self, program: Path, *arguments: str) -> str | None:
-        """Run one of Postgres's programs as the server's user; return None on success, else the failure's cause."""
-        with tempfile.TemporaryFile() as output_file:  # the postmaster would inherit a pipe and keep it open
+        """Run a Postgres program as the server's user; return None on success, otherwise the cause of the failure."""
+        with tempfile.TemporaryFile() as output_file:  # with a pipe, the postmaster would inherit it and keep it open
             try:
                 done = subprocess.run(
                     [str(program), *arguments],
@@ -247,7 +247,7 @@ class Postmaster:
                     user=self.user,
                     group=self.user,
                     extra_groups=None if self.user is None else (),
-                    start_new_session=True,  # Ctrl-C reaches only our process, which stops the server in order
+                    start_new_session=True,  # Ctrl-C must reach only this process, which stops the server properly
                     timeout=COMMAND_S,
                     check=False,
                 )
@@ -261,15 +261,15 @@ class Postmaster:
 
 
 def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
-    """Remove the variables that libpq and Postgres's programs read, because they concern another server."""
+    """Remove the environment variables of libpq and Postgres's programs, because they belong to another server."""
     return {name: value for name, value in environment.items() if not name.startswith("PG")}
 
 
 def bundled(name: str, server: int | None = None) -> str | None:
     """Find one of Postgres's programs among the bundled binaries, or None.
 
-    shape:   with a server's major version: of this version or the next bundled one; without it, or for a newer server:
-             of the newest bundled version
+    shape: with the major version of a server: the program of this version or of the next bundled version; without a
+    version, or for a newer server: of the newest bundled version
     """
     version = min((it for it in VERSIONS if server is not None and it >= server), default=max(VERSIONS))
     program = POSTGRES_VERSIONS[version] / name
@@ -277,7 +277,7 @@ def bundled(name: str, server: int | None = None) -> str | None:
 
 
 def attempts(limit_s: float) -> Iterator[None]:
-    """Yield immediately, and then after growing pauses, until the time is over."""
+    """Yield immediately, and then after growing pauses, until the timeout."""
     deadline = time.monotonic() + limit_s
     pause_s = 0.05
     while True:
@@ -289,7 +289,7 @@ def attempts(limit_s: float) -> Iterator[None]:
 
 
 def _make_traversable(path: Path) -> None:
-    """Let all users pass through, but not list, the directories of a path: the server does not run as root."""
+    """Allow all users to enter, but not to list, the directories of a path, because the server does not run as root."""
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:

@@ -1,4 +1,4 @@
-"""Find the cause of a failure in the output of Postgres or of one of its programs."""
+"""Find the cause of a failure in the output of Postgres or of a Postgres program."""
 
 import errno
 import os
@@ -6,9 +6,9 @@ import re
 
 FATAL = re.compile(
     r"(?:FATAL|PANIC):  (?!the database system is )(.+)"
-)  # the pattern excludes answers to clients, such as "the database system is starting up"
+)  # the pattern excludes refusals of clients, such as "the database system is starting up"
 ERROR = re.compile(r"^(?:\w+: error: |ERROR:  )(.+)$", re.MULTILINE)  # of a program, or of a server by psql
-# The first line with an error of the kernel is the cause; Postgres may panic after it.
+# The first line with an error of the operating system is the cause; later Postgres may panic.
 KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))
 # This line names the failure. An earlier line has the cause, with the errno.
 NO_SOCKET = "could not create any Unix-domain sockets"
@@ -16,7 +16,7 @@ WHY_NO_SOCKET = re.compile(r"LOG:  (could not (?:bind|create) Unix.+|Unix-domain
 
 
 def fatal_in(log: str) -> str:
-    """Find the last fatal error of a server's log, except refusals of clients during the start; "" for none."""
+    """Find the last fatal error in a server's log, except refusals of clients during the start; "" if there is none."""
     found: list[str] = FATAL.findall(log)
     if not found:
         return ""
@@ -27,6 +27,6 @@ def fatal_in(log: str) -> str:
 
 
 def cause_in(output: str) -> str:
-    """Find the line with the cause in a program's output; lines about a clean-up may follow it."""
+    """Find the line with the cause in a program's output; it may not be the last line."""
     errors: list[str] = ERROR.findall(output)
     return fatal_in(output) or (errors[0] if errors else output.strip().rpartition("\n")[2])

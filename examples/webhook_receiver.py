@@ -2,7 +2,7 @@
 
     WEBHOOK_SECRET=whsec_… python examples/webhook_receiver.py 8080
 
-It needs the package standardwebhooks. The same webhook may come twice, with the same webhook-id.
+The program needs the package standardwebhooks. A webhook may arrive twice, with the same webhook-id.
 """
 
 import os
@@ -18,7 +18,7 @@ webhook, seen = Webhook(os.environ["WEBHOOK_SECRET"]), set()
 
 
 class Receiver(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps the connection for the next webhook
+    protocol_version = "HTTP/1.1"  # with HTTP/1.1 the connection stays open for the next webhook
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -29,7 +29,7 @@ class Receiver(BaseHTTPRequestHandler):
             return
         if (
             self.headers["webhook-id"] not in seen
-        ):  # in production: a table, in the transaction of the webhook's changes
+        ):  # in production use a table, in the transaction of the changes that the webhook causes
             print(fired["type"], fired["data"], flush=True)
             seen.add(self.headers["webhook-id"])
         self.answer(204)

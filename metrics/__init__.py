@@ -1,9 +1,9 @@
 """Collect metrics and serve them to Prometheus.
 
-Data goes in one direction. Each source (a shard, worker, engine, gateway or coordinator) counts its events since its
-start, and sends all counts once a second in one datagram to its node's exporter. The datagram goes to a Unix socket and
-gets no answer. The source does not wait for the exporter, so a missing exporter has no effect on firing. The exporter
-adds the increase since each source's last report to its totals, reads Postgres's tables, and serves both on one port.
+Each source (a shard, worker, engine, gateway or coordinator) counts its events since its start, and once a second sends
+all counts in one datagram to the exporter of its node, over a Unix socket. A source does not wait for an answer, so a
+missing exporter has no effect on firing. The exporter adds the increase since the source's last report to its totals,
+reads Postgres's tables, and serves both on one port.
 
     family       the definition of a metric: its name, kind, labels and their possible values
     families     the metrics that the exporter reads in the tables; each kind of source declares its own metrics
@@ -18,6 +18,6 @@ adds the increase since each source's last report to its totals, reads Postgres'
     server       `/metrics`, `/healthz`, `/readyz`
     exporter     the exporter of one node: socket, tables and server
 
-A total belongs to its series (of shard 3, for example) and continues when another holder takes over the shard. A series
-is dropped when no living source reports it, so a killed shard leaves no series behind.
+A total belongs to a series, for example of shard 3, and continues when another holder takes over the shard. The
+exporter removes a series that no living source reports, for example of a killed shard.
 """

@@ -1,4 +1,4 @@
-"""Add up the reports of all sources to totals and present values. The caller passes the time."""
+"""Sum the reports of all sources to totals and present values. The caller passes the time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Key = tuple[str, Labels]
 
 @dataclass(slots=True)
 class _Source:
-    """A source's last report, and the series of the report's numbers."""
+    """A source's last report, and the series that the report contains."""
 
     report: MetricsReport
     heard_at_s: float
@@ -24,13 +24,13 @@ class _Source:
 
 @dataclass(slots=True)
 class Aggregator:
-    """Keep a total for each series over all sources.
+    """Store a total over all sources for each series.
 
-    A source's counters begin at its start. Their increase since the source's last report is added to the shard that the
-    source keeps *now*: a holder that moves from shard 5 to shard 3 adds to shard 3 from then on. A series is dropped
-    when no living source reports it. A source that reports again after a silence, such as a frozen process, adds the
-    increase since its last report. A source with earlier reports to another exporter adds only its increase after the
-    first report here.
+    A source's counters begin at its start. The increase since its last report is added to the shard that the source
+    serves *now*: after a holder moves from shard 5 to shard 3, its increase is added to shard 3. A series that no
+    living source reports is removed. If a source reports again after a pause, for example a frozen process, the
+    increase since its last report is added. If a source reported to another exporter before, only the increase after
+    its first report to this exporter is added.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -48,7 +48,7 @@ class Aggregator:
         return len(self._sources)
 
     def add(self, report: MetricsReport, *, now_s: float) -> None:
-        """Add a report. A source's final report drops its series, except series that another source reports, too."""
+        """Add a report. A source's final report removes its series, except series that another source reports, too."""
         before = self._sources.get(report.source)
         if before is None and len(self._sources) >= SOURCES_MAX:
             return
@@ -66,7 +66,7 @@ class Aggregator:
             self._drop_orphans()
 
     def expire(self, *, now_s: float) -> None:
-        """Drop silent sources and their series."""
+        """Remove sources without recent reports, and their series."""
         silent = [name for name, source in self._sources.items() if now_s - source.heard_at_s > SOURCE_EXPIRES_S]
         for name in silent:
             self._silent[name] = self._sources.pop(name).report
@@ -114,7 +114,7 @@ class Aggregator:
         return self.families[sample.name].kind == "counter"
 
     def _series(self, report: MetricsReport, item: Sample | Histogram) -> Key:
-        """Return the series of a sample; its label `shard` is the shard that the source keeps now."""
+        """Return the series of a sample; the label `shard` is the shard that the source serves now."""
         labels = self.families[item.name].labels
         values = (report.shard, *item.labels) if SHARD in labels else item.labels
         if TARGET_NAME not in labels:
@@ -125,7 +125,7 @@ class Aggregator:
         return item.name, tuple(limited)
 
     def _limited(self, name: str) -> str:
-        """Return a target's label value: its name, or `other` if all sources together report too many names."""
+        """Return the label value for a target: its name, or `other` if the sources report too many names."""
         if name == OTHER or name in self._names:
             return name
         if len(self._names) >= NAMES_MAX:

@@ -21,10 +21,10 @@ class Buckets:
         self.counts = [0] * (len(self.edges_s) + 1)
 
     def add(self, duration_s: float, count: int = 1) -> None:
-        """Count `count` events of the same duration."""
+        """Count `count` events with the same duration."""
         self.counts[bisect_left(self.edges_s, duration_s)] += count
         self.sum_s += duration_s * count
 
     def histogram(self, name: str, labels: Labels) -> Histogram:
-        """Return the buckets in the form of a report."""
+        """Return the buckets as a part of a report."""
         return Histogram(name, labels, tuple(self.counts), self.sum_s)

@@ -1,4 +1,4 @@
-"""Run the exporter of one node, which receives reports, reads the tables, and serves the metrics of both."""
+"""Run the exporter of a node: it receives reports, reads the tables, and serves the metrics from both."""
 
 import asyncio
 import errno
@@ -26,13 +26,13 @@ from shardclock_server.metrics.table_reader import TableReader
 from shardclock_server.metrics.tables import samples_of
 from shardclock_server.sql.dsn import Dsn
 
-LOOP_S = 15.0  # longest wait for a task on the exporter's loop; each task has a shorter timeout
+LOOP_S = 15.0  # the longest wait for a task of the exporter's event loop; each task has a shorter timeout
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ExporterConfig:
-    """An exporter's addresses for pages and reports, the families that it accepts, and its database."""
+    """The settings of an exporter: its addresses for pages and reports, its metrics, and its database."""
 
     host: str
     port: int
@@ -61,8 +61,8 @@ class Exporter(Collector):
     def start(self) -> None:
         """Listen for reports, then serve the pages.
 
-        errors: PortTaken the port is not free; reports are still received; call again later
-                 CannotListen  the socket for reports can't be made; call again later
+        errors: PortTaken the port is not free; reports are still received; call again later CannotListen the socket for
+        reports can't be created; call again later
         """
         if not self._thread.is_alive():
             self._thread.start()
@@ -93,7 +93,7 @@ class Exporter(Collector):
         yield from own
 
     def describe(self) -> list[Metric]:
-        """Return no families in advance, because the sources decide which families have values."""
+        """Return no families, because only the sources know which families have values."""
         return []
 
     async def _start_receiving(self) -> None:
@@ -174,7 +174,7 @@ class _ReportReceiver(asyncio.DatagramProtocol):
 
 
 def _remove_dead_socket(path: Path) -> None:
-    """Remove the socket file of a killed exporter; keep any other file, and the socket of a living exporter."""
+    """Remove the socket file of a dead exporter; don't remove any other file, or the socket of a living exporter."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(str(path))
@@ -183,5 +183,5 @@ def _remove_dead_socket(path: Path) -> None:
         except ConnectionRefusedError:
             if path.is_socket():
                 path.unlink(missing_ok=True)
-            return  # leave any other file; the bind then fails with the reason
+            return  # any other file is not removed; the bind fails, and its error has the reason
     raise OSError(errno.EADDRINUSE, "another exporter listens there")

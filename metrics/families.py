@@ -1,19 +1,19 @@
-"""Declare the metrics that the exporter reads in the tables, and one metric that several packages report."""
+"""Declare the metrics that the exporter reads from the tables, and one metric that several packages report."""
 
 from importlib.metadata import version
 
 from shardclock_server.metrics.family import JOB_NAME, TARGET_NAME, Family, Label, by_name
 
-GROUPS_MAX = 50  # users name consumer groups, so the number of the label's values needs a limit
+GROUPS_MAX = 50  # users choose the names of consumer groups, so the number of label values must be limited
 
 REASON = Label("reason", frozenset(["drained", "died", "silent", "unreachable", "never_started", "other"]))
 AGE = Label("age", frozenset(["under_1s", "under_10s", "under_1m", "under_10m", "over_10m"]))
 MINUTE = Label("minute", frozenset(f"{minute:02}" for minute in range(1, 16)))
 JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "terminating", "disabled", "withdrawn"]))
 RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
-# An example: users choose the names of groups. A page has at most GROUPS_MAX groups.
+# The value is only an example, because users choose the names of groups. A page has at most GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
-# The tables that change often or grow. The other tables of the schema have a few rows, which change rarely.
+# Tables that change often or grow. All other tables have few rows, which change rarely.
 TABLE = Label(
     "table",
     frozenset(
@@ -29,12 +29,12 @@ TABLE = Label(
 RELEASE = version("shardclock")
 VERSION = Label("version", frozenset([RELEASE]))
 
-# A shard reports this metric when it drains, and the coordinator reports it at the end of a shard.
+# A draining shard reports this metric, and the coordinator reports it when it ends a shard.
 RELEASED = Family(
     "timers_released", "counter", "Leased timers that a draining shard returned or a dead shard left.", (REASON,)
 )
 
-# The metrics that the exporter reads in the tables.
+# The metrics that the exporter reads from the tables.
 READ = by_name(
     Family("store_up", "gauge", "1 if Postgres answered the last time the tables were read."),
     Family("store_read_seconds", "gauge", "Duration of the last reading of the tables."),

@@ -1,8 +1,8 @@
 """Define a metric by its name, kind, help and labels, with the possible values of the labels.
 
-Each package declares its metrics in a module `families`: shards, workers, engines, gateways and the coordinator. The
-module in `metrics` declares the metrics that the exporter reads in the tables. `cluster.families` joins the metrics of
-all sources. The exporter refuses metrics that no package declares.
+Each package declares its metrics in a module `families`: shards, workers, engines, gateways and the coordinator.
+`metrics.families` declares the metrics that the exporter reads from the tables. `cluster.families` combines all metrics
+that sources report. The exporter refuses metrics that no package declares.
 """
 
 import re
@@ -15,7 +15,7 @@ from shardclock_server.timers.model import SLOTS
 PREFIX = "shardclock_"
 Kind = Literal["counter", "gauge", "histogram"]
 
-# The client's rule for the names of handlers.
+# The client's pattern for the names of handlers.
 OPEN_VALUE = re.compile(r"[a-z0-9_.:-]{1,200}")
 
 
@@ -23,25 +23,26 @@ OPEN_VALUE = re.compile(r"[a-z0-9_.:-]{1,200}")
 class Label:
     """Define a label and its possible values.
 
-    Users name the values of an open label. The source limits their number; all values beyond the limit are `other`.
+    The values of an open label are names that users choose. The source limits their number; further names are reported
+    as `other`.
     """
 
     name: str
     values: frozenset[str]
     is_open: bool = False
-    open_value: re.Pattern[str] = OPEN_VALUE  # the rule for the names of an open label
+    open_value: re.Pattern[str] = OPEN_VALUE  # the pattern for the names of an open label
 
     def accepts(self, value: str) -> bool:
         """Return whether the label can have this value."""
         return value in self.values or (self.is_open and self.open_value.fullmatch(value) is not None)
 
 
-# The label's value for a holder without slots, which may sweep, and fire its leased timers.
+# The label value for a holder without slots, which may still sweep, and fire its leased timers.
 NO_SHARD = "none"
 SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 
 
-# The loops of all keepers, because a label has the same set of values in all metrics.
+# The loops of shards, workers and engines together, because a label has the same set of values in all metrics.
 LOOP = Label(
     "loop",
     frozenset(
@@ -75,7 +76,7 @@ JOB_NAME = Label("job_name", frozenset([OTHER]), is_open=True)
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Define one metric. A `summed` gauge has the sum of all sources' values; any other gauge has the newest value."""
+    """Define one metric. A `summed` gauge is the sum of all sources' values; any other gauge is the newest value."""
 
     name: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""Make the samples of jobs: a limited number of jobs by name, all other jobs together as `other`."""
+"""Create the samples of jobs: a limited number of jobs with their names, and all other jobs together as `other`."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from shardclock_server.metrics.family import OTHER, TARGETS_MAX
 from shardclock_server.metrics.report import Sample
 from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 
-# For these metrics, `other` has the worst value of its jobs.
+# For these metrics, the value of `other` is the largest value of its jobs.
 MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_waiting_seconds": lambda job: job.waiting_s,
     "job_start_lag_seconds": lambda job: job.start_lag_s,
@@ -19,7 +19,8 @@ MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_consecutive_failures": lambda job: job.consecutive_failures,
     "job_consecutive_crashes": lambda job: job.consecutive_crashes,
 }
-# The runs of `other` are the sum over its jobs. A run that did not succeed, fail or crash was cancelled or interrupted.
+# The runs of `other` are the sum of the runs of its jobs. A run that did not succeed, fail or crash was cancelled or
+# interrupted.
 SUMS: Mapping[str, Callable[[JobMeasures], int]] = {
     "succeeded": lambda job: job.successes,
     "failed": lambda job: job.failures,
@@ -29,7 +30,7 @@ SUMS: Mapping[str, Callable[[JobMeasures], int]] = {
 
 
 def samples_of_jobs(measured: JobsMeasured, named: int = TARGETS_MAX) -> Iterator[Sample]:
-    """List the samples of jobs, `named` of them by name; jobs of the present app come first."""
+    """List the samples of jobs: `named` jobs with their names, first the jobs of the present app."""
     yield from _of_all(measured)
     groups: defaultdict[str, list[JobMeasures]] = defaultdict(list)
     for number, job in enumerate(measured.jobs):

@@ -1,8 +1,8 @@
-"""Define the errors of an exporter in a separate module, so that an import of them loads no server."""
+"""Define the errors of an exporter, in a separate module that can be imported without the exporter's server."""
 
 
 class CannotListen(Exception):
-    """Report that the metrics port or the reports' socket can't be used; the message has the name and the way out."""
+    """Report that the metrics port or the reports' socket can't be used; the message has its name and the remedy."""
 
 
 class PortTaken(CannotListen):

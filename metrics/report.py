@@ -1,4 +1,4 @@
-"""Define a source's report, and send it in one datagram to a Unix socket, without an answer."""
+"""Define the report of a source, and send it as one datagram to a Unix socket, without waiting for an answer."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from typing import Any
 
 from shardclock_server.metrics.family import NO_SHARD, SHARD, Families, Family
 
-REPORT_S = 1.0  # between two reports of a source
+REPORT_S = 1.0  # the interval between two reports of a source
 BYTES_MAX = 100_000  # the limit of one datagram, below Linux's default limit
 SOCKET_PATH_MAX = 100  # bytes; the operating systems' limits are 104 to 108
 
@@ -24,7 +24,7 @@ class InvalidReport(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A counter's total since its source's start, or a gauge's present value."""
+    """The total of a counter since the start of its source, or the present value of a gauge."""
 
     name: str
     labels: Labels
@@ -33,7 +33,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Hold bucket counts since the source's start, not cumulative; the last bucket is above the highest edge."""
+    """The counts of each bucket since the source's start, not cumulative; the last bucket is above the highest edge."""
 
     name: str
     labels: Labels
@@ -43,10 +43,10 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class MetricsReport:
-    """All numbers of one source since its start, so a lost report needs no repetition.
+    """All numbers of a source since its start, so a lost report need not be sent again.
 
-    shape:   `shard` is the value of the label `shard`, which the samples leave out; `number` counts a source's
-             reports from 1
+    shape: `shard` is the value of the label `shard`, which the samples don't contain; `number` counts the source's
+    reports from 1
     """
 
     source: str
@@ -58,7 +58,7 @@ class MetricsReport:
 
 
 class Reporter:
-    """Send reports to this node's exporter, if one listens."""
+    """Send reports to the exporter of this node, if an exporter listens."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -69,7 +69,7 @@ class Reporter:
 
     @property
     def is_due(self) -> bool:
-        """Return whether an exporter may listen and the last report was at least `REPORT_S` ago."""
+        """Return whether a socket is configured, and the last report was at least `REPORT_S` ago."""
         return self._socket is not None and time.monotonic() >= self._due_at_s
 
     def send(self, report: MetricsReport) -> None:
@@ -106,7 +106,7 @@ def encode(report: MetricsReport) -> bytes:
 def decode(datagram: bytes, families: Families) -> MetricsReport:
     """Read a report, and check it against the known families.
 
-    errors:  InvalidReport  the bytes are no report, or the report has an unknown metric or label
+    errors: InvalidReport the bytes are not a report, or the report has an unknown metric or label
     """
     try:
         fields = json.loads(datagram)

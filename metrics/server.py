@@ -15,13 +15,13 @@ from prometheus_client.exposition import choose_encoder
 from shardclock_server.metrics.refusals import PortTaken
 
 TEXT = "text/plain; charset=utf-8"
-REQUEST_S = 10.0  # a silent client must not block a thread for ever
-CLOSE_S = 0.1  # the time between two checks for a stop
+REQUEST_S = 10.0  # a client that sends nothing must not block a thread for ever
+CLOSE_S = 0.1  # the interval between two checks for a stop
 
 
 @dataclass(frozen=True)
 class Pages:
-    """The contents of the pages; `unhealthy` and `unready` return faults, an empty list for none."""
+    """The content of the pages; `unhealthy` and `unready` list faults."""
 
     registry: CollectorRegistry
     unhealthy: Callable[[], list[str]]
@@ -69,7 +69,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's signature
-        """Log one line instead of the base class's traceback; most errors are clients that close the connection."""
+        """Log one line instead of a traceback, because most errors are clients that close the connection."""
         error = sys.exception()
         structlog.get_logger().warning("a page was not served", error=f"{type(error).__name__}: {error}")
 
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Log nothing, because a scrape comes every few seconds."""
+        """Don't log requests, because Prometheus sends one every few seconds."""
 
     def _judge(self, faults: list[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK

@@ -1,4 +1,4 @@
-"""Read the tables for scrapes; scrapes within a few seconds share one reading."""
+"""Read the tables for scrapes; all scrapes within a few seconds use the same reading."""
 
 import asyncio
 import time
@@ -13,11 +13,11 @@ from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused
 
 FRESH_S = 5.0
 STATEMENT_S = 3.0
-ALL_S = 8.0  # Prometheus gives up after 10 s
+ALL_S = 8.0  # Prometheus ends a scrape after 10 s
 
 
 class TableReader:
-    """Read the tables on request, at most every few seconds."""
+    """Read the tables when a scrape needs them, at most every few seconds."""
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._session = Session(dsn, application="shardclock metrics", timeout_s=STATEMENT_S, plans=QUEUE_PLANS)
@@ -29,7 +29,7 @@ class TableReader:
         self.why_not = "the tables have not been read yet"
 
     async def fresh(self) -> Tables | None:
-        """Return a reading that is at most a few seconds old; None after a failure, with its reason in `why_not`."""
+        """Return a reading that is at most a few seconds old; after a failure None, and `why_not` has the reason."""
         async with self._lock:
             now_s = time.monotonic()
             if now_s >= self._read_at_s + FRESH_S:

@@ -1,4 +1,4 @@
-"""Read the exporter's figures from Postgres; these figures are right even if all shards are dead."""
+"""Read the exporter's figures from Postgres; they are correct even if all shards are dead."""
 
 import time
 from collections.abc import Awaitable, Iterator, Mapping
@@ -31,7 +31,8 @@ from shardclock_server.sql.metrics.measures import (
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-# Age groups of overdue timers, the oldest first; group i lies between edges i and i + 1, and the last edge is now.
+# The edges of the groups of overdue timers by age, the oldest first; group i is between edges i and i + 1, and the last
+# edge is now.
 AGES = ("over_10m", "under_10m", "under_1m", "under_10s", "under_1s")
 AGE_EDGES = (EVER, *(timedelta(seconds=-age_s) for age_s in (600, 60, 10, 1, 0)))
 OUTAGE_AGES = ("over_10m", "under_10m", "under_1m")  # the groups of timers that are overdue by more than 10 s
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """One reading of the tables."""
+    """The result of one reading of the tables."""
 
     cluster: ClusterMeasures
     overdue: DueCounts
@@ -60,7 +61,7 @@ class Tables:
 
 
 async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
-    """Read all figures once; the scan for overdue timers is limited to the window.
+    """Read all figures once; overdue timers are only searched in the window.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -84,13 +85,13 @@ async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
 
 
 class _IndependentReadings:
-    """Run the independent readings of one round; `missing` counts the failed readings."""
+    """Run the queries of one reading, which are independent; `missing` counts the failed queries."""
 
     def __init__(self) -> None:
         self.missing = 0
 
     async def or_default(self, reading: Awaitable[T], name: str, default: T) -> T:
-        """Wait for a reading; if it fails, return `default`, so that the round continues."""
+        """Wait for the result of a query; if it fails, return `default`, so that the other queries continue."""
         try:
             return await reading
         except (StatementRefused, StoreUnavailable) as error:

@@ -1,9 +1,8 @@
-"""Programs that write generated files, run by `make docs`; tests compare each file with its program's output.
+"""Programs that generate files in `make docs`; tests compare each file with the output of its program.
 
 `wheels` builds the distributions, for `make wheels`.
 
-sql_reference  docs/sql.md, from the comments of the SQL functions
-openapi        docs/openapi.json, from the routes of the HTTP API
-bpmn_page      docs/bpmn-elements.md, from the models of tests/engine/models
-unasync        the clients without an event loop, from the clients with an event loop
+sql_reference  docs/sql.md, from the comments of the SQL functions openapi        docs/openapi.json, from the routes of
+the HTTP API bpmn_page      docs/bpmn-elements.md, from the models in tests/engine/models unasync        the clients
+without an event loop, from the clients with an event loop
 """

@@ -1,4 +1,4 @@
-"""Write the README of each Helm chart, a table of its values, from their schema: python -m tools.chart_values."""
+"""Write the README of each Helm chart, with a table of its values, from the schema: python -m tools.chart_values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from tests.support import ROOT
 
 CHARTS = [ROOT / "k8s" / "charts" / name for name in ("shardclock", "shardclock-cluster")]
-TYPES = {"text", "count"}  # definitions that are types; each other definition is a value that several parts have
+TYPES = {"text", "count"}  # definitions of types; all other definitions are values that several components have
 HEAD = """# {name}
 
 {description}. [Kubernetes](../../../docs/operate/kubernetes.md) shows how to use the chart.
@@ -33,7 +33,7 @@ HEAD = """# {name}
 
 
 def read_page(chart: Path) -> str:
-    """Write the page of a chart: one row for each value, and one for each value that several parts have."""
+    """Return the page of a chart: one row for each value, and one row for each value that several components have."""
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     values = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
     about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def _rows(schema: Any, values: Any, above: str) -> Iterator[str]:
 
 
 def _is_part(schema: Any) -> bool:
-    """Return whether a value describes pods, which have the shared values."""
+    """Return whether a value describes the pods of a component, which have the shared values."""
     return "nodeSelector" in schema.get("properties", {})
 
 

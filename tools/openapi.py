@@ -13,13 +13,13 @@ PAGE = ROOT / "docs" / "openapi.json"
 
 
 def read_page() -> str:
-    """Write the page: each operation and each model has its own line, so that a diff shows the changed lines."""
+    """Return the document with each operation and each model on one line, so that a diff shows the changed ones."""
     app = make_app(GatewaySettings(), "postgresql://nobody@localhost/none", needs_keys=True)
     return _lines(app.openapi(), depth=3) + "\n"
 
 
 def _lines(part: object, *, depth: int, indent: str = "") -> str:
-    """Write the outer `depth` levels with a line for each entry, and each deeper value on one line."""
+    """Format JSON with a line for each entry of the outer `depth` levels; deeper values are on one line."""
     if not depth or not isinstance(part, dict) or not part:
         return json.dumps(part, ensure_ascii=False)
     inner = indent + " "

@@ -1,9 +1,9 @@
-"""Write the reference of the SQL functions from Postgres's catalog: their signatures and their comments.
+"""Write the reference of the SQL functions, with signatures and comments from Postgres's catalog.
 
-The functions are in the order of their subjects, the folders in sql/functions. A function's comment has the parts that
-its signature can't have: a sentence or two, a line for each argument, the result, the errors, an example. A line
-`as: other` takes the missing lines from the comment of the function `other`. A function without a comment, or with a
-comment that begins with "Internal", is not for users.
+The functions are ordered by subject, the folders in sql/functions. A function's comment has a description, a line for
+each argument, the result, the errors, and an example. If lines are missing, a line `as: other` means that they are in
+the comment of the function `other`. A function without a comment, or with a comment that begins with "Internal", is not
+for users.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.postgres import Server
 PAGE = ROOT / "docs" / "sql.md"
 RELATIONS = ("timer_history", "timers", "command_log")
 SUBJECT_OF = {path.stem: path.parent.name for path in (ROOT / "sql" / "functions").glob("*/*.sql")}
-# The subjects of functions for users, in the page's order.
+# The subjects of functions for users, in the order of the page.
 SUBJECTS = ("timers", "jobs", "processes", "deliveries", "log")
 HEAD = """\
 # SQL reference
@@ -69,12 +69,12 @@ LINE = re.compile(r"^(\w+): (.*)$")
 
 
 class Incomplete(Exception):
-    """A function's comment lacks a part; the message names it."""
+    """The comment of a function lacks a line; the message names it."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: its type and default in Postgres's notation."""
+    """An argument, with its type and default in Postgres's notation."""
 
     name: str
     type: str
@@ -83,7 +83,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Function:
-    """One function that users call."""
+    """A function for users."""
 
     name: str
     arguments: Sequence[Argument]
@@ -93,7 +93,7 @@ class Function:
 
     @classmethod
     def of(cls, row: asyncpg.Record) -> Function:
-        """Read a function from the catalog, and its comment's parts."""
+        """Read a function and the lines of its comment from the catalog."""
         text, *rest = row["comment"].strip().split("\n\n", 1)
         said = [found for line in "".join(rest).splitlines() if (found := LINE.match(line))]
         lines = {found[1]: found[2] for found in said}
@@ -148,7 +148,7 @@ def _part(function: Function, said: Mapping[str, Function]) -> str:
 
 
 def _line(function: Function, about: str, said: Mapping[str, Function]) -> str:
-    """Find a comment's line about an argument or another part, or the line of the comment named after `as:`."""
+    """Find the line of an argument or of another part, in this comment or in the comment after `as:`."""
     if about in function.lines:
         return function.lines[about].replace("|", "\\|")
     other = said.get(function.lines.get("as", ""))
@@ -176,7 +176,7 @@ def _relations(columns: Sequence[asyncpg.Record]) -> list[str]:
 
 
 async def read_page(dsn: str) -> str:
-    """Write the page from a migrated database."""
+    """Return the page, from a migrated database."""
     connection = await asyncpg.connect(dsn)
     try:
         rows = await connection.fetch(FUNCTIONS)

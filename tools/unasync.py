@@ -13,7 +13,7 @@ import unasync
 from tests.support import ROOT
 
 FOLDER = ROOT / "client" / "shardclock"
-# asyncpg has no client without an event loop, so `sql/async_asyncpg.py` has no twin.
+# asyncpg has no client without an event loop, so `sql/async_asyncpg.py` is not converted.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "http": ("sending", "many", "log", "operating", "processes", "tasks", "client"),
     "log": ("reading", "groups", "link", "member", "consuming", "batch", "leasing"),
@@ -70,7 +70,7 @@ REPLACED: Mapping[str, str] = {
 
 
 def read_files() -> dict[Path, str]:
-    """Write the text of each file, by its path."""
+    """Return the text of each generated file by its path."""
     return {path: text for folder, names in NAMES.items() for path, text in _read_folder(FOLDER / folder, names)}
 
 
@@ -88,7 +88,7 @@ def _read_folder(folder: Path, names: Sequence[str]) -> Iterator[tuple[Path, str
 
 
 def _formatted(path: Path, final: Path) -> str:
-    """Sort the renamed imports, and wrap again the lines that became shorter."""
+    """Sort the renamed imports, and format lines that became shorter."""
     text = path.read_text(encoding="utf-8")
     for command in (["check", "--quiet", "--fix-only", "--select", "I", "-"], ["format", "-"]):
         done = subprocess.run(

@@ -1,8 +1,8 @@
-"""Build the wheels of both distributions into dist/, with the same bytes each time: python -m tools.wheels.
+"""Build the wheels of both distributions reproducibly into dist/: python -m tools.wheels.
 
-The bytes of a wheel depend on the modes and the times of its files, and setuptools also packs the folder `build` of an
-earlier build. So each build takes a fresh copy of the sources, with the same modes everywhere. All times are the time
-of the last commit, or SOURCE_DATE_EPOCH.
+The bytes of a wheel depend on the modes and times of its files, and setuptools also packs the folder `build` of an
+earlier build. So each build uses a new copy of the sources, in which files have fixed modes, and the time of the last
+commit or SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUILD_S = 300
 
 
 def copy_sources(to: Path) -> Path:
-    """Copy the sources of both distributions, each file with the same mode; return the folder."""
+    """Copy the sources of both distributions with a fixed mode for all files; return the folder."""
     for name in (*PACKAGE_NAMES, "shardclock_server", "client"):
         shutil.copytree(ROOT / name, to / name, symlinks=True, ignore=IGNORED)
     for name in FILES:
@@ -36,7 +36,7 @@ def copy_sources(to: Path) -> Path:
 
 
 def build_wheels(tree: Path, to: Path, *, epoch: str) -> dict[str, Path]:
-    """Build the wheels of the sources in `tree`; return the wheel of the client and the wheel of the server.
+    """Build the wheels from the sources in `tree`; return the client's wheel and the server's wheel.
 
     errors:  CalledProcessError  a wheel can't be built
     """

@@ -10,7 +10,7 @@ from benchmarks.contenders.handlers import PUT, WithHandler
 from benchmarks.contenders.ours import PATIENCE_S
 
 PER_S, DELIVERIES_PER_S, SECONDS = 1_000, 5_000, 20
-AHEAD_S = 15.0  # the lead before the first due date includes the time for writing the deliveries
+AHEAD_S = 15.0  # the time from now to the first due date, in which the deliveries are written
 FIRED = """
     select extract(epoch from due_date)::double precision, extract(epoch from recorded_at)::double precision
     from shardclock.command_log
@@ -21,7 +21,7 @@ BESIDE = Part.keyed("beside", f"the same beside {DELIVERIES_PER_S:,} deliveries 
 
 
 async def measure(contender: Contender) -> Figures:
-    """Keep the pace twice: alone, and during the deliveries."""
+    """Fire at the pace twice: first without, then with deliveries at the same time."""
     assert isinstance(contender, WithHandler)
     await contender.start()
     called = await warm_up(contender)

@@ -11,7 +11,7 @@ QUICK = 50_000
 
 
 class NotForIt(Exception):
-    """A contender can't do or finish this case; the message has the reason, `figures` has the measurements."""
+    """A contender can't run or finish a case; the message has the reason, `figures` has the figures until then."""
 
     def __init__(self, message: str, figures: Figures | None = None) -> None:
         super().__init__(message)
@@ -20,9 +20,9 @@ class NotForIt(Exception):
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured figure: its key, its title, its unit (by Grafana's name), and whether a greater value is better.
+    """A measured figure: its key, title, unit (with Grafana's name), and whether a greater value is better.
 
-    A figure that is not `compared` depends on luck, so the table marks no contender as the best.
+    The table marks the best contender only if the figure is `compared`; other figures depend too much on chance.
     """
 
     key: str
@@ -42,19 +42,19 @@ class Part:
 
     @classmethod
     def keyed(cls, key: str, title: str, figures: Sequence[Figure]) -> "Part":
-        """Make one of several parts with the same figures; the figures' keys begin with the part's key."""
+        """Create one of several tables with the same figures; keys of figures begin with the table's key."""
         return cls(title, [replace(it, key=f"{key}_{it.key}") for it in figures], key)
 
     def fill(self, figures: Figures) -> dict[str, float]:
-        """Return figures under the keys that they have in this part."""
+        """Return the figures with the keys that they have in this table."""
         return {f"{self.key}_{name}": value for name, value in figures.items()}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark. `measure` gets a contender with an empty database, and need not stop the contender.
+    """One benchmark. `measure` gets a contender with an empty database; the caller stops the contender.
 
-    `contenders` makes new contenders for each run.
+    `contenders` creates new contenders for each run.
     """
 
     name: str
@@ -75,13 +75,13 @@ def lags_of(firings: Sequence[Firing]) -> dict[str, float]:
 
 
 def memory_of(contender: Contender) -> dict[str, float]:
-    """Return the resident memory, in bytes, of the contender's largest process; empty without a separate process."""
+    """Return the resident memory in bytes of the contender's largest process; empty if it has no process."""
     resident = [float(it.memory_info().rss) for it in contender.processes()]
     return {"rss": max(resident)} if resident else {}
 
 
 def require_quick(contender: Contender) -> None:
-    """Leave out a contender that would need many minutes for 100,000 timers."""
+    """Raise NotForIt for a contender that would need many minutes for 100,000 timers."""
     if contender.drained < QUICK:
         raise NotForIt("too slow at this size: see `drain`")
 

@@ -1,4 +1,4 @@
-"""Consume the log: records a second, the delay until a waiting group sees a record, and the cost of notifications."""
+"""Consume the log: measure its rate, the delay until a waiting group gets a record, and the cost of notifications."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ LOOK_S, PATIENCE_S = 0.01, 300.0
 
 
 class Consumers(OnRay):
-    """Two shards, and a consumer group; the group's members are tasks of the benchmark's own process."""
+    """Two shards, and a consumer group whose members are tasks in the process of the benchmark."""
 
     def __init__(self, members: int) -> None:
         super().__init__(2)
@@ -36,14 +36,14 @@ class Consumers(OnRay):
         self.settings = "as shipped; `consume`, one insert a batch, all members in one process"
 
     async def open(self, dsn: str) -> None:
-        """Make a table that counts the consumed records."""
+        """Create a table that counts the consumed records."""
         await super().open(dsn)
         async with self.session() as session, session.connection() as connection:
             await connection.execute(MADE)
 
     @asynccontextmanager
     async def consuming(self, work: Any) -> AsyncIterator[None]:
-        """Run the group's members during a block; raise the error of a member."""
+        """Run the group's members during a block; if a member fails, raise its error."""
         partitions = self.members
         members = [
             asyncio.create_task(consume(lambda: asyncpg.connect(self.dsn), GROUP, work, partitions=partitions))
@@ -82,7 +82,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def _read_all(contender: Consumers, count: int) -> float:
-    """Read the log, one insert for each batch; return records a second, from the first call to the last commit."""
+    """Read the log with one insert for each batch; return the records a second until the last commit."""
 
     async def insert(connection: Connection, records: Sequence[LogRecord]) -> None:
         await connection.execute(INSERT, len(records), records[-1].position)
@@ -98,7 +98,7 @@ async def _read_all(contender: Consumers, count: int) -> float:
 
 
 async def _wait_for_each(contender: Consumers) -> list[Firing]:
-    """Fire timers one by one; return the moment of each record, and the begin of the waiting group's work."""
+    """Fire timers one by one; return the time of each record, and of the begin of the waiting group's work."""
     seen: list[Firing] = []
 
     async def look(_: Connection, records: Sequence[LogRecord]) -> None:

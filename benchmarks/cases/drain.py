@@ -10,7 +10,7 @@ WITHIN_S = 300.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Add the backlog while the workers wait for work; measure the time from the first firing to the last."""
+    """Add the backlog while the workers are idle; measure the time from the first firing to the last."""
     await contender.start()
     return {"per_s": await drained_per_s(contender, contender.drained)}
 
@@ -23,7 +23,7 @@ async def drained_per_s(contender: Contender, count: int) -> float:
     batch, before, began_s = Batch.overdue(count), await contender.count(), time.time()
     await contender.put(batch)
     await contender.until_fired(before + batch.count, within_s=WITHIN_S)
-    # An earlier batch may have had the same due dates, so the time of firing selects the batch's firings, too.
+    # An earlier batch may have the same due dates, so the firings of this batch are also selected by their time.
     fired = sorted(it.fired_s for it in among(await contender.firings(), batch) if it.fired_s > began_s)
     if len(fired) < batch.count:
         raise NotForIt(f"fired {len(fired):,} of {batch.count:,} in {WITHIN_S:.0f} s")

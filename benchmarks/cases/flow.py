@@ -1,4 +1,4 @@
-"""Make a load of several minutes: timers are added continuously, some seconds before they are due."""
+"""Create a load for several minutes: timers are added continuously, some seconds before their due dates."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ PART_S = 2
 
 
 async def flow(contender: Contender, per_s: int, seconds: int) -> tuple[Batch, Sequence[Firing]]:
-    """Keep a pace; return the scheduled timers as one batch, and the firings of this batch."""
+    """Add timers at a pace; return the timers as one batch, and their firings."""
     whole = Batch.paced(per_s, seconds, in_s=AHEAD_S)
     for begin_s in range(0, seconds, PART_S):
         await asyncio.sleep(max(0.0, whole.begin_s + begin_s - AHEAD_S - time.time()))
@@ -22,5 +22,5 @@ async def flow(contender: Contender, per_s: int, seconds: int) -> tuple[Batch, S
 
 
 def within(firings: Sequence[Firing], begin_s: float, seconds: float) -> list[Firing]:
-    """Pick the firings that were due in a span of time."""
+    """Return the firings whose due dates are in an interval."""
     return [it for it in firings if begin_s <= it.due_s < begin_s + seconds]

@@ -1,4 +1,4 @@
-"""Handle a herd: all timers are due in one instant, and each calls an empty handler."""
+"""Handle many timers that are due at one moment, each with a call of an empty handler."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ LOOK_S = 0.02
 
 
 async def measure(contender: Contender) -> Figures:
-    """Make all timers due at one moment; measure from that moment until all are completed in the database."""
+    """Schedule all timers for one moment; measure the time until all timers are completed in the database."""
     count = min(COUNT, contender.drained)
     await contender.start()
     warmed = await warm_up(contender)
@@ -33,7 +33,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def warm_up(contender: Contender) -> int:
-    """Call some handlers first, so that processes, plans and compilers are warm.
+    """Call some handlers before the measurement, so that processes have started and plans are cached.
 
     shape:   returns the number of calls
     errors:  NotForIt  not all of these handlers were called
@@ -46,14 +46,14 @@ async def warm_up(contender: Contender) -> int:
 
 
 async def completed(contender: Contender, calls: int, *, within_s: float) -> float:
-    """Wait until `calls` handlers were called and no job is left; return the moment at which the wait ends.
+    """Wait until `calls` handlers were called and no job is uncompleted; return the time of the end.
 
     errors:  NotForIt  some jobs were not completed in time
     """
     give_up_s = time.monotonic() + within_s
     async with connected(contender.dsn) as connection:
         while True:
-            # The database is queried only after the last call, because each query takes processor time.
+            # The loop queries the database only after the last call, because each query takes processor time.
             left = calls - await contender.count()
             if left <= 0:
                 left = await connection.fetchval(contender.left)

@@ -1,4 +1,4 @@
-"""Fire a herd of timers that are due at one instant, then single timers; the single timers' lag must stay small."""
+"""Fire many timers that are due at one moment, and single timers afterwards, whose lag must be small."""
 
 import time
 from datetime import timedelta
@@ -27,7 +27,7 @@ HERDS = {
 
 
 async def measure(contender: Contender) -> Figures:
-    """Measure the herds one after the other."""
+    """Measure the numbers of timers one after the other."""
     require_quick(contender)
     figures: dict[str, float] = {}
     before = 0

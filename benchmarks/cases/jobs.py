@@ -19,7 +19,7 @@ PARTS = {count: Part.keyed(f"j{count}", f"{count:,} jobs", FIGURES) for count in
 
 
 async def measure(contender: Contender) -> Figures:
-    """Run the jobs; count the due starts that have begun, and measure their lags."""
+    """Run the jobs; count the due starts whose runs have begun, and measure their lags."""
     assert isinstance(contender, WithJobs)
     await contender.start()
     figures: dict[str, float] = {}

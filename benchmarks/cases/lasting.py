@@ -1,4 +1,4 @@
-"""Fire for minutes, with and without a transaction that holds an old snapshot open; measure lag, memory and disk."""
+"""Fire for minutes, with and without a transaction that holds an old snapshot; measure lag, memory and disk."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -15,11 +15,11 @@ HELD_S = 180
 STRETCH_S = 30.0
 WAL = "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::double precision"
 SIZE = "select pg_database_size(current_database())::double precision"
-LASTING = ("graphile-worker, local queue", "pg-boss", "pgqueuer")  # the other peers can't keep this pace
+LASTING = ("graphile-worker, local queue", "pg-boss", "pgqueuer")  # the other peers are too slow for this pace
 
 
 async def soak(contender: Contender) -> Figures:
-    """Keep a pace for ten minutes; compare the first half minute with the last."""
+    """Fire at a pace for ten minutes; compare the first half minute with the last half minute."""
     _require_lasting(contender)
     await contender.start()
     before = memory_of(contender)["rss"]
@@ -36,7 +36,7 @@ async def soak(contender: Contender) -> Figures:
 
 
 async def held(contender: Contender) -> Figures:
-    """Keep a pace while a transaction holds a snapshot open, so that vacuum can remove no dead row."""
+    """Fire at a pace while a transaction holds a snapshot, so that vacuum can't remove dead rows."""
     _require_lasting(contender)
     await contender.start()
     async with _snapshot(contender.dsn):

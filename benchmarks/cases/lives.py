@@ -1,4 +1,4 @@
-"""Run instances from start to end; measure their rate, and the delay of a boundary timer's effect."""
+"""Run instances from start to end; measure their rate, and the delay until a boundary timer takes effect."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ ZEEBE = "http://camunda.org/schema/zeebe/1.0"
 SCRIPTS = 5
 START = "select shardclock.start_process($1, jsonb_build_object('order', n)) from generate_series(1, $2::integer) n"
 LIFE = "select definition_key from shardclock.definitions where process_id = 'life'"
-# Only tasks of this case's instances: other instances may also wait at tasks.
+# The condition excludes tasks of other instances, which may also wait.
 COMPLETE = """
     select count(shardclock.complete_task(t.task_key))
     from (
@@ -41,7 +41,7 @@ LEFT = """
         )
         + (select count(*) from shardclock.deliveries)
 """
-# The time from the due date of each timer until the step that it causes.
+# The time from the due date of each boundary timer until the engine has written the step.
 EFFECTS = """
     select percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from s.stepped_at - l.due_date))
     from shardclock.instance_steps s
@@ -62,7 +62,7 @@ PACE = """
 
 
 class Engines(OnRay):
-    """A cluster of two shards and two engines; `shardclock up` runs the same cluster once a model is deployed."""
+    """A cluster of two shards and two engines, as `shardclock up` runs after the first deployment of a model."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -94,7 +94,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def live_through(contender: Engines, count: int) -> float:
-    """Start instances, complete their tasks, and wait for the last instance's end; return the duration of all this."""
+    """Start instances, complete their tasks, and wait until all have ended; return the total duration."""
     give_up_s = time.monotonic() + WITHIN_S
     async with connected(contender.dsn) as connection:
         life = await connection.fetchval(LIFE, timeout=PATIENCE_S)

@@ -26,7 +26,7 @@ PACES = {
 
 
 async def fill(contender: Contender, count: int) -> float:
-    """Schedule timers for tomorrow, vacuum and checkpoint; return the rate at which timers were scheduled."""
+    """Schedule timers for tomorrow, vacuum and checkpoint; return the number of timers scheduled a second."""
     began_s = time.monotonic()
     await contender.put(Batch(count, datetime.now(UTC) + timedelta(days=1), 0.001))
     per_s = count / (time.monotonic() - began_s)
@@ -35,7 +35,7 @@ async def fill(contender: Contender, count: int) -> float:
 
 
 async def measure(contender: Contender) -> Figures:
-    """Keep one pace after the other, up to the first pace that is too fast."""
+    """Fire at one pace after the other, until a pace is too fast."""
     require_quick(contender)
     figures: dict[str, float] = {}
     put_per_s, count = await fill(contender, PENDING), 0
@@ -51,7 +51,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def keep_pace(contender: Contender, batch: Batch, count: int) -> Figures:
-    """Schedule a paced batch, and measure its firings; `count` is the total number of firings by then."""
+    """Schedule a paced batch, and measure its firings; `count` is the total number of firings after the batch."""
     await contender.put(batch)
     await batch.is_due()
     async with watched() as disk:

@@ -31,7 +31,7 @@ SKIPPED = """
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let the schedules run for a minute; count the firings after the first seconds."""
+    """Let the schedules fire for a minute; count the firings after the first seconds."""
     if isinstance(contender, Peer):
         raise NotForIt(WHY_NOT[contender.kind.package])
     assert isinstance(contender, OnRay)

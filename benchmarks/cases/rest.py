@@ -1,4 +1,4 @@
-"""Timers over HTTP: the rate at which one gateway creates them, one by one and in lines, and the time of one create."""
+"""Measure the rate at which one gateway creates timers, one by one and in bulk, and the time of one create."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ BODY = json.dumps({"delay": "PT24H", "payload": {"order": 4711}}).encode()
 
 
 async def measure(contender: Contender) -> Figures:
-    """Create timers one by one at full speed, then at a pace, then in lines."""
+    """Create timers one by one at full speed, then at a pace, then in bulk requests."""
     assert isinstance(contender, OverHttp)
     await contender.start()
     gateway = contender.gateway

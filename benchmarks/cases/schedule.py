@@ -16,7 +16,7 @@ FUNCTION = "select shardclock.schedule_timer(delay => 'P1D') from generate_serie
 
 
 class Way(Limit):
-    """One of Shardclock's ways to schedule many timers."""
+    """One of the methods by which Shardclock schedules many timers."""
 
     added = 100_000
 
@@ -51,7 +51,7 @@ class ByInsert(Way):
 
 
 class ByFile(Way):
-    """A file of JSON lines, as `shardclock schedule --file` reads it."""
+    """A file of JSON lines, which the function of `shardclock schedule --file` reads."""
 
     name, settings = "Shardclock, NDJSON file", "batches of 2,000 on three connections, checked line by line"
 
@@ -69,7 +69,7 @@ class ByFile(Way):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Add timers to an empty table while no timer fires."""
+    """Schedule timers in an empty table while no timer fires."""
     assert isinstance(contender, Way | Peer)
     return {"per_s": contender.added / await contender.add(contender.added)}
 

@@ -1,4 +1,4 @@
-"""Start with millions pending, and measure the time until the first timer fires."""
+"""Start with millions of pending timers, and measure the time until the first timer fires."""
 
 import time
 
@@ -12,7 +12,7 @@ PATIENCE_S = 120.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Fill the table, make one timer overdue, and start; measure the time from the first process to the firing."""
+    """Fill the table, add an overdue timer, and start; measure the time from the start to the firing."""
     if contender.pending_most < PENDING_OF_PEERS:
         raise NotForIt(f"to put {PENDING_OF_PEERS:,} in takes it half an hour")
     await fill(contender, min(PENDING, contender.pending_most))

@@ -18,7 +18,7 @@ LATE_S = 1.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Kill one of the workers, and measure the timers due from then on."""
+    """Kill one of the workers, and measure the lag of the timers that are due afterwards."""
     if contender.drained < PER_S * 10:
         raise NotForIt("too slow for this pace: see `drain`")
     await contender.start()
@@ -32,11 +32,12 @@ async def measure(contender: Contender) -> Figures:
     await contender.until_fired(batch.count, within_s=within_s, stalled_s=within_s)
     gave_up_s = time.time()
     fired = among(await contender.firings(), batch)
-    # The measured span begins a little before the kill, to include timers that the victim had claimed and not fired.
+    # The measured interval begins a little before the kill, to include timers that the killed worker had claimed and
+    # not fired.
     lags = [it.fired_s - it.due_s for it in fired if killed_s - LATE_S <= it.due_s]
     never = batch.count - len({it.due_s for it in fired})
-    # The lag of a timer that never fired is unknown. Each such lag counts as the wait after the last due date, which is
-    # its least possible value.
+    # The lag of a timer that never fired is unknown. It is counted as the wait after the last due date, the smallest
+    # possible lag.
     lags += [gave_up_s - batch.end_s] * never
     return {"worst": max(lags), "late": sum(lag > LATE_S for lag in lags), "never": never}
 

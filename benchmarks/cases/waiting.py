@@ -11,7 +11,7 @@ from benchmarks.postgres import connected, settle
 
 WAITING, AT_ONCE = 1_000_000, 1_000
 LIVES = 10_000
-AHEAD_MAX = 20_000  # the most starts that wait for an engine
+AHEAD_MAX = 20_000  # the largest number of starts that wait for an engine
 WITHIN_S = 1_800.0
 START = "select count(shardclock.start_process('waiting')) from generate_series(1, $1::integer)"
 AHEAD = """
@@ -25,7 +25,7 @@ HELD = "select count(*) from shardclock.tasks t where t.completed_at is null"
 
 
 async def measure(contender: Contender) -> Figures:
-    """Run some instances, start the instances that wait, then run the same number of instances again."""
+    """Run some instances, start a million instances that wait, then run the same number of instances again."""
     assert isinstance(contender, Engines)
     await contender.start()
     await live_through(contender, AT_ONCE)  # this call warms up the plans of Postgres and the code of Python

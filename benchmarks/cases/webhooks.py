@@ -1,4 +1,4 @@
-"""Send webhooks: the rate, the lag at a steady pace, and the lag while another endpoint hangs."""
+"""Send webhooks: measure the rate, the lag at a steady pace, and the lag while another endpoint does not answer."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ BESIDE = Part.keyed("beside", f"{PACE_PER_S} a second, beside an endpoint that h
 
 
 async def measure(contender: Contender) -> Figures:
-    """Warm up the endpoint, send a herd, then keep a pace, first alone, then while another endpoint hangs."""
+    """Send many webhooks at one moment, then at a pace: first alone, then while another endpoint does not answer."""
     assert isinstance(contender, WithEndpoint)
     await contender.start()
     await contender.put(Batch.overdue(WARM))

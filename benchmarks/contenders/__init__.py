@@ -1,7 +1,7 @@
-"""The contenders: Shardclock on Ray and its limits (`ours`, `handlers`), and the peers; `contender` is their interface.
+"""The contenders: Shardclock on Ray, its limits (`ours`, `handlers`), and the peers; `contender` is the interface.
 
-A peer is one of the `kinds`; `peers` runs its workers, and `installed` finds its packages. A contender that calls
-handlers or endpoints is `recorded`: the called side notes each call.
+A peer is one of the `kinds`; `peers` runs its workers, and `installed` finds its packages. `recorded` is for contenders
+that call handlers or endpoints: the handler or receiver records each call.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ __all__ = ["LIMITS", "Limit", "OnRay", "Peer", "SqlAlone", "WithHandler", "each_
 
 LIMITS = frozenset(
     {Limit.name, SqlAlone.name}
-)  # the page never marks a limit as the best, because users can't use limits
+)  # the page never marks an upper limit as the best, because it is not a usable system
 
 
 def each_peer() -> Iterator[Peer]:
-    """Make a contender of each peer."""
+    """Create one contender for each peer."""
     return (Peer(kind) for kind in KINDS)
 
 
 def each_that_calls() -> Iterator[Contender]:
-    """Make the contenders that call handlers, and their limit."""
+    """Create the contenders that call handlers, and their upper limit."""
     yield from (WithHandler(target) for target in HANDLERS)
     yield SqlAlone()
     yield from (Peer(kind) for kind in (*KINDS, *MORE_KINDS))

@@ -1,4 +1,4 @@
-"""An app with one job that does nothing; the benchmarks add many jobs like it, and copy the app into its own folder."""
+"""An app with one job that does nothing; the benchmarks copy the app into a separate folder, and add equal jobs."""
 
 import shardclock
 

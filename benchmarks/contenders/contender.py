@@ -1,4 +1,4 @@
-"""A contender of a benchmark: a system that gets timers and fires them."""
+"""The interface of a contender in a benchmark: a system that schedules and fires timers."""
 
 import asyncio
 import time
@@ -15,12 +15,12 @@ STALLED_S = 20.0
 
 
 class Absent(Exception):
-    """A contender can't take part here; the message has the reason."""
+    """A contender can't run on this machine; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`count` timers to fire: the first is due at the moment `at`, each next timer `every_s` later (0: no later)."""
+    """`count` timers: the first is due at `at`, and each next timer `every_s` later (0: all at the same time)."""
 
     count: int
     at: datetime
@@ -28,12 +28,12 @@ class Batch:
 
     @classmethod
     def overdue(cls, count: int) -> "Batch":
-        """Make overdue timers, due a tenth of a millisecond after each other, up to now."""
+        """Create a batch of overdue timers, with due dates a tenth of a millisecond apart, the last due now."""
         return cls(count, datetime.now(UTC) - timedelta(seconds=count / 10_000), 0.0001)
 
     @classmethod
     def paced(cls, per_s: int, seconds: float, *, in_s: float) -> "Batch":
-        """Make timers that are due at even intervals, beginning `in_s` seconds after the next whole second."""
+        """Create a batch of timers with even intervals; the first is due `in_s` seconds after the next whole second."""
         at = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=in_s + 1)
         return cls(round(per_s * seconds), at, 1 / per_s)
 
@@ -57,18 +57,18 @@ class Batch:
 
 
 class Firing(NamedTuple):
-    """The due date of a timer, and the moment of its firing: seconds since 1970."""
+    """The due date and the firing of a timer, in seconds since 1970."""
 
     due_s: float
     fired_s: float
 
 
 class Contender(ABC):
-    """Fire the timers of one database, with its own processes.
+    """Fire the timers of one database, with separate processes.
 
-    `drained` is the number of overdue timers that the contender gets: enough for some seconds of work. `pending_most`
-    is the limit of pending timers, because filling the table with more would take too long. `left` is a query for the
-    number of timers that are not completed in the database yet; the query is empty if the contender calls no handlers.
+    `drained` is the number of overdue timers in a backlog, enough for some seconds of work. `pending_most` is the
+    largest number of pending timers, because a larger table would take too long to fill. `left` is a query for the
+    number of timers that are not completed in the database; it is empty if the contender calls no handlers.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Contender(ABC):
 
     @abstractmethod
     async def put(self, batch: Batch) -> None:
-        """Schedule timers in the quickest way, all of them in one transaction if they are overdue."""
+        """Schedule timers with the fastest method; overdue timers in one transaction."""
 
     @abstractmethod
     async def start(self) -> None:
@@ -101,16 +101,16 @@ class Contender(ABC):
         """Stop the started processes; a second call does nothing."""
 
     async def close(self) -> None:
-        """Stop, and remove everything but the database."""
+        """Stop, and remove all files and processes; the caller drops the database."""
         await self.stop()
 
     @abstractmethod
     async def count(self) -> int:
-        """Count the timers fired since the database was opened."""
+        """Count the timers that have fired since `open`."""
 
     @abstractmethod
     async def firings(self) -> Sequence[Firing]:
-        """Return the firings since the database was opened, in no order."""
+        """Return the firings since `open`, in any order."""
 
     @abstractmethod
     def processes(self) -> list[psutil.Process]:
@@ -129,5 +129,5 @@ class Contender(ABC):
 
 
 def among(firings: Sequence[Firing], batch: Batch) -> list[Firing]:
-    """Pick the firings of a batch, by due date."""
+    """Return the firings of a batch, selected by their due dates."""
     return sorted(it for it in firings if batch.begin_s - 1e-4 <= it.due_s <= batch.end_s + 1e-4)

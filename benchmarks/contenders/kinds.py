@@ -1,7 +1,7 @@
-"""The peers and their configurations, which follow their documentation's advice for many short jobs.
+"""The peers, with the configurations that their documentation recommends for many short jobs.
 
-`put` fills a peer's table, and `left` counts its uncompleted jobs. Most peers delete a completed job; the other peers
-mark the job.
+The SQL `put` fills the table of a peer, and `left` counts its uncompleted jobs. Most peers delete a completed job;
+others mark it as completed.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ AWA = """
     ))
     from (select {due} from generate_series(0, $2::integer - 1) n) t (due)
 """
-# awa packs completed jobs, and later keeps only their number.
+# awa compresses completed jobs, and later stores only their number.
 AWA_LEFT = """
     select (
         (select last_value from awa.job_id_seq)
@@ -71,9 +71,10 @@ DB_SCHEDULER_LEFT = "select count(*) from scheduled_tasks"
 
 @dataclass(frozen=True)
 class Kind:
-    """One peer in one configuration: its package, its script, and the statements on its tables.
+    """A peer with one configuration: its package, its script, and SQL statements for its tables.
 
-    A `put` of None means that the peer's own call fills the table. `make` is the make target that installs the peer.
+    If `put` is None, a function of the peer's library fills the table. `make` is the target of the Makefile that
+    installs the peer.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""An app with three handlers that only record the moments of their calls, in files beside this one.
+"""An app with three handlers that only record the times of their calls, in files in the folder of this module.
 
-The benchmarks copy the app into a separate folder, where handler processes import it. Of our packages, the app
-imports only the packages that a user's handlers import.
+The benchmarks copy the app into a separate folder, where handler processes import it. The app imports only packages
+that users' handlers import, too.
 """
 
 import array
@@ -32,13 +32,13 @@ def call_plain(timer: shardclock.Timer) -> None:
 
 @shardclock.on_timer("batch", batch=500)
 async def call_batch(timers: list[shardclock.Timer]) -> None:
-    """Take up to 500 timers."""
+    """Handle up to 500 timers in one call."""
     now_s = time.time()
     _calls.extend((timer.payload["due"], now_s) for timer in timers)
 
 
 def write_calls() -> None:
-    """Append the calls to this process's file every `EVERY_S`, for ever."""
+    """Append the calls to the file of this process every `EVERY_S`, without an end."""
     with Path(__file__).with_name(f"sheet-{os.getpid()}").open("ab", buffering=0) as sheet:
         while True:
             time.sleep(EVERY_S)

@@ -1,4 +1,4 @@
-"""Shardclock on Ray, and its limit: the same SQL statement in a loop, without Ray and with almost no Python."""
+"""Shardclock on Ray, and its upper limit: the same SQL statement in a loop, without Ray and with almost no Python."""
 
 import asyncio
 import contextlib
@@ -28,8 +28,8 @@ from shardclock_server.workers.app import App
 
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001
-QUIET = {"metrics_port": 0, "gateway_enabled": False}  # only the firing is measured
-SETTLE_S = 8.0  # Ray still starts idle workers after its first answer
+QUIET = {"metrics_port": 0, "gateway_enabled": False}  # this contender only fires
+SETTLE_S = 8.0  # Ray still starts idle worker processes after it has answered
 PUT = """
     insert into shardclock.timers (due_date)
     select $1::timestamptz + n * $3::double precision * interval '1 second' from generate_series(0, $2::integer - 1) n
@@ -42,7 +42,7 @@ FIRED = """
 
 
 class Ours(Contender):
-    """Shardclock's database; a timer has fired when its record is in the log."""
+    """A contender with Shardclock's database; a timer has fired when its record is in the log."""
 
     version = version("shardclock")
 
@@ -67,12 +67,12 @@ class Ours(Contender):
             return [Firing(*row) for row in await connection.fetch(FIRED)]
 
     def session(self) -> Session:
-        """Open a session with a shard's plans and a long timeout."""
+        """Open a session with the planner settings of a shard and a long timeout."""
         return Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=QUEUE_PLANS)
 
 
 class OnRay(Ours):
-    """A cluster of `shards` shards, as `shardclock up` starts it; with an `app`, as `shardclock up --app` does."""
+    """A cluster of `shards` shards, like that of `shardclock up`, with an `app` like that of `up --app`."""
 
     settings = "as shipped"
 
@@ -85,7 +85,7 @@ class OnRay(Ours):
         self._stack = contextlib.ExitStack()
 
     async def start(self) -> None:
-        """Start Ray and the cluster on it."""
+        """Start Ray, and the cluster on Ray."""
         await self.launch()
         await asyncio.sleep(SETTLE_S)
 
@@ -104,7 +104,7 @@ class OnRay(Ours):
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        """Stop the cluster in order."""
+        """Stop the cluster as `shardclock up` does."""
         await asyncio.to_thread(self._stack.close)
 
     def processes(self) -> list[psutil.Process]:
@@ -113,7 +113,7 @@ class OnRay(Ours):
 
 
 class Limit(Ours):
-    """The statement that claims and fires, sent in a loop over two connections."""
+    """A loop of the statement that claims and fires, on two connections."""
 
     name = "the statement alone"
     settings = "two connections, no Ray; looks every millisecond when there is nothing"
@@ -133,7 +133,7 @@ class Limit(Ours):
         await asyncio.gather(*self._loops, return_exceptions=True)
 
     async def count(self) -> int:
-        """Count the firings; if a loop has failed, raise its error."""
+        """Count the firings; raise the error of a failed loop."""
         self.raise_failures()
         return await super().count()
 
@@ -144,7 +144,7 @@ class Limit(Ours):
                 loop.result()
 
     def processes(self) -> list[psutil.Process]:
-        """Return no process: the loops run in the benchmark's own."""
+        """Return no process, because the loops run in the process of the benchmark."""
         return []
 
     async def _loop(self, shard: int) -> None:

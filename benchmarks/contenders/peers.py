@@ -1,7 +1,7 @@
-"""The peers: other job queues and schedulers with their work in Postgres.
+"""The peers: other job queues and schedulers that store their jobs in Postgres.
 
-The workers of a peer run in separate processes, and record the moment of each job's call. The scripts of the
-workers are in benchmarks/peers.
+The workers of a peer run in separate processes, and record the time of each job's call. The scripts of the workers are
+in benchmarks/peers.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Peer(Recorded):
         self._number = itertools.count(1)
 
     async def open(self, dsn: str) -> None:
-        """Make the peer's tables."""
+        """Create the peer's tables."""
         how = f"`make {self.kind.make}` installs it"
         if not self.version:
             raise Absent(f"{self.kind.package} is not installed: {how}")
@@ -46,7 +46,7 @@ class Peer(Recorded):
         await self._run("open")
 
     async def put(self, batch: Batch) -> None:
-        """Fill the peer's table by SQL, or by its own call if SQL can't write its rows."""
+        """Fill the peer's table with SQL, or with the peer's library if its rows can't be written with SQL."""
         if self.kind.put is None:
             await self._run("put", str(batch.count), repr(batch.begin_s), repr(batch.every_s))
             return
@@ -58,7 +58,7 @@ class Peer(Recorded):
                 await connection.execute(text, at, part, batch.every_s, timeout=PATIENCE_S)
 
     async def add(self, count: int) -> float:
-        """Schedule timers by the peer's own bulk call; return the seconds that the call took."""
+        """Schedule timers with the bulk function of the peer's library; return the seconds that the call took."""
         return float(await self._run("add", str(count)))
 
     async def start(self) -> None:

@@ -1,7 +1,4 @@
-"""A contender that is measured by its calls: the called side notes each call in a file of a folder.
-
-Each call is two doubles: the job's due date and the moment of the call.
-"""
+"""A contender that is measured by its calls: the handler or receiver records each call in a file, as two doubles."""
 
 import array
 import contextlib
@@ -17,10 +14,10 @@ BYTES = 16  # two doubles
 
 
 class Recorded(Contender):
-    """Give a contender a folder for its recordings from `open` to `close`, and read them.
+    """Add a folder for recordings to a contender, from `open` to `close`, and read the recordings.
 
-    A class names it before the contender that it completes: `class WithHandler(Recorded, OnRay)`. Processes that must
-    end before the folder is removed are pushed onto `kept`.
+    It is the first base class of a contender: `class WithHandler(Recorded, OnRay)`. Processes that must end before the
+    folder is removed are added to the exit stack `kept`.
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:
@@ -29,7 +26,7 @@ class Recorded(Contender):
         self.kept = contextlib.ExitStack()
 
     async def open(self, dsn: str) -> None:
-        """Set up the database, and make the folder."""
+        """Set up the database, and create the folder."""
         await super().open(dsn)
         self.folder = Path(self.kept.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
 
@@ -43,7 +40,7 @@ class Recorded(Contender):
         return sum(sheet.stat().st_size // BYTES for sheet in self.folder.glob(SHEETS))
 
     async def firings(self) -> Sequence[Firing]:
-        """Read the calls from all recordings, in no order."""
+        """Read the calls from all recordings, in any order."""
         found: list[Firing] = []
         for sheet in self.folder.glob(SHEETS):
             text = sheet.read_bytes()

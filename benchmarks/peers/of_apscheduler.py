@@ -12,7 +12,7 @@ from apscheduler.triggers.date import DateTrigger
 from recording import Sheet, until_told_to_stop
 from sqlalchemy.ext.asyncio import create_async_engine
 
-BESIDE = 50  # calls at a time, because APScheduler has no bulk call
+BESIDE = 50  # the number of concurrent calls, because APScheduler has no bulk function
 sheet: Sheet | None = None
 
 
@@ -23,7 +23,7 @@ async def fire(due_s: float) -> None:
 
 
 def scheduler_on(dsn: str) -> AsyncScheduler:
-    """Make a scheduler on a database."""
+    """Create a scheduler for a database."""
     engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://", 1), pool_size=20)
     broker = AsyncpgEventBroker.from_async_sqla_engine(engine)
     return AsyncScheduler(
@@ -38,7 +38,7 @@ async def open_(dsn: str) -> None:
 
 
 async def work(dsn: str, path: str) -> None:
-    """Fire until told to stop."""
+    """Fire timers until the benchmark closes standard input."""
     global sheet  # noqa: PLW0603 - tasks are stored by their functions' names, so `fire` must be a module's function
     sheet = Sheet(path)
     async with scheduler_on(dsn) as scheduler:
@@ -47,7 +47,7 @@ async def work(dsn: str, path: str) -> None:
 
 
 async def put(dsn: str, count: str, at: str, every_s: str) -> None:
-    """Make schedules that fire once, due evenly."""
+    """Create schedules that fire once, at even intervals."""
     begin, places = datetime.fromtimestamp(float(at), UTC), asyncio.Semaphore(BESIDE)
     async with scheduler_on(dsn) as scheduler:
 
@@ -62,14 +62,14 @@ async def put(dsn: str, count: str, at: str, every_s: str) -> None:
 
 
 async def add(dsn: str, count: str) -> None:
-    """Make schedules for tomorrow; print the seconds that it took."""
+    """Create schedules for tomorrow; print the seconds that this took."""
     began_s = time.perf_counter()
     await put(dsn, count, str(time.time() + 86_400), "0")
     sys.stdout.write(f"{time.perf_counter() - began_s}\n")
 
 
 if __name__ == "__main__":
-    # A task is stored as module:function, and another process must find it again.
+    # APScheduler stores a task as module:function, so another process must be able to import it.
     import of_apscheduler as module
 
     asyncio.run(

@@ -16,13 +16,13 @@ STOP_MS = 2_000
 
 @dataclass
 class Fire:
-    """One timer; its kind is the name of the class in lower case."""
+    """A timer; awa's name of this kind of job is the class name in lower case."""
 
     due: float
 
 
 def client_on(dsn: str) -> awa.AsyncClient:
-    """Make a client of a database."""
+    """Create a client for a database."""
     # awa refuses a URL without a host, even if its query string names a socket directory (`?host=/dir`).
     return awa.AsyncClient(dsn.replace("@/", "@localhost/", 1), max_connections=20)
 
@@ -35,7 +35,7 @@ async def open_(dsn: str) -> None:
 
 
 async def work(dsn: str, path: str) -> None:
-    """Fire until told to stop."""
+    """Fire timers until the benchmark closes standard input."""
     sheet = Sheet(path)
     async with client_on(dsn) as client:
 

@@ -22,7 +22,7 @@ async def open_(dsn: str) -> None:
 
 
 async def work(dsn: str, path: str) -> None:
-    """Fire until told to stop."""
+    """Fire timers until the benchmark closes standard input."""
     sheet = Sheet(path)
     async with asyncpg.create_pool(dsn, min_size=4, max_size=8) as pool:
         queuer = PgQueuer.from_asyncpg_pool(pool)
@@ -36,7 +36,7 @@ async def work(dsn: str, path: str) -> None:
 
 
 async def add(dsn: str, count: str) -> None:
-    """Use its own call for many jobs, a thousand at a time; print the seconds that it took."""
+    """Add jobs with the bulk function, a thousand at a time; print the seconds that this took."""
     connection = await asyncpg.connect(dsn)
     queries = Queries.from_asyncpg_connection(connection)
     began_s = time.perf_counter()

@@ -12,7 +12,7 @@ CONCURRENCY = 100
 
 
 def app_on(dsn: str) -> procrastinate.App:
-    """Make an application on a database."""
+    """Create an application for a database."""
     return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=dsn, min_size=4, max_size=16))
 
 
@@ -24,7 +24,7 @@ async def open_(dsn: str) -> None:
 
 
 async def work(dsn: str, path: str) -> None:
-    """Fire until told to stop."""
+    """Fire timers until the benchmark closes standard input."""
     sheet, app = Sheet(path), app_on(dsn)
 
     @app.task(name="fire")
@@ -44,7 +44,7 @@ async def work(dsn: str, path: str) -> None:
 
 
 async def add(dsn: str, count: str) -> None:
-    """Use its own call for many jobs, a thousand at a time; print the seconds that it took."""
+    """Add jobs with the bulk function, a thousand at a time; print the seconds that this took."""
     app = app_on(dsn)
 
     @app.task(name="fire")

@@ -11,14 +11,14 @@ EVERY_S = 0.05
 
 
 class Sheet:
-    """Collect firings in memory, and append them to a file now and then."""
+    """Collect firings in memory, and periodically append them to a file."""
 
     def __init__(self, path: str) -> None:
         self._file = Path(path).open("ab")  # noqa: SIM115 - closed at the end of the process
         self._values = array.array("d")
 
     def note(self, due_s: float) -> None:
-        """Record a timer that fires now."""
+        """Record that a timer fires now."""
         self._values.append(due_s)
         self._values.append(time.time())
 
@@ -36,7 +36,7 @@ class Sheet:
 
 
 async def until_told_to_stop(sheet: Sheet, work: Awaitable[object], stop: Callable[[], None]) -> None:
-    """Let a worker work until the benchmark closes our standard input."""
+    """Run a worker until the benchmark closes standard input."""
     working, writing = asyncio.ensure_future(work), asyncio.ensure_future(sheet.write())
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -1,8 +1,9 @@
 # ruff: noqa: INP001 - a separate program, in no package
-"""Print the installed distributions that we don't need at run time: the tools for development.
+"""Print the installed distributions that are needed only for development.
 
-The lock pins both kinds in one file. So the image installs all of them, with hashes, and then removes the development
-tools. The arguments are the extras that the image has. Our own distributions need not be installed.
+One lock file pins the distributions for run time and for development. So the image installs all distributions, with
+hashes, and then removes the development tools. The arguments are the extras that the image includes. The distributions
+of Shardclock need not be installed.
 """
 
 import re
@@ -15,7 +16,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = (ROOT / "pyproject.toml", ROOT / "client" / "pyproject.toml")
-KEPT = frozenset({"pip"})  # removes the others, and is removed last
+KEPT = frozenset({"pip"})  # pip removes the other distributions, and is removed last
 
 
 def main() -> None:
@@ -26,7 +27,7 @@ def main() -> None:
 
 
 def closure(*extras: str) -> set[str]:
-    """Return our distributions with these extras, their requirements and theirs, for this interpreter and platform."""
+    """Return Shardclock's distributions with these extras and all dependencies, for this interpreter and platform."""
     projects = [tomllib.loads(path.read_text(encoding="utf-8"))["project"] for path in OURS]
     needed = {normal(project["name"]) for project in projects}
     waiting = [Requirement(line) for project in projects for line in project["dependencies"]]

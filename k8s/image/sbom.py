@@ -2,7 +2,7 @@
 """Print the software bill of materials (SBOM) of this environment in CycloneDX, without the tools for development.
 
 `cyclonedx-py` describes the whole environment, in which it runs itself. This program removes the packages of
-`leftovers.py` from its answer. The arguments are the extras that the image has.
+`leftovers.py` from its answer. The arguments are the extras that the image includes.
 """
 
 import json
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def printed(*command: str) -> str:
-    """Run a command and return its output; its errors are ours."""
+    """Run a command and return its output."""
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 

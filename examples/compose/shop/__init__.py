@@ -1,1 +1,1 @@
-"""A shop, as an example of an app."""
+"""An example of an app: a shop."""

@@ -5,7 +5,7 @@ import shardclock
 
 @shardclock.on_timer("order.expired")
 async def expire(timer: shardclock.Timer) -> None:
-    """Say that an order expires."""
+    """Log that an order expires."""
     print(f"order {timer.payload['order']} expires, attempt {timer.attempt}", flush=True)
 
 

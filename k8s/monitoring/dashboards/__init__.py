@@ -1,4 +1,4 @@
-"""The dashboards as Python, from which Grafana's JSON beside it is made: `make dashboards`.
+"""The dashboards as Python; `make dashboards` generates Grafana's JSON in the same folder.
 
 spec        the parts of a dashboard
 overview, shards, jobs, database   the content of each dashboard

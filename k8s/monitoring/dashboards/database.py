@@ -27,7 +27,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Days of the log ahead",
-            "Partitions made ahead, including today's: normally 8.",
+            "The number of days, from today, for which the log has a partition: normally 8.",
             unit="none",
             color="red",
             color_from={3: "green"},
@@ -36,14 +36,14 @@ HEADLINE = Row(
         ),
         Stat(
             "Ramp",
-            "How many timers of an outage's backlog may fire in a second.",
+            "How many timers a second may fire of a backlog that an outage left.",
             unit="cps",
             queries=[Query('max(shardclock_ramp_timers_per_second{job="$job"})')],
             runbooks=["ShardclockOverdueWhileShardsLive"],
         ),
         Stat(
             "Readings missing",
-            "Failed readings of the tables in the last round: their figures are absent.",
+            "How many groups of tables the exporter could not read; the metrics of these tables are absent.",
             unit="none",
             color="green",
             color_from={1: "red"},
@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Schema",
-            "The schema's last applied step.",
+            "The number of the schema's last migration.",
             unit="none",
             queries=[Query('max(shardclock_schema_version{job="$job"})')],
         ),
@@ -70,14 +70,14 @@ TABLES = Row(
         ),
         TimeSeries(
             "Dead rows",
-            "Fired or changed rows that wait for vacuum. Each scan of the table reads them.",
+            "Fired or changed rows that wait for vacuum. Each scan of the table also reads the dead rows.",
             unit="short",
             queries=[Query('max by (table) (shardclock_table_dead_rows{job="$job"})', "{{table}}")],
             runbooks=["ShardclockBloat", "ShardclockOldSnapshot"],
         ),
         TimeSeries(
             "Bytes",
-            "Including the indexes; the log with all its days.",
+            "Size on disk with the indexes; the log includes all its partitions.",
             unit="bytes",
             queries=[Query('max by (table) (shardclock_table_bytes{job="$job"})', "{{table}}")],
         ),
@@ -105,13 +105,13 @@ WRITING = Row(
     panels=[
         TimeSeries(
             "WAL",
-            "Bytes written ahead in a second, by the whole server.",
+            "Bytes of write-ahead log that the whole server writes in a second.",
             unit="Bps",
             queries=[Query('max(rate(shardclock_wal_bytes_total{job="$job"}[$__rate_interval]))', "WAL")],
         ),
         TimeSeries(
             "WAL for each record",
-            "Bytes written ahead for each record of the log; about 555 for a plain timer that fires.",
+            "Bytes of write-ahead log for each record of the command log; about 555 for a plain timer that fires.",
             unit="bytes",
             queries=[
                 Query(
@@ -125,7 +125,7 @@ WRITING = Row(
         ),
         TimeSeries(
             "Log records and scheduled timers",
-            "Records appended to the log, and timers inserted, in a second.",
+            "How many records are appended to the log, and how many timers are inserted, in a second.",
             unit="cps",
             queries=[
                 Query('max(rate(shardclock_log_records_total{job="$job"}[$__rate_interval]))', "records"),
@@ -140,21 +140,21 @@ HOLDUPS = Row(
     panels=[
         TimeSeries(
             "Oldest log writer",
-            "Readers of the log wait for its end.",
+            "Readers of the log wait until this transaction ends.",
             unit="s",
             queries=[Query('max(shardclock_oldest_log_writer_seconds{job="$job"})', "oldest write transaction")],
             runbooks=["ShardclockOldLogWriter"],
         ),
         TimeSeries(
             "Oldest snapshot",
-            "Vacuum removes no row that died since then.",
+            "Vacuum can't remove rows that died after this snapshot.",
             unit="s",
             queries=[Query('max(shardclock_oldest_snapshot_seconds{job="$job"})', "oldest snapshot")],
             runbooks=["ShardclockOldSnapshot"],
         ),
         TimeSeries(
             "Days of the log ahead",
-            "Partitions made ahead, including today's.",
+            "The number of days, from today, for which the log has a partition.",
             unit="none",
             queries=[Query('max(shardclock_log_partitions_ahead{job="$job"})', "days")],
             runbooks=["ShardclockLogPartitionMissing"],
@@ -174,8 +174,8 @@ LIMITS = Row(
         TimeSeries(
             "Connections",
             (
-                "Connections of clients, and their limit: at the limit new connections are refused, also those of a"
-                " new shard."
+                "Connections of clients, and their limit: if the limit is reached, Postgres refuses new connections,"
+                " for example of a new shard."
             ),
             unit="short",
             queries=[
@@ -187,8 +187,8 @@ LIMITS = Row(
         TimeSeries(
             "Write-ahead log on disk",
             (
-                "The size of the log, and the most that checkpoints leave. A larger log waits for an archive or a"
-                " replica."
+                "The size of the write-ahead log, and the largest size that the settings allow. If the log is larger,"
+                " it waits for an archive or a replica."
             ),
             unit="bytes",
             queries=[
@@ -211,7 +211,10 @@ LIMITS = Row(
         ),
         TimeSeries(
             "Slots without a reader",
-            "Replication slots without a connected replica or reader. The log is still kept for them.",
+            (
+                "Replication slots without a connected replica or reader. Postgres keeps its write-ahead log for"
+                " these slots."
+            ),
             unit="short",
             queries=[Query('max(shardclock_replication_slots_inactive{job="$job"})', "slots")],
             runbooks=["ShardclockReplicaBehind"],
@@ -231,13 +234,13 @@ CONSUMERS = Row(
         ),
         TimeSeries(
             "Records to be done",
-            "Each group's unread records; above 10,000 an estimate.",
+            "The records that each group has not processed; above 10,000 an estimate.",
             unit="short",
             queries=[Query('max by (group) (shardclock_consumer_lag_records{job="$job"})', "{{group}}")],
         ),
         TimeSeries(
             "Failures of consumers",
-            "How often work has failed in a minute: each failure is in the member's log.",
+            "How often the work of each group fails in a minute; the log of the member has each failure.",
             unit="short",
             queries=[
                 Query(
@@ -248,7 +251,7 @@ CONSUMERS = Row(
         ),
         TimeSeries(
             "Records set aside",
-            "Records that groups have set aside for an operator: shardclock consumers aside.",
+            "Records that groups have set aside; shardclock consumers aside lists them.",
             unit="short",
             queries=[Query('max by (group) (shardclock_consumer_records_aside{job="$job"})', "{{group}}")],
         ),
@@ -257,6 +260,6 @@ CONSUMERS = Row(
 
 DATABASE = Dashboard(
     name="database",
-    description="The tables' sizes and costs, and the transactions that keep dead rows in them.",
+    description="The sizes and costs of the tables, and the transactions that prevent vacuum from removing dead rows.",
     rows=[HEADLINE, TABLES, WRITING, HOLDUPS, LIMITS, CONSUMERS],
 )

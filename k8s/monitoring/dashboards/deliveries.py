@@ -1,4 +1,4 @@
-"""The rows about deliveries on the dashboard of the shards: calls, ends, waiting deliveries."""
+"""The rows about deliveries on the dashboard of the shards: attempts, outcomes, waiting deliveries."""
 
 from k8s.monitoring.dashboards.quantiles import quantile
 from k8s.monitoring.dashboards.spec import Query, Row, TimeSeries
@@ -11,7 +11,7 @@ ATTEMPTS = Row(
     panels=[
         TimeSeries(
             "Attempts settled",
-            "Attempts to call a target, in a second, by their outcome.",
+            "How many attempts to call a target end in a second, by their outcome.",
             unit="cps",
             queries=[
                 Query(
@@ -30,7 +30,10 @@ ATTEMPTS = Row(
         ),
         TimeSeries(
             "Leased",
-            "Deliveries that workers have leased, before or during the call; and endpoints that get only probes.",
+            (
+                "Deliveries that workers have leased, before or during the call; and failing endpoints to which"
+                " workers send only probes."
+            ),
             unit="short",
             queries=[
                 Query('sum(shardclock_deliveries_leased{job="$job"})', "leased"),
@@ -40,7 +43,10 @@ ATTEMPTS = Row(
         ),
         TimeSeries(
             "Claimed and lost",
-            "Deliveries that workers claimed, and deliveries that another worker claimed during a call.",
+            (
+                "How many deliveries workers claim in a second, and how many were claimed by another worker during"
+                " the call."
+            ),
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_deliveries_claimed_total{job="$job"}[$__rate_interval]))', "claimed"),
@@ -59,11 +65,11 @@ ATTEMPTS = Row(
 )
 
 BACKLOG = Row(
-    title="Deliveries that wait, and those given up",
+    title="Waiting deliveries, and dead letters",
     panels=[
         TimeSeries(
             "Waiting",
-            "Due deliveries that no worker has claimed, by target. 10,000 means 10,000 or more.",
+            "Due deliveries that no worker has claimed, by target; 10,000 means 10,000 or more.",
             unit="short",
             queries=[
                 Query('max by (target_name) (shardclock_deliveries_waiting{job="$job"})', "{{target_name}}"),
@@ -72,7 +78,10 @@ BACKLOG = Row(
         ),
         TimeSeries(
             "Oldest that waits",
-            "The age of the oldest due delivery that no worker has claimed, by target; also without a living worker.",
+            (
+                "The age of the oldest due delivery that no worker has claimed, by target. It is correct even if no"
+                " worker is alive."
+            ),
             unit="s",
             queries=[
                 Query(
@@ -108,7 +117,7 @@ CALLS = Row(
     panels=[
         TimeSeries(
             "Called after its firing",
-            "Half and 99 % of the deliveries were first called within this time after their firing.",
+            "The time from the firing to the first call of the target: median and p99 of the deliveries.",
             unit="s",
             log=True,
             from_zero=False,
@@ -120,7 +129,7 @@ CALLS = Row(
         ),
         TimeSeries(
             "Attempts that fail",
-            "Share of the attempts to call a target that failed: retried attempts, and last attempts.",
+            "The share of the attempts to call a target that failed, whether or not a worker retries the delivery.",
             unit="percentunit",
             queries=[
                 Query(
@@ -136,8 +145,8 @@ CALLS = Row(
             runbooks=["ShardclockDeliveriesFail"],
         ),
         TimeSeries(
-            "Processes that do not start",
-            "How often a process of a handler did not start in a minute: the worker's log has the reason.",
+            "Failed starts of handlers",
+            "How often a process of a handler fails to start in a minute; the worker's log has the reason.",
             unit="short",
             queries=[
                 Query(
@@ -152,7 +161,7 @@ CALLS = Row(
         ),
         TimeSeries(
             "Workers taken over",
-            "Lost workers, by reason; other workers took over their deliveries, and make their running calls again.",
+            "Lost workers, by reason; other workers take over their deliveries, and repeat their running calls.",
             unit="none",
             style="bars",
             queries=[

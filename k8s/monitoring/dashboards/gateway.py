@@ -5,7 +5,7 @@ from k8s.monitoring.dashboards.spec import Query, Row, Stat, TimeSeries
 
 TOOK = 'shardclock_request_seconds_bucket{job="$job"}[$__rate_interval]'
 LOOP_LAG = 'shardclock_gateway_loop_lag_seconds_bucket{job="$job"}[$__rate_interval]'
-# Each query begins with a series that exists from the first request on, so that no failures show as zero.
+# Without failures the metric has no series, so each query adds the value zero for each operation with requests.
 FAILED = (
     'sum by (operation) (rate(shardclock_requests_total{job="$job", status=~"5xx|503"}[$__rate_interval]))'
     ' or sum by (operation) (rate(shardclock_requests_total{job="$job"}[$__rate_interval])) * 0'
@@ -21,8 +21,8 @@ REQUESTS = Row(
         TimeSeries(
             "Requests",
             (
-                "Requests answered in a second, by kind of status. 503: Postgres, a connection or a place is"
-                " missing. 429: a tenant exceeds its rate. 5xx: the gateway has failed."
+                "How many requests the gateways answer in a second, by class of status. 503: Postgres, a connection"
+                " or a slot is missing. 429: a tenant is over its limit. 5xx: the gateway has failed."
             ),
             unit="cps",
             queries=[
@@ -32,7 +32,7 @@ REQUESTS = Row(
         ),
         TimeSeries(
             "Requests, by operation",
-            "Requests answered in a second, by operation, with the names of the API's reference.",
+            "How many requests the gateways answer in a second, by operation; the API's reference has the names.",
             unit="cps",
             queries=[
                 Query(
@@ -72,7 +72,7 @@ WORK = Row(
     panels=[
         TimeSeries(
             "Duration",
-            "Half and 99 % of all requests were answered within this time, without requests that wait for an end.",
+            "The time until the response began, median and p99; requests with wait are left out.",
             unit="s",
             log=True,
             from_zero=False,
@@ -81,7 +81,10 @@ WORK = Row(
         ),
         TimeSeries(
             "Creates written together",
-            "Timers that one transaction writes for single creates: the number grows with the load.",
+            (
+                "The mean number of timers that one transaction writes for requests that each create one timer; it"
+                " grows with the load."
+            ),
             unit="short",
             queries=[
                 Query(
@@ -95,7 +98,10 @@ WORK = Row(
         ),
         TimeSeries(
             "Waits for a connection",
-            "The mean time that a request waits for a connection to Postgres. At the time limit it is answered 503.",
+            (
+                "The mean time that a request waits for a connection to Postgres. If a request gets no connection in"
+                " time, it is answered 503."
+            ),
             unit="s",
             queries=[
                 Query(
@@ -110,7 +116,10 @@ WORK = Row(
         ),
         TimeSeries(
             "Under way",
-            "Current requests, used connections to Postgres, and requests a second that get no connection.",
+            (
+                "Requests that the gateways are executing, connections to Postgres in use, and requests a second that"
+                " get no connection."
+            ),
             unit="short",
             queries=[
                 Query('sum(shardclock_requests_in_flight{job="$job"})', "requests"),
@@ -126,7 +135,10 @@ PLACES = Row(
     panels=[
         TimeSeries(
             "Waiting and following",
-            "Share of the places that are taken: to wait for an end or for a service task, and to follow the log.",
+            (
+                "The used share of three limits: requests that wait for an end, that wait for a service task, and"
+                " that follow the log."
+            ),
             unit="percentunit",
             width=5,
             queries=[
@@ -143,7 +155,7 @@ PLACES = Row(
         ),
         TimeSeries(
             "Delay of waiting clients",
-            "The time since a gateway last read the log to its end for its waiting clients.",
+            "The time since a gateway with waiting requests last read the log to its end.",
             unit="s",
             width=5,
             queries=[Query('max by (instance) (shardclock_waiters_behind_seconds{job="$job"})', "{{instance}}")],
@@ -161,7 +173,7 @@ PLACES = Row(
         ),
         TimeSeries(
             "Throttled",
-            "Requests a second that were answered 429, by tenant; each gateway names 20 tenants.",
+            "Requests a second that were answered 429, by tenant; each gateway reports at most 20 tenants by name.",
             unit="cps",
             width=5,
             queries=[Query(THROTTLED, "{{tenant}}")],
@@ -169,7 +181,7 @@ PLACES = Row(
         ),
         Stat(
             "Gateways, keys",
-            "Gateways that report, and API keys that expire within two weeks and are not replaced.",
+            "Gateways that report to the exporters, and API keys without a replacement that expire within two weeks.",
             unit="none",
             width=4,
             sparkline=False,

@@ -27,7 +27,7 @@ def _dashboard(dashboard: Dashboard) -> dict[str, Any]:
         "schemaVersion": 39,
         "version": 1,
         "editable": True,
-        "graphTooltip": 1,  # the crosshair is shared by all panels
+        "graphTooltip": 1,  # all panels show the same crosshair
         "timezone": "browser",
         "refresh": "10s",
         "time": {"from": "now-1h", "to": "now"},
@@ -60,7 +60,7 @@ def _links() -> list[dict[str, Any]]:
         "includeVars": False,
         "keepTime": False,
         "tags": [],
-        "tooltip": "The meaning of each metric and alert",
+        "tooltip": "The descriptions of each metric and alert",
         "asDropdown": False,
     }
     return [others, runbooks]
@@ -75,7 +75,7 @@ def _variables() -> list[dict[str, Any]]:
     docs = {
         "name": "docs",
         "label": "Docs at",
-        "description": "Where this repository's docs are served, with the slash at its end",
+        "description": "The address at which this repository's docs are served, with a slash at its end",
         "type": "textbox",
         "query": "/",
         "hide": 0,
@@ -192,11 +192,11 @@ def _heatmap(panel: Heatmap) -> dict[str, Any]:
         },
     }
     options = {
-        "calculate": False,  # Prometheus has already counted
+        "calculate": False,  # the values are already counts in buckets, so Grafana must not count them again
         "yAxis": {"unit": panel.edge_unit, "axisPlacement": "left", "reverse": False},
         "rowsFrame": {"layout": "auto"},
         "cellGap": 1,
-        "filterValues": {"le": 1e-9},  # less than this is an empty cell
+        "filterValues": {"le": 1e-9},  # cells with a smaller value are empty
         "color": {
             "mode": "scheme",
             "scheme": "Blues",
@@ -227,7 +227,7 @@ def _bar_chart(panel: BarChart) -> dict[str, Any]:
         "legend": LEGEND,
         "tooltip": {"mode": "multi", "sort": "none"},
     }
-    # Each query returns a table with a column for the time; joined, they are one table of labels and values.
+    # Each query returns a table with a column for the time; Grafana joins the tables to one table of labels and values.
     times = ["Time", *(f"Time {number}" for number, _ in enumerate(panel.queries, 1))]
     names = {f"Value #{_ref(number)}": query.legend for number, query in enumerate(panel.queries)}
     transformations = [

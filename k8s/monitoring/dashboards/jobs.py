@@ -7,7 +7,7 @@ HEADLINE = Row(
     panels=[
         Stat(
             "Jobs",
-            "All jobs of the app, also the disabled.",
+            "The jobs of the app, including disabled jobs.",
             unit="none",
             sparkline=False,
             queries=[Query('sum(max by (state) (shardclock_jobs{job="$job", state!="withdrawn"}))')],
@@ -24,7 +24,7 @@ HEADLINE = Row(
             "Last tick",
             (
                 "The time since both a shard and a worker last sent heartbeats: a job's start needs both. It grows"
-                " while all shards or all workers are dead, also without a due start."
+                " while all shards or all workers are dead, even if no start is due."
             ),
             unit="s",
             color="green",
@@ -34,7 +34,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Until the next start",
-            "The next start of any job. No value: no start is scheduled; below zero: the start is due.",
+            "The time until the next start of any job. No value: no start is scheduled; below zero: the start is due.",
             unit="s",
             color="red",
             color_from={-1: "text"},
@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Crashes in a row",
-            "Crashes in a row of the job with the most.",
+            "The largest number of crashes in a row of any job.",
             unit="none",
             color="green",
             color_from={1: "orange", 3: "red"},
@@ -76,7 +76,7 @@ STARTS = Row(
             "Starts that wait",
             (
                 "The age of a job's oldest due start whose function is not called yet: no shard fires it, no worker"
-                " begins it, places are missing, or its process does not start."
+                " begins it, places are free, or its process does not start."
             ),
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_waiting_seconds{job="$job"})', "{{job_name}}")],
@@ -84,7 +84,7 @@ STARTS = Row(
         ),
         TimeSeries(
             "Late starts",
-            "How long after its due date the last start of each job began.",
+            "The delay of each job's last start after its due date.",
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_start_lag_seconds{job="$job"})', "{{job_name}}")],
             runbooks=["ShardclockJobStartsLate"],
@@ -96,8 +96,8 @@ RUNS = Row(
     title="Runs",
     panels=[
         TimeSeries(
-            "Runs by how they ended",
-            "Runs that ended in a minute, of all jobs together.",
+            "Runs by outcome",
+            "How many runs of all jobs end in a minute, by outcome.",
             unit="short",
             style="stacked",
             queries=[
@@ -123,7 +123,7 @@ RUNS = Row(
         ),
         TimeSeries(
             "Failures in a row",
-            "Runs that failed or crashed one after another, by job; 0 if the last run succeeded.",
+            "The number of last runs in a row that failed or crashed, by job; 0 if the last run succeeded.",
             unit="short",
             queries=[
                 Query('max by (job_name) (shardclock_job_consecutive_failures{job="$job"})', "{{job_name}}"),
@@ -139,8 +139,8 @@ SUCCESS = Row(
         TimeSeries(
             "Success overdue",
             (
-                "The time since the oldest start without a success was due, by job; 0 within the permitted time. A"
-                " running run counts until it succeeds."
+                "The time since the due date of the oldest start without a success, by job; 0 if no success is"
+                " overdue. A start whose run has not ended yet also counts."
             ),
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_success_overdue_seconds{job="$job"})', "{{job_name}}")],
@@ -158,6 +158,6 @@ SUCCESS = Row(
 
 JOBS = Dashboard(
     name="jobs",
-    description="Jobs: whether they start in time, how their runs end, and which jobs have not succeeded for long.",
+    description="Whether jobs start in time, how their runs end, and which jobs have not succeeded for a long time.",
     rows=[HEADLINE, STARTS, RUNS, SUCCESS],
 )

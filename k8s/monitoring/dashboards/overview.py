@@ -9,7 +9,7 @@ HEADLINE = Row(
     panels=[
         Stat(
             "On time, last hour",
-            "Share of the timers fired within 0.1 s of their due date. The objective is 99 %.",
+            "The share of timers that fire within 0.1 s of their due date; the objective is 99 %.",
             unit="percentunit",
             color="red",
             color_from={0.99: "green"},
@@ -34,8 +34,8 @@ HEADLINE = Row(
         Stat(
             "Oldest overdue",
             (
-                "The lag of the oldest overdue timer. It is read from the table, so it is correct when no"
-                " shard is alive."
+                "The lag of the oldest overdue timer. It is read from the table, so it is correct even if no shard is"
+                " alive."
             ),
             unit="s",
             color="green",
@@ -51,13 +51,16 @@ HEADLINE = Row(
         ),
         Stat(
             "Fired",
-            "Timers fired in a second, by all shards.",
+            "How many timers all shards together fire in a second.",
             unit="cps",
             queries=[Query('sum(rate(shardclock_timers_fired_total{job="$job"}[$__rate_interval]))')],
         ),
         Stat(
             "Coming peak",
-            "The busiest ten seconds of the next 15 minutes, as a share of the living shards' capacity.",
+            (
+                "The rate of due timers in the busiest ten seconds of the next 15 minutes, divided by the capacity of"
+                " the living shards."
+            ),
             unit="percentunit",
             color="green",
             color_from={0.8: "orange", 1: "red"},
@@ -79,7 +82,10 @@ LAG = Row(
     panels=[
         Heatmap(
             "Fire lag",
-            "The number of fired timers by lag: recorded minus due. Darker means more timers.",
+            (
+                "The number of fired timers by their lag, the time from the due date to the record of the firing."
+                " Darker means more timers."
+            ),
             unit="short",
             edge_unit="s",
             queries=[Query(f"sum by (le) (increase({FIRE_LAG}))", "{{le}}")],
@@ -87,10 +93,7 @@ LAG = Row(
         ),
         TimeSeries(
             "Lag quantiles against the objective",
-            (
-                "Half, 99 % and 99.9 % of the timers fired within this time of their due date. The objective: 99 %"
-                " are below the dashed line."
-            ),
+            ("The median, p99 and p99.9 of the lag. The objective is a p99 below the dashed line."),
             unit="s",
             log=True,
             from_zero=False,
@@ -127,7 +130,7 @@ DUE = Row(
         ),
         TimeSeries(
             "Fired and scheduled",
-            "Timers fired, and timers scheduled, in a second.",
+            "How many timers are fired, and how many are scheduled, in a second.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_timers_fired_total{job="$job"}[$__rate_interval]))', "fired"),
@@ -137,7 +140,7 @@ DUE = Row(
         ),
         TimeSeries(
             "Pending and paused",
-            "Pending timers, and the paused timers among them.",
+            "All pending timers, and the number of paused timers.",
             unit="short",
             queries=[
                 Query('max(shardclock_pending_timers{job="$job"})', "pending"),
@@ -159,8 +162,8 @@ OUTAGE = Row(
         TimeSeries(
             "Left by an outage",
             (
-                "Timers overdue by more than 10 s. They fire at the ramp's rate, the oldest first, with a fair share"
-                " for each tenant."
+                "Timers that are overdue by more than 10 s. These timers fire at the ramp's rate, the oldest first,"
+                " with a fair share for each tenant."
             ),
             unit="short",
             queries=[
@@ -171,7 +174,7 @@ OUTAGE = Row(
         ),
         TimeSeries(
             "Changed by clients",
-            "Timers cancelled, rescheduled, paused and resumed in a second.",
+            "How many timers are canceled, rescheduled, paused and resumed in a second.",
             unit="cps",
             queries=[
                 Query('max(rate(shardclock_timers_canceled_total{job="$job"}[$__rate_interval]))', "cancelled"),
@@ -189,7 +192,10 @@ COMING = Row(
     panels=[
         BarChart(
             "Timers due in each coming minute",
-            "From the due dates in the table; and the living shards' capacity for a minute.",
+            (
+                "The number of timers by their due dates in the table, and the number that the living shards can fire"
+                " in a minute."
+            ),
             unit="short",
             label="minute",
             value_label="timers in a minute",
@@ -220,8 +226,8 @@ COMING = Row(
         TimeSeries(
             "Shards",
             (
-                "Living and wanted shards, and the bounds of a scaling policy. Shards and workers on hold live and"
-                " do nothing."
+                "Living and wanted shards, and the minimum and maximum of a scaling policy. Shards and workers that"
+                " are on hold are alive, but do no work."
             ),
             unit="short",
             width=6,
@@ -261,6 +267,6 @@ BUDGET = Row(
 
 OVERVIEW = Dashboard(
     name="overview",
-    description="Punctuality, overdue timers, living parts, and upcoming timers.",
+    description="The lag of timers, overdue timers, living shards, and upcoming timers.",
     rows=[HEADLINE, LAG, DUE, OUTAGE, COMING, BUDGET, *GATEWAY],
 )

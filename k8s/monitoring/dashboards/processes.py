@@ -10,7 +10,7 @@ INSTANCES = Row(
     panels=[
         TimeSeries(
             "Instances begun and ended",
-            "Begun instances of processes in a second, and ended instances by outcome.",
+            "How many instances of processes begin and end in a second; ended instances by outcome.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_instances_begun_total{job="$job"}[$__rate_interval]))', "begun"),
@@ -35,14 +35,14 @@ INSTANCES = Row(
         ),
         TimeSeries(
             "Oldest signal that waits",
-            "How long the oldest signal that no engine has taken yet has been due.",
+            "The time since the oldest signal that no engine has taken became due.",
             unit="s",
             queries=[Query('max(shardclock_oldest_waiting_signal_seconds{job="$job"})', "oldest")],
             runbooks=["ShardclockNothingAdvances", "ShardclockSignalsWait"],
         ),
         TimeSeries(
             "Signals and incidents",
-            "Signals that no engine has taken yet; tokens that have stopped with an open incident.",
+            "Due signals that no engine has taken, and tokens that have stopped with an open incident.",
             unit="short",
             queries=[
                 Query('max(shardclock_instance_signals_waiting{job="$job"})', "signals"),
@@ -65,7 +65,10 @@ SIGNALS = Row(
         ),
         TimeSeries(
             "Signals",
-            "Signals to instances: taken, stale (no token waited any more), or given up as dead letters.",
+            (
+                "Signals to instances in a second: taken, stale (no token waited for the signal any more), or given"
+                " up as dead letters."
+            ),
             unit="cps",
             queries=[
                 Query(
@@ -77,7 +80,10 @@ SIGNALS = Row(
         ),
         TimeSeries(
             "Incidents and trouble",
-            "Tokens that stopped; instances that another engine had advanced first; turns of engines that failed.",
+            (
+                "Tokens that stopped with an incident, steps that were not written because another engine had"
+                " advanced the instance, and failed turns of engines."
+            ),
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_incidents_raised_total{job="$job"}[$__rate_interval]))', "incidents"),

@@ -1,4 +1,4 @@
-"""The dashboard of the shards: the work and the failures of each."""
+"""The dashboard of the shards: the work and the failures of each shard."""
 
 from k8s.monitoring.dashboards.deliveries import DELIVERIES
 from k8s.monitoring.dashboards.processes import PROCESSES
@@ -12,7 +12,7 @@ HEADLINE = Row(
     panels=[
         Stat(
             "Coordinators that lead",
-            "Coordinators that lead: one, for any number of clusters on the database.",
+            "The number of coordinators that lead: 1, regardless of the number of clusters on the database.",
             unit="short",
             color="red",
             color_from={1: "green", 2: "red"},
@@ -21,7 +21,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Slots assigned",
-            "Of 840. Timers of a slot without a shard fire about 3 s late, by the sweep of another shard.",
+            "Of 840. If a slot has no shard, the sweep of another shard fires its timers about 3 s late.",
             unit="none",
             color="red",
             color_from={840: "green"},
@@ -30,7 +30,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Takeovers, last hour",
-            "How often a shard's timers had to be taken over.",
+            "How many shards were lost, so that other shards took over their timers.",
             unit="short",
             color="green",
             color_from={4: "orange"},
@@ -40,7 +40,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Shard actors started",
-            "Since the coordinator's start; each start is a new holder.",
+            "How many keepers the coordinator has started since its own start.",
             unit="none",
             queries=[Query('sum(shardclock_keepers_started_total{job="$job", role="shard"})')],
         ),
@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Version",
-            "The running version, reported by the exporters; two versions during an upgrade.",
+            "The release of the exporters; during an upgrade there may be two releases.",
             unit="none",
             sparkline=False,
             shows="name",
@@ -68,8 +68,8 @@ OWNERSHIP = Row(
         TimeSeries(
             "Slots owned",
             (
-                "The 840 slots, by the shard that keeps them. For ten seconds a dead shard is still shown beside its"
-                " successor: then the sum exceeds 840."
+                "The number of slots that each shard owns, 840 in total. A dead shard is shown for ten more seconds,"
+                " so the sum may exceed 840."
             ),
             unit="none",
             style="stacked",
@@ -103,7 +103,10 @@ OWNERSHIP = Row(
         ),
         TimeSeries(
             "Seconds until taken over",
-            "From a shard's last heartbeat until other shards may take its timers; over the last 15 minutes.",
+            (
+                "The time from the last heartbeat of a lost shard until other shards may claim its timers, over the"
+                " last 15 minutes."
+            ),
             unit="s",
             width=5,
             queries=[
@@ -113,7 +116,10 @@ OWNERSHIP = Row(
         ),
         TimeSeries(
             "Ray away",
-            "The time for which local keepers have led instead of Ray's: seconds at a start, and after a loss of Ray.",
+            (
+                "The time since local processes replaced Ray's actors: usually only seconds, at a start and after a"
+                " loss of Ray."
+            ),
             unit="s",
             width=5,
             queries=[Query('max(shardclock_ray_away_seconds{job="$job"})', "away")],
@@ -127,7 +133,7 @@ WORK = Row(
     panels=[
         TimeSeries(
             "Claimed",
-            "Timers leased in a second, by shard.",
+            "How many timers each shard leases in a second.",
             unit="cps",
             queries=[
                 Query(
@@ -138,7 +144,7 @@ WORK = Row(
         ),
         TimeSeries(
             "Fired",
-            "Timers fired in a second, by shard.",
+            "How many timers each shard fires in a second.",
             unit="cps",
             queries=[
                 Query(
@@ -170,8 +176,9 @@ EXCEPTIONS = Row(
         TimeSeries(
             "Not fired at the first attempt",
             (
-                "Fenced: cancelled, moved, or leased by another shard since. Early: sent a moment too soon. Locked:"
-                " a client had locked the row. Refused: it could not be fired."
+                "Fenced: the timer was canceled, moved, or leased by another shard after the claim. Early: the shard"
+                " tried to fire a moment before the due date. Locked: a client's transaction had locked the row."
+                " Refused: the timer can't be fired."
             ),
             unit="cps",
             queries=[
@@ -185,8 +192,8 @@ EXCEPTIONS = Row(
         TimeSeries(
             "Swept and released",
             (
-                "Swept: overdue by 3 s, and fired by a shard that does not keep its slot. Released: leases of a"
-                " shard that drained or died."
+                "Swept: timers, overdue by 3 s, that a shard fired in slots of other shards. Released: leases that"
+                " were freed because a shard drained or died."
             ),
             unit="cps",
             queries=[
@@ -199,7 +206,7 @@ EXCEPTIONS = Row(
         ),
         TimeSeries(
             "Schedules",
-            "Schedules that got their first date, and skipped occurrences.",
+            "Schedules for which a shard computed the first date, and skipped occurrences.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_timers_planned_total{job="$job"}[$__rate_interval]))', "planned"),
@@ -215,8 +222,8 @@ FAILURES = Row(
         TimeSeries(
             "Clock offset",
             (
-                "A node's clock minus Postgres's. Timers fire by Postgres's clock alone; if all nodes differ,"
-                " Postgres's clock is wrong."
+                "The time of each node's clock minus the time of Postgres's clock. Timers fire by Postgres's clock;"
+                " if it differs from the clocks of all nodes, Postgres's clock is wrong."
             ),
             unit="s",
             from_zero=False,
@@ -225,13 +232,16 @@ FAILURES = Row(
         ),
         TimeSeries(
             "Round trip",
-            "The time between a question to Postgres and its answer.",
+            "The time from the sending of a small statement to its answer.",
             unit="s",
             queries=[Query('max by (shard) (shardclock_clock_round_trip_seconds{job="$job"})', "shard {{shard}}")],
         ),
         TimeSeries(
             "Failed turns",
-            "Failed turns of the claim and fire loops, in a second: usually Postgres did not answer in time.",
+            (
+                "How many turns of the claim and fire loops fail in a second, usually because Postgres did not answer"
+                " in time."
+            ),
             unit="cps",
             queries=[
                 Query('sum by (loop) (rate(shardclock_turn_failures_total{job="$job"}[$__rate_interval]))', "{{loop}}")
@@ -240,7 +250,7 @@ FAILURES = Row(
         ),
         TimeSeries(
             "Reports",
-            "Reports that the exporters accepted, and reports that they refused as unreadable, in a second.",
+            "How many reports the exporters accept in a second, and how many they refuse as unreadable.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_exporter_reports_total{job="$job"}[$__rate_interval]))', "taken"),
@@ -252,6 +262,6 @@ FAILURES = Row(
 
 SHARDS = Dashboard(
     name="shards",
-    description="The work of each shard: ownership, takeovers, claims, deliveries, clocks, failures.",
+    description="For each shard: slots, takeovers, claims, deliveries, clock, failures.",
     rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, *DELIVERIES, *PROCESSES, FAILURES],
 )

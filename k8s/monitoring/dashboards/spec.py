@@ -1,7 +1,7 @@
 """The parts of a dashboard: rows of panels, and the queries of each panel.
 
-Queries are PromQL as Grafana takes it, with its variables `$job` and `$__rate_interval`; units and colours have
-Grafana's names. The order gives the places: panels of a row divide its width equally, unless they have their own.
+Queries are PromQL with Grafana's variables `$job` and `$__rate_interval`; units and colours have Grafana's names.
+Panels are placed in their order, and divide the width of a row equally, unless they set a width.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,19 +16,19 @@ Unit = Literal["Bps", "bytes", "cps", "none", "percentunit", "s", "short"]
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a panel to Prometheus; `{{label}}` in the legend is a series' label."""
+    """A query of a panel to Prometheus; the legend may contain labels of the series as `{{label}}`."""
 
     expr: str
     legend: str = ""
-    color: Color | None = None  # None: the palette's next
+    color: Color | None = None  # None: the next colour of the palette
     dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The common fields of panels; `runbooks` are of the alerts that the panel shows."""
+    """The common fields of panels; `runbooks` names the alerts for which the panel is useful."""
 
-    instant: ClassVar[bool] = False  # a query of this instant, not of a span of time
+    instant: ClassVar[bool] = False  # the query returns only the present value
 
     title: str
     description: str
@@ -44,8 +44,8 @@ class Stat(Panel):
     """The last value of each query, large."""
 
     color: Color = "text"
-    color_from: Mapping[float, Color] = field(default_factory=dict)  # thresholds of colours, ascending
-    names: Mapping[int, tuple[str, Color]] = field(default_factory=dict)  # values that are shown as a word
+    color_from: Mapping[float, Color] = field(default_factory=dict)  # the values from which a colour is used, ascending
+    names: Mapping[int, tuple[str, Color]] = field(default_factory=dict)  # values that are shown as a text
     decimals: int | None = None
     sparkline: bool = True
     shows: Literal["value", "name", "value_and_name"] = "value"
@@ -53,7 +53,7 @@ class Stat(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeSeries(Panel):
-    """Values over time: lines, areas on top of each other, or bars on top of each other."""
+    """Values over time, as lines, stacked areas or stacked bars."""
 
     style: Literal["lines", "stacked", "bars"] = "lines"
     log: bool = False
@@ -69,7 +69,7 @@ class Heatmap(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class BarChart(Panel):
-    """Values of this instant, side by side, by a label that all queries have."""
+    """A table of present values, with one row for each value of a label that all queries have."""
 
     instant: ClassVar[bool] = True
 
@@ -79,7 +79,7 @@ class BarChart(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Panels side by side, under a title if the row has one."""
+    """A row of panels, with an optional title."""
 
     title: str = ""
     height: int = 8
@@ -98,7 +98,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """A dashboard: rows from the top."""
+    """A dashboard with its rows, from top to bottom."""
 
     name: str
     description: str
