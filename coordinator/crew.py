@@ -145,7 +145,10 @@ class Crew:
 
     @property
     def needs_processors(self) -> bool:
-        """Return whether the first local shards are about to register; other starts wait for these about 0.1 s."""
+        """Return whether the first local shards are about to register.
+
+        Starts of other keepers wait for them, about 0.1 s.
+        """
         return self.role == SHARD and self._fleet.kind == LOCAL and self._processes.starts_from_nothing
 
     @property
@@ -175,13 +178,13 @@ class Crew:
             return
         self._told_quarantined = set(node_ids)
         if node_ids:
-            why = "an actor there went silent, or did not start in time"
+            why = "an actor on the node went silent, or did not start in time"
             self._log.warning("quarantine", nodes=[node_id[:12] for node_id in node_ids], why=why)
         else:
             self._log.info("quarantine over")
 
     def _watched(self, seen: HoldersSeen) -> tuple[list[Holder], set[str]]:
-        """Return the role's holders and the names of silent actors; mark the supervised silent actors as gone.
+        """Return the role's holders and the names of silent actors; record that the supervised silent actors are lost.
 
         shape:   the holders of all clusters
         """

@@ -88,7 +88,7 @@ class KeeperProcesses:
         return {name: it.why_gone for name, it in self._processes.items() if it.why_gone and not it.is_draining}
 
     def give_up(self, actor_names: Iterable[str], why: str) -> None:
-        """Mark the supervised actors among `actor_names` as gone."""
+        """Record that the supervised actors among `actor_names` have ended or are silent."""
         for actor_name in self._processes.keys() & set(actor_names):
             self._processes[actor_name].why_gone = why
 

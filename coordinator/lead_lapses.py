@@ -9,8 +9,8 @@ from shardclock.backoff import Backoff
 UNSEEN_S = 2.0
 PAUSES = Backoff(
     10.0, 120.0
-)  # the pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host
-STEADY_S = 60.0  # if the other cluster leads for this long, its count of losses is reset
+)  # The pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host.
+STEADY_S = 60.0  # If Ray's cluster leads for this long, its count of losses is reset.
 
 
 class ServiceWatch:
@@ -46,17 +46,17 @@ class Lapses:
         self._led_since_s: float | None = None
 
     def learn_lead(self, now_s: float) -> None:
-        """Record that the other cluster leads."""
+        """Record that Ray's cluster leads."""
         self._led_since_s = self._led_since_s or now_s
         if now_s - self._led_since_s >= STEADY_S:
             self._lapses = 0
 
     def count(self, now_s: float) -> None:
-        """Record that the other cluster has lost the lead."""
+        """Record that Ray's cluster has lost the lead."""
         self._lapses += 1
         self._give_at_s = now_s + PAUSES.pause_s(self._lapses - 1)
         self._led_since_s = None
 
     def may_give(self, now_s: float) -> bool:
-        """Return whether the other cluster may be given the lead now."""
+        """Return whether Ray's cluster may be given the lead now."""
         return now_s >= self._give_at_s

@@ -14,8 +14,8 @@ from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperH
 from shardclock_server.coordinator.takeover import DIED
 from shardclock_server.sql.cluster.holders import LOCAL_NODE
 
-ANSWER_S = 5.0  # a fork takes milliseconds, but the first fork waits for the fork server's imports
-END_S = 2.0  # a killed process exits immediately, unless the kernel waits for a disk
+ANSWER_S = 5.0  # A fork takes milliseconds, but the first fork waits for the fork server's imports.
+END_S = 2.0  # A killed process exits immediately, unless the kernel waits for a disk.
 DRAIN = "drain"
 
 # The function that runs in a keeper's process. Its arguments are the keeper's name, and the keeper's connection to the

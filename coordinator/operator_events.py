@@ -15,10 +15,10 @@ from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.notify.events import ObservedEvent, note_events, read_subscribed_kinds, send_events
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-EVERY_S = 1.0  # an event is converted at most a second after its commit
-OBSERVE_S = 15.0  # the time between two observations, equal to Prometheus's scrape interval
-RETRY_S, RETRY_S_MAX = 5.0, 300.0  # failures occur for example while the roles lack rights of a new release
-LAG, LATE = "cluster.lag", "job.late"  # the coordinator observes these kinds, because no row change shows them
+EVERY_S = 1.0  # An event is converted at most a second after its commit.
+OBSERVE_S = 15.0  # The time between two observations, equal to Prometheus's scrape interval.
+RETRY_S, RETRY_S_MAX = 5.0, 300.0  # Failures occur for example while the roles lack rights of a new release.
+LAG, LATE = "cluster.lag", "job.late"  # The coordinator observes these kinds, because no row change shows them.
 
 
 class OperatorEvents:

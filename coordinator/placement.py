@@ -23,10 +23,10 @@ def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str |
     """Choose the nodes for the keepers of a role. Some nodes may be reserved for workers.
 
     Workers run only on nodes that offer `worker_resource`: on other nodes the app can't be imported, and receivers
-    can't be reached. Other roles use these nodes only if there is no other node, so that timers fire in any case.
-    Without `worker_resource` every node is for all roles.
+    can't be reached. Keepers of other roles run on the workers' nodes only if there is no other node, so that timers
+    always fire. Without `worker_resource` every node is for all roles.
 
-    shape:   in order; empty if no node may take this role's keepers
+    shape:   in the order of preference; empty if no node may run this role's keepers
     """
     for_workers = sorted(node.node_id for node in nodes if worker_resource in node.resources)
     if role == WORKER and worker_resource is not None:

@@ -14,9 +14,9 @@ class KeeperState:
     """One keeper of this cluster. The keeper is starting until it has a holder; then it serves until it is retired.
 
     A `suspect` keeper has been silent for a short time. A `suspended` keeper is marked in the holders table, and the
-    other keepers have its slots. A `stalled` keeper is late with its start. `started_s` is the moment when the keeper's
-    holder was first seen, in seconds of the monotonic clock. `held` is the number of leases that the keeper reported in
-    its last heartbeat.
+    other keepers have its slots. A `stalled` keeper is late with its start. `started_s` is the moment when this
+    coordinator first read the keeper's holder, in seconds of the monotonic clock. `held` is the number of leases that
+    the keeper reported in its last heartbeat.
     """
 
     actor_name: str
@@ -118,15 +118,15 @@ def plan(wanted: int, observed: Observed) -> Plan:
 
 
 def plan_to_go(observed: Observed) -> Plan:
-    """Decide which keepers to retire while another cluster leads, for a cluster with keepers only while it leads.
+    """Decide which keepers to retire while another cluster leads, if this cluster has keepers only while it leads.
 
-    A keeper is retired when the other cluster has taken its slots; until then the keeper serves these slots.
+    A keeper is retired when the leading cluster has taken its slots; until then the keeper serves these slots.
     """
     return Plan(retire=tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.part is None))
 
 
 def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
-    """Choose the keepers that stay: spread them evenly over the nodes, and prefer keepers with slots.
+    """Choose the keepers that continue to serve: spread evenly over the nodes, preferably keepers with slots.
 
     So the first keeper of each node is chosen first, then the second keeper of each node, and so on.
     """

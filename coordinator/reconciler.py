@@ -25,11 +25,11 @@ from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-STARTING_TURN_S = 0.03  # the time between two iterations while a keeper is about to register
-SUSPECT_SLACK_S = 0.002  # a keeper is suspect a little after the timeout
-STANDING_BY_S = 1.0  # the time between two iterations without keepers; `up` informs this cluster when it must lead
-ASK_AGAIN_S = 5.0  # the pause after the fleet did not answer a call
-INCARNATION_BITS = 63  # a random number of 63 bits fits into Postgres's bigint, and is not negative
+STARTING_TURN_S = 0.03  # The time between two iterations while a keeper is about to register.
+SUSPECT_SLACK_S = 0.002  # A keeper is suspect a little after the timeout.
+STANDING_BY_S = 1.0  # The time between two iterations without keepers; `up` informs this cluster when it must lead.
+ASK_AGAIN_S = 5.0  # The pause after the fleet did not answer a call.
+INCARNATION_BITS = 63  # A random number of 63 bits fits into Postgres's bigint, and is not negative.
 
 
 class Superseded(Exception):

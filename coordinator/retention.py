@@ -17,9 +17,9 @@ from shardclock_server.sql.log.partitions import (
 )
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-EVERY_S = 3600.0  # partitions are created a week ahead, so once an hour is often enough
-RETRY_S = 60.0  # doubled after each failure; a dump can lock the log for hours
-DROPS_MAX = 5  # one iteration drops at most this many partitions, because each drop locks the log for a moment
+EVERY_S = 3600.0  # Partitions are created a week ahead, so once an hour is often enough.
+RETRY_S = 60.0  # Doubled after each failure; a dump can lock the log for hours.
+DROPS_MAX = 5  # One iteration drops at most this many partitions, because each drop locks the log for a moment.
 
 
 class Retention:

@@ -42,7 +42,9 @@ class CoordinatorSettings(BaseModel):
     nodes_ahead_s: float = Field(
         300.0, gt=0, description="the time before a spike at which nodes are requested from Ray"
     )
-    give_back_s: float = Field(300.0, gt=0, description="how long the number of shards stays after the need has fallen")
+    give_back_s: float = Field(
+        300.0, gt=0, description="how long the number of shards does not fall after the need has fallen"
+    )
     retention_days: int = Field(30, ge=1, description="how many past days the command log keeps")
     coordinator_timeout_s: float = Field(
         2.0, gt=0, description="the timeout of a statement, which must be shorter than the leader's lease"

@@ -18,9 +18,9 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 
 # the other coordinator takes an offered lead within 0.25 s; after this time this coordinator takes the lead back
 GIVEN_S = 3.0
-UNSERVED_S = 4.0  # the lead moves after this time without a shard; Ray replaces a single shard sooner
-OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources
-PATIENCE_S = 2.0  # during this time, only clusters with running keepers may take a free lead
+UNSERVED_S = 4.0  # The lead moves after this time without a shard; Ray replaces a single shard sooner.
+OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources.
+PATIENCE_S = 2.0  # During this time, only clusters with running keepers may take a free lead.
 
 LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are ready"
 RAY_LEADS = "Ray's keepers lead: local keepers stand by"
@@ -30,7 +30,7 @@ MISSING = "Ray has started, but some of its keepers are missing: until they star
 class StandBy:
     """Move the lead between this cluster and the cluster `beside`. If a third cluster leads, do nothing.
 
-    `orphans` are the holders of the other cluster that were running when its host ended.
+    `orphans` are the holders of Ray's cluster that were running when its host ended.
     """
 
     def __init__(self, session: Session, cluster_id: str, *, beside: str, silent_s: float) -> None:
@@ -46,11 +46,11 @@ class StandBy:
         self._told = ""
 
     def lose(self) -> None:
-        """Record that the host process of the other cluster has ended or will end."""
+        """Record that Ray's host process has ended or will end."""
         self._node_id, self._is_lost = None, True
 
     def regain(self, node_id: str) -> None:
-        """Record that the other cluster's host is ready; forget the recorded loss of an earlier host."""
+        """Record that Ray's host is ready; forget the recorded loss of an earlier host."""
         self._node_id, self._is_lost = node_id, False
         self._lapses = Lapses()
         self._overdue_s = time.monotonic() + OVERDUE_S
@@ -61,7 +61,7 @@ class StandBy:
 
     @property
     def patience_s(self) -> float:
-        """Return how long this cluster waits for the other cluster to take a free lead."""
+        """Return how long this cluster waits for Ray's cluster to take a free lead."""
         return PATIENCE_S if self._is_beside_ready else 0.0
 
     def led_s(self) -> float:
@@ -69,7 +69,7 @@ class StandBy:
         return 0.0 if self._leads_since_s is None else time.monotonic() - self._leads_since_s
 
     async def take_lead(self) -> None:
-        """Take the lead from the other cluster, if its host has ended since the last call.
+        """Take the lead from Ray's cluster, if its host has ended since the last call.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -85,7 +85,7 @@ class StandBy:
             self.orphans = orphans
 
     async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:
-        """Take the lead if the other cluster has had no running shard for a while; return whether the lead was taken.
+        """Take the lead if Ray's cluster has had no running shard for a while; return whether the lead was taken.
 
         This happens if Ray's host runs, but Ray starts no shard.
 
@@ -98,16 +98,16 @@ class StandBy:
         return True
 
     async def _take(self) -> frozenset[int]:
-        """Take the lead from the other cluster, if that cluster leads; return its holders."""
+        """Take the lead from Ray's cluster, if that cluster leads; return its holders."""
         self._is_beside_ready = self._has_given = False
         await hand_over(self._session, self._cluster_id, lease_s=GIVEN_S, from_cluster=self._beside)
         seen = await HoldersSeen.read(self._session)
         return frozenset(it.holder for it in seen.holders if it.cluster_id == self._beside)
 
     async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
-        """Give the lead to the other cluster when it is ready; return whether the lead moved.
+        """Give the lead to Ray's cluster when it is ready; return whether the lead moved.
 
-        Each time the other cluster loses a given lead, the next offer comes later; until then local keepers serve.
+        Each time Ray's cluster loses a given lead, the next offer comes later; until then local keepers serve.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -125,7 +125,7 @@ class StandBy:
         return self._has_given
 
     def _learn_lapse(self, now_s: float, leadership: Leadership) -> None:
-        """Record a loss if the other cluster did not take or renew the lead that this cluster had offered."""
+        """Record a loss if Ray's cluster did not take or renew the lead that this cluster had offered."""
         if leadership.leads and self._has_given:
             self._has_given = False
             self._lapses.count(now_s)
@@ -136,7 +136,7 @@ class StandBy:
         return leadership.cluster_id == self._beside and leadership.leader is not None
 
     def _living(self, seen: HoldersSeen) -> Counter[str]:
-        """Count the keepers of the other cluster. Shards of a lost Ray cluster don't count; they have another node."""
+        """Count the keepers of Ray's cluster. Shards of a lost Ray cluster don't count; they have another node."""
         there = [
             it
             for it in seen.holders

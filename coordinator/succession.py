@@ -15,7 +15,7 @@ LOOK_S = 0.1  # the time between two checks whether another cluster has taken th
 async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cluster_id: str, is_orphan: bool) -> None:
     """Wait until another cluster has taken over the slots of this cluster's keepers, at most for `handover_s`.
 
-    If there is no other cluster, an orphan waits, because the next `up` may start soon.
+    If there is no other cluster, an orphan also waits, because the next `up` may start soon.
 
     errors:  StoreUnavailable  no answer in time
     """

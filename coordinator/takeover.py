@@ -9,7 +9,7 @@ from shardclock_server.sql.cluster.holders import Holder
 
 NOT_OURS = "not supervised any more"
 
-# The reasons why a keeper is gone.
+# The reasons why a keeper has ended or is lost.
 LEFT, DIED, UNREACHABLE, SILENT, NEVER_STARTED = "left", "died", "unreachable", "silent", "never started"
 
 

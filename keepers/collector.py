@@ -25,7 +25,7 @@ def collect_seldom() -> None:
 def collecting_seldom() -> Iterator[None]:
     """Collect rarely while a block creates many small objects, which Python frees without the collector.
 
-    After the block, the objects from before the block stay excluded from collections.
+    The objects that existed before the block are excluded from collections even after the block.
     """
     before = gc.get_threshold()
     collect_seldom()

@@ -58,8 +58,8 @@ class HandedOver(NamedTuple):
 
     Their leases belong to the worker, begin at `server_time` and last `lease_s`.
 
-    After the end of a connection, the shard repeats each unconfirmed message over the next connection, with the same
-    number; the worker processes each number once.
+    If the connection ends, the shard repeats each unconfirmed message over the next connection, with the same number;
+    the worker processes each number only once.
     """
 
     number: int

@@ -9,8 +9,8 @@ from typing import Protocol
 from shardclock_server.keepers.collector import collect_seldom
 from shardclock_server.sql.cluster.holders import Incarnation
 
-LEAVE_S = 0.5  # the process exits after this time, so that `watch` can report the error
-HOLDER_BITS = 63  # a holder is a positive bigint, drawn anew at each start
+LEAVE_S = 0.5  # The process exits after this time, so that `watch` can report the error.
+HOLDER_BITS = 63  # A holder is a positive bigint, drawn anew at each start.
 
 
 class LongRunning(Protocol):

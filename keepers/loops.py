@@ -158,5 +158,5 @@ async def pause(pause_s: float, sooner: asyncio.Event) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Write an error as one line for the log."""
+    """Return an error as one line for the log."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

@@ -86,7 +86,7 @@ class Registration:
     ) -> bool:
         """End the holder, which frees all its leases, and close all connections; return whether the holder ended.
 
-        The coroutine `first` runs before that, within the same time limit.
+        Call the coroutine function `first` before the holder ends, within the same time limit.
         """
         is_done = False
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shardclock_server.keepers.hand_over import HandedOver
 
 STREAM_BITS = 63
-STREAMS_MAX = 64  # enough for all shards of one machine and for their predecessors
+STREAMS_MAX = 64  # enough streams for all shards of a machine and for the shards that they replaced
 
 
 class Unconfirmed:

@@ -17,8 +17,8 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement, settle_deliveries
 from shardclock_server.sql.session import Session
 
-LOOK_S = 1.0  # the time between two attempts to connect to a worker
-RELEASED_MAX = 1_000  # one statement releases at most this many deliveries
+LOOK_S = 1.0  # The time between two attempts to connect to a worker.
+RELEASED_MAX = 1_000  # One statement releases at most this many deliveries.
 TARGET = ClaimedDelivery._fields.index("target")
 
 
@@ -104,8 +104,8 @@ class HandOver:
         self._session, self._notifier = session, notifier
         self._near: frozenset[int] = frozenset()
         self._workers: dict[int, NearWorker] = {}
-        self._unconfirmed: defaultdict[int, Unconfirmed] = defaultdict(Unconfirmed)  # by worker, over all connections
-        self._left: defaultdict[int, list[Row]] = defaultdict(list)  # by worker; the loop releases these deliveries
+        self._unconfirmed: defaultdict[int, Unconfirmed] = defaultdict(Unconfirmed)  # By worker, over all connections.
+        self._left: defaultdict[int, list[Row]] = defaultdict(list)  # By worker; the loop releases these deliveries.
 
     def learn(self, workers: Collection[int]) -> None:
         """Update the workers of this machine."""

@@ -1,7 +1,8 @@
 """Alternate between groups of due timers, if more timers are due than one statement can fire.
 
-The schedules of one tenant may become due again as soon as they have fired. So every second statement fires plain
-timers. The other statements fire schedules, each of another tenant, so that no tenant delays the others for long.
+The schedules of one tenant may become due again as soon as they have fired. If one statement can't fire all due timers,
+every second statement fires plain timers. The statements in between fire the schedules of one tenant after the other,
+so that no tenant delays other tenants for long.
 """
 
 import heapq
@@ -17,7 +18,7 @@ class Lanes:
     def __init__(self) -> None:
         self._plain: list[Entry] = []
         self._schedules: dict[str, list[Entry]] = {}
-        self._tenants: deque[str] = deque()  # the tenants with a lane; the first one is served next
+        self._tenants: deque[str] = deque()  # the tenants with a lane; the first tenant is served next
         self._is_plain_next = True
 
     def __bool__(self) -> bool:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import LeasedRow
 from shardclock_server.timers.model import ClaimedTimer
 
-RETRY_S = 0.05  # the time between two tries: a client's transaction usually lasts less
-TRIES_PER_S = 400  # the limit for all lockers together; a try takes about 20 µs, so tries take 1 % of a shard's time
+RETRY_S = 0.05  # The time between two tries: a client's transaction usually lasts less.
+TRIES_PER_S = 400  # The limit for all lockers together; a try takes about 20 µs, so tries take 1 % of a shard's time.
 
 
 @dataclass(frozen=True, slots=True)
 class LockedRetry:
     """The locked timers that the shard fires again.
 
-    The timers in `now` are retried at once, because their locks may have been released.
+    The timers in `now` are retried immediately, because their locks may have been released.
 
     `later` has one timer for each locker; these timers are retried after `later_s`.
     """
@@ -42,7 +42,7 @@ class LockedTimers:
     def __init__(self, *, lease_s: float, timers_max: int) -> None:
         self._lease_s = lease_s
         self._timers_max = timers_max
-        self._lockers: dict[int, str] = {}  # by timer_key
+        self._lockers: dict[int, str] = {}  # By timer_key.
         # By locker, then by timer_key: the moment when the row was found locked, and the timer.
         self._groups: dict[str, dict[int, tuple[float, ClaimedTimer]]] = {}
 
@@ -64,7 +64,7 @@ class LockedTimers:
         return LockedRetry(free, [first for first in firsts if first], max(RETRY_S, len(self._groups) / TRIES_PER_S))
 
     def _settle(self, timer_key: int, locker: str | None) -> list[ClaimedTimer]:
-        """Remove a timer from its group, unless the locker is the same as before.
+        """Remove a timer from its group, unless the same locker still locks it.
 
         shape:   returns the other timers of the old group, because their rows may be unlocked now
         """

@@ -12,8 +12,8 @@ from shardclock_server.shards.stats import ShardStats
 from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import Session
 
-PAUSES_S = 1.0  # the time between two searches for ended pauses, so a pause may end this much late
-AGAIN_S = 60.0  # a timer that Postgres refused to resume is tried again after this time
+PAUSES_S = 1.0  # The time between two searches for ended pauses, so a pause may end this much late.
+AGAIN_S = 60.0  # A timer that Postgres refused to resume is tried again after this time.
 
 _log = structlog.get_logger("shardclock")
 

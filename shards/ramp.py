@@ -13,8 +13,8 @@ class Ramp:
     """Limit the firing rate of timers that became overdue during an outage.
 
     Postgres stores the rate, and every scan returns the rate; before the first scan the rate is 0. When a scan finds
-    more timers of an outage than it may lease, later scans lease an equal number for each tenant, until scans over all
-    tenants find no more such timers.
+    more timers of an outage than it may lease, later scans lease an equal number for each tenant. This ends when the
+    scans have found no more timers of an outage for any tenant.
     """
 
     per_s: int | None = 0
@@ -24,7 +24,7 @@ class Ramp:
     _found_more: bool = False
 
     def holds_back(self, batch: int, *, now_s: float) -> bool:
-        """Return whether ordinary scans must skip timers of an outage, so that only `outage` scans claim them.
+        """Return whether ordinary scans must skip timers of an outage, because `outage` scans claim these timers.
 
         Ordinary scans skip them while the rate allows less than a whole batch, and while the tenants get equal numbers.
         """

@@ -10,17 +10,17 @@ from shardclock_server.sql.claims.scan_window import RotatingScan
 # A shard begins direct firing (the claim fires the timers) at 2,000 suitable timers a second, and stops below 1,000:
 # docs/decisions/0019-direct-firing.md.
 DIRECT_FROM_PER_S, DIRECT_UNTIL_PER_S = 2_000, 1_000
-DIRECT_S = 0.002  # the time between two claims while the shard fires directly
-RATED_S = 0.5  # the rate of firings is measured over at least this time
+DIRECT_S = 0.002  # The time between two claims while the shard fires directly.
+RATED_S = 0.5  # The rate of firings is measured over at least this time.
 # The time in which scans read each slot once: own slots 0.5 s, all slots 10 s; slow scans need longer.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
 # A timer with a delay of zero is due before its transaction commits, so it is overdue when it becomes visible. A scan
 # ahead therefore also reads due dates that passed within this time. A "newest" scan finds timers that commit even
 # later.
 COMMIT_S = 0.125
-RECENT_S = 2.0  # older due dates were read by an earlier scan, or will be read by a full scan of the slot
-LATE_MAX = 2.0  # a late scan reads more slots, at most this many times the planned number
-SLOW_S = 0.5  # a claim that takes longer reads a million dead rows of fired timers, or Postgres hangs
+RECENT_S = 2.0  # Older due dates were read by an earlier scan, or will be read by a full scan of the slot.
+LATE_MAX = 2.0  # A late scan reads more slots, at most this many times the planned number.
+SLOW_S = 0.5  # A claim that takes longer reads a million dead rows of fired timers, or Postgres hangs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class ScanPlanner:
     `has_backlog`: the last scan left overdue timers in the table. Separate scans then lease overdue and upcoming
     timers, so that a backlog of millions does not delay upcoming timers. A scan for upcoming timers ("ahead") also
     leases timers that became due since the previous "ahead" scan began, but not longer ago than `COMMIT_S`; otherwise
-    these timers would wait behind the backlog. Every other such scan reads the newest overdue timers ("newest"): it
-    finds timers that were committed even later after their due dates. The "outage" scan leases the timers of an outage,
-    at the ramp's rate.
+    these timers would wait behind the backlog. "Newest" scans, which alternate with "ahead" scans, read the newest
+    overdue timers: they find timers that were committed even later after their due dates. The "outage" scan leases the
+    timers of an outage, at the ramp's rate.
 
     `direct`: the claim fires due timers without a lease, because many become due each second. A claim can fire plain
     timers, and schedules with a fixed period. With many due timers, a scan every few milliseconds that fires them costs
@@ -59,8 +59,8 @@ class ScanPlanner:
     settings: ShardSettings
     ramp: Ramp = field(default_factory=Ramp)
     has_backlog: bool = False
-    last_ahead_at_s: float = 0.0  # when the last scan of future timers began
-    passed_at_s: float = 0.0  # when the last "ahead" or "newest" scan began; these scans skip the backlog
+    last_ahead_at_s: float = 0.0  # When the last scan of future timers began.
+    passed_at_s: float = 0.0  # When the last "ahead" or "newest" scan began; these scans skip the backlog.
     swept_at_s: float = 0.0
     direct: bool = False
     _is_newest_next: bool = False
@@ -91,7 +91,7 @@ class ScanPlanner:
             self._fired, self._rated_at_s = 0, now_s
 
     def scans(self, *, held: int, now_s: float) -> list[PlannedScan]:
-        """Choose the scans of one iteration; none if the queue has a whole batch of timers more than `queue_max`.
+        """Choose the scans of one iteration; no scan if the queue exceeds `queue_max` by a whole batch.
 
         units:   now_s in seconds of the monotonic clock
         """

@@ -50,15 +50,15 @@ CLAIM_ONLY_S = 10.0
 # than this.
 ALARM_SLACK_S = 0.001
 # The minimum time between two claims that notifications start. The time is also at least this factor times the duration
-# of the last such claim, so that these claims take at most a quarter of a shard's time.
+# of the last claim, so that claims after notifications take at most a quarter of a shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 
 class Shard(Keeper):
     """Lease and fire the timers of one shard, until the shard is drained or declared dead."""
 
-    gathers_starts = True  # starts of jobs that are due within milliseconds fire together
-    measures_lags = True  # scans measure lags for the metrics
+    gathers_starts = True  # Starts of jobs that are due within milliseconds fire together.
+    measures_lags = True  # Scans measure lags for the metrics.
 
     def __init__(
         self, incarnation: Incarnation, settings: ShardSettings, dsn: Dsn | str, *, clock: PostgresClock | None = None

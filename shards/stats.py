@@ -34,7 +34,7 @@ Kind = tuple[Scope, float | None]
 class LagHistograms:
     """Lag histograms of fired timers, by target and type.
 
-    Timers that were already overdue when they were scheduled are separate.
+    Timers that were already overdue when they were scheduled have separate histograms.
 
     During a backlog most scans are not measured. Each of these counts like the last measured scan of its kind, because
     the timers of a backlog are about equally late. Scans for timers of an outage are a separate kind, because these

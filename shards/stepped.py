@@ -10,8 +10,8 @@ from shardclock_server.sql.session import StatementRefused
 class SteppedShard(Shard):
     """Fire the due timers in explicit steps, with the code of the shard."""
 
-    gathers_starts = False  # no timer is leased ahead, because the test's clock stops between two moves
-    measures_lags = False  # with a stopped clock every timer is punctual, and no metric is read
+    gathers_starts = False  # No timer is leased ahead, because the test's clock stops between two moves.
+    measures_lags = False  # With a stopped clock every timer is punctual, and no metric is read.
 
     async def begin(self) -> None:
         """Register the holder."""

@@ -15,8 +15,8 @@ SSL_MODES = (
     "require",
     "verify-ca",
     "verify-full",
-)  # the values that libpq accepts for sslmode
-BYTES_MAX = 16_384  # the limit of bytes that are read from the file
+)  # The values that libpq accepts for sslmode.
+BYTES_MAX = 16_384  # The limit of bytes that are read from the file.
 
 
 class InvalidDsn(ValueError):
@@ -82,7 +82,7 @@ class Dsn:
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled: every process of a Ray cluster can read the arguments of an actor."""
-        raise TypeError("a DSN is sent to no other process: each finds it on its own node")
+        raise TypeError("a DSN is never sent to another process: each process reads it on its own node")
 
 
 def _checked(text: str, source: str) -> str:

@@ -9,7 +9,7 @@ import time
 
 from shardclock_server.sql.session import Connection, Session
 
-NOTIFICATION_WAIT_S = 0.5  # the longest wait for a notification, so that a task notices a stop request in time
+NOTIFICATION_WAIT_S = 0.5  # The longest wait for a notification, so that a task notices a stop request in time.
 # If no notification comes, the connection may be broken: after this time a statement tests the connection.
 SILENCE_S = 30.0
 

@@ -82,7 +82,7 @@ $$;
 -- Other roles can call a new function of the owner only when this script grants the right.
 alter default privileges for role shardclock_owner revoke execute on functions from public;
 
--- `cascade` also revokes rights that a role has granted to others.
+-- `cascade` also revokes rights that a role has granted to other roles.
 revoke all on schema shardclock
 from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
 revoke all on all tables in schema shardclock

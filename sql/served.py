@@ -1,6 +1,6 @@
 """The tenants and the API key of a session's statements.
 
-The policies of sql/roles.sql read these values if the session has the gateway's role. Any other role sees all rows.
+The policies of sql/roles.sql read these values if the session has the gateway's role. Other roles can read all rows.
 """
 
 import asyncpg
@@ -28,8 +28,8 @@ class Served:
     """
 
     def __init__(self) -> None:
-        self.tenants: Tenants | None = None  # None means that the session is not a gateway's
-        self._key_prefix = ""  # the empty text means no API key
+        self.tenants: Tenants | None = None  # None means that the session is not a gateway's.
+        self._key_prefix = ""  # The empty text means no API key.
         self._sent_tenants: Tenants | None = None
         self._sent_key_prefix = ""
         self._has_policies = True  # if the database has no policies, the server needs no values

@@ -9,9 +9,23 @@ from textwrap import indent
 from typing import Any
 
 SUBJECTS = (
-    "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
-    "notify", "operations", "processes", "requests", "tenants",
-)  # fmt: skip
+    "audit",
+    "claims",
+    "clients",
+    "clock",
+    "cluster",
+    "deliveries",
+    "endpoints",
+    "jobs",
+    "keys",
+    "log",
+    "metrics",
+    "notify",
+    "operations",
+    "processes",
+    "requests",
+    "tenants",
+)  # Fmt: skip.
 # An include line; the text of `included/<name>.sql` replaces it.
 INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)
 # A parameter: a colon that is not part of a cast (`::`), followed by a name.

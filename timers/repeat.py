@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, to_local
 
 REPETITIONS_MAX = 2_147_483_647
-REPEAT_CHARS_MAX = 200  # the table's CHECK has the same limit
+REPEAT_CHARS_MAX = 200  # The table's CHECK has the same limit.
 # A zone's name in brackets contains slashes, which do not separate the parts of a repeat.
 PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
 REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
@@ -98,10 +98,11 @@ class Repeat:
         return ScheduledOccurrence(number, due_date, anchor, anchor_number)
 
     def _steps_up_to(self, moment: datetime, anchor: datetime) -> int:
-        """Return the number of the last grid point up to a moment: an estimate by the average period, corrected.
+        """Return the number of the last grid point up to a moment.
 
-        Due dates are never descending, but two due dates may be equal: Samoa had no 30 December 2011. The estimate is
-        never wrong by more than a few days, so the correction takes one or two steps.
+        Due dates are never descending, but two due dates may be equal: Samoa had no 30 December 2011. The number is
+        first estimated from the average period. The estimate is never wrong by more than a few days, so the correction
+        takes one or two steps.
         """
         steps = (moment - anchor) // self.period.average()
         if not (self.period.months or self.period.days):

@@ -24,8 +24,8 @@ from shardclock_server.timers.occurrence import WITHOUT_END, ScheduleRule
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.zone import to_local
 
-TIMES_MAX = 4  # the text lists at most this many times of a day one by one
-LISTED_MAX = 6  # one list names at most this many numbers
+TIMES_MAX = 4  # The text lists at most this many times of a day one by one.
+LISTED_MAX = 6  # One list names at most this many numbers.
 MONTH_NAMES = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",

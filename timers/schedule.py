@@ -23,7 +23,7 @@ MISSED_AFTER = timedelta(seconds=60)
 
 
 class Missed(StrEnum):
-    """Choose the policy for occurrences that did not fire in time."""
+    """The policy of a schedule for occurrences that did not fire in time."""
 
     FIRE_ONCE = "fire_once"
     FIRE_ALL = "fire_all"
@@ -31,7 +31,7 @@ class Missed(StrEnum):
 
 
 class MissedChoice(StrEnum):
-    """Choose the policy of one resume for the occurrences that were missed during the pause."""
+    """The choice, at a resume, of the policy for the occurrences that were missed during the pause."""
 
     POLICY = "policy"
     SKIP = "skip"

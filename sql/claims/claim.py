@@ -88,7 +88,7 @@ async def claim_due(
 ) -> ScanResult:
     """Fire overdue timers directly, and lease the timers that become due within the scan's horizon.
 
-    shape:   about `batch` timers in all, soonest first; often none; without edges no lags are measured
+    shape:   a total of about `batch` timers, soonest first; often none; without edges no lags are measured
     errors:  StoreUnavailable  no answer in time: end this iteration; the leases of a lost claim expire by themselves
     source:  sql/claims/claim_due.sql, sql/claims/claim_newest.sql, sql/claims/claim_outage.sql
     """

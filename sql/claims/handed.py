@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-Row: TypeAlias = tuple[Any, ...]  # the fields from which a worker makes a ClaimedDelivery
-Handed: TypeAlias = dict[int, list[Row]]  # for each worker (its holder), the rows in the order of their due dates
+Row: TypeAlias = tuple[Any, ...]  # The fields from which a worker makes a ClaimedDelivery.
+Handed: TypeAlias = dict[int, list[Row]]  # For each worker (its holder), the rows in the order of their due dates.
 
 
 @dataclass(frozen=True, slots=True)

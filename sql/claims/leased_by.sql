@@ -1,4 +1,4 @@
--- Reads the timers that a holder has leased in its slots, after the answer to one of the holder's claims was lost.
+-- Reads the timers that a holder has leased in its slots, after the result of a claim was lost.
 --
 -- in:    :holder bigint, :horizon interval, :lease interval: timers that have been due for longer than this are left
 --        out

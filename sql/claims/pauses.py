@@ -6,14 +6,14 @@ from typing import NamedTuple
 from shardclock_server.sql.bisection import values_at_fault
 from shardclock_server.sql.session import Session, StatementRefused
 
-ENDED_MAX = 1_000  # one call ends at most this many pauses, in about 80 ms
-REFUSED_MAX = 1_000  # the searches skip at most this many refused timers, because a longer list would slow them down
+ENDED_MAX = 1_000  # One call ends at most this many pauses, in about 80 ms.
+REFUSED_MAX = 1_000  # The searches skip at most this many refused timers, because a longer list would slow them down.
 
 
 class EndedPauses(NamedTuple):
     """The number of resumed timers, and the timers that Postgres refused to resume, with the reasons.
 
-    units:   `next_s` is the time until the next pause ends; None: no other pause has an end
+    units:   `next_s` is the time until the next end of a pause; None: no remaining pause has an end
     """
 
     ended: int

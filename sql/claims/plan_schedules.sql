@@ -12,7 +12,7 @@ with unlocked as materialized (
     for update of t skip locked
 )
 update shardclock.timers t
--- The rule's text stays unchanged: a client's repeated call is recognized by this text
+-- The rule's text does not change, because a client's repeated call is recognized by this text
 -- (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
     -- If a client ran the schedule before it had a due date, this run fires first, as after run_timers.

@@ -12,7 +12,7 @@ from shardclock_server.timers.model import ClaimedTimer
 
 # The constraints that refuse a key if another timer or another timer's delivery has it.
 KEYS = ("timers_pkey", "deliveries_pkey")
-TRIES = 3  # a row that was locked in the critical milliseconds of each try indicates a bug, so an error reports it
+TRIES = 3  # A row that was locked in the critical milliseconds of each try indicates a bug, so an error reports it.
 # Numbers the requests that a process sends on several connections. Postgres's clock can't order the requests, because
 # it may be set back.
 request_numbers = itertools.count(1)

@@ -30,7 +30,10 @@ class ScanWindow:
 
 
 def values_of(window: ScanWindow | None) -> dict[str, timedelta | int | None]:
-    """Return a window's values for a statement. Three nulls make the statement scan every slot from its oldest row."""
+    """Return a window's values for a statement.
+
+    If the window is None, the values are three nulls, so that the statement scans every slot from its oldest row.
+    """
     if window is None:
         return {"recent": None, "full_from": None, "full_count": None}
     return {
@@ -68,8 +71,8 @@ class RotatingScan:
     def begin(self, *, now_s: float, every_s: float | None = None) -> ScanWindow | None:
         """Begin a scan now, and return its window; None: scan every slot in full.
 
-        units:   every_s is the time between two scans; without every_s, this scan reads all slots in full, if long_s
-                 allows this
+        units:   every_s is the time between two scans; None: this scan reads all slots in full, or as many as fit in
+                 long_s
         """
         count = SLOTS if every_s is None or self._since_s is None else math.ceil(SLOTS * every_s / self.rotation_s)
         self._began_at_s, self._full_count = now_s, min(count, self._full_count_max)

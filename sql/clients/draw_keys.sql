@@ -1,10 +1,10 @@
 -- Draws timer_keys before the insert of the timers, so that a client can search for these keys if the outcome of the
 -- insert is unknown.
 --
--- in:    :count integer, :tenants text: sets the tenants of the session, which saves a separate statement; null: the
---        session's tenants stay
--- out:   one row: timer_keys bigint[], `count` of them, ascending; drawn_at timestamptz, the moment from which
---        schedules are planned
+-- in:    :count integer, :tenants text: sets the tenants of the session, without a separate statement; null: does not
+--        change the session's tenants
+-- out:   one row: timer_keys bigint[] (ascending, :count keys), drawn_at timestamptz (the moment after which schedules
+--        begin)
 -- locks: nothing
 -- index: none
 with durable as materialized (

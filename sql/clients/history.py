@@ -94,7 +94,7 @@ async def lock_timer(session: Session, timer_key: int) -> bool:
 
 
 async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | None:
-    """Read the next occurrence of a pending or paused timer; None if there is no such timer.
+    """Read the next occurrence of a pending or paused timer; None if the timer does not exist or has ended.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/clients/read_upcoming.sql

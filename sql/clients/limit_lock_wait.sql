@@ -1,7 +1,7 @@
 -- Limits each later wait for a lock in this transaction.
 --
--- in:    :wait text: a length with its unit, such as 50ms
--- out:   set_config text: the same length
+-- in: :wait text: a duration with a unit, such as 50ms
+-- out: set_config text: the same duration
 -- locks: nothing
 -- index: none
 select set_config('lock_timeout', :wait, true)

@@ -60,8 +60,8 @@ from unnest(
 )
 -- An earlier attempt may have written the timers, and these timers may have fired since then.
 where not exists (select from logged l where l.timer_key = s.timer_key)
--- If two timers of the batch have the same name, the statement writes the first. The order by name prevents deadlocks
--- between batches with common names.
+-- If two timers of the batch have the same name, the statement writes only the first timer. The order by name prevents
+-- deadlocks between batches with common names.
 order by s.tenant_id collate "C", s.name collate "C", s.number
 on conflict do nothing
 returning timer_key, due_date

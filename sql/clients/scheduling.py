@@ -91,7 +91,7 @@ async def schedule_timers(
     requests: Sequence[IdempotentRequest | None] = (),
     patience: LockPatience | None = None,
 ) -> list[Scheduled | Refused]:
-    """Write timers under keys that were drawn before. A faulty timer is refused; the others are written.
+    """Write timers under keys that were drawn before. A faulty timer is refused; the other timers are written.
 
     shape:   one outcome for each timer, in the order of the timers; `requests` is empty, or has one entry for each
              timer; without `patience` no outcome is `Locked`

@@ -1,7 +1,7 @@
 """Find timers by a filter, page by page.
 
-Most searches are one statement. A search of the log, and a search for a text within names, read their rows section by
-section, because no index finds the few matches.
+Most searches take one statement for each page. A search of the log, and a search for a text within names, read their
+rows section by section, because no index finds the few matches.
 """
 
 import math
@@ -21,8 +21,8 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
 POSITION = re.compile(r"[0-9]{1,18}")
-STEP_S = 0.1  # the target duration of one statement of a search in sections
-STEP_LEAST, STEP_MOST = 10_000, 1_000_000  # bounds of the log positions, or names, that one statement reads
+STEP_S = 0.1  # The target duration of one statement of a search in sections.
+STEP_LEAST, STEP_MOST = 10_000, 1_000_000  # Bounds of the log positions, or names, that one statement reads.
 
 T = TypeVar("T")
 
@@ -82,8 +82,8 @@ async def find_timers(
     With `order_by` "change", PENDING and PAUSED timers are sorted by their last change, newest first. With
     `name_contains`, PENDING and PAUSED timers are sorted by their names; ended timers are sorted newest first. A search
     with `name_contains`, and a search for ended timers in the log of all tenants, read their rows section by section.
-    If such a search reaches its time limit, the page ends at the row that was read last. The page is then short or
-    empty, although more pages follow.
+    If a search section by section reaches its time limit, the page ends at the row that was read last. The page is then
+    short or empty, although more pages follow.
 
     shape:   at most `size` timers; `size` is at most 10,000
     errors:  StoreUnavailable  no answer in time

@@ -114,8 +114,8 @@ async def write_whole(
     if not planned:
         return {}
     async with session.transaction() as connection:
-        # Each statement sees the commits before its start. An earlier attempt may still run, and may store the same
-        # requests: the first statement waits until this attempt has ended.
+        # Each statement reads the data that was committed before the statement's start. An earlier attempt may still
+        # run, and may store the same requests: the first statement waits until this attempt has ended.
         await connection.execute(*statement("lock_keys").with_values({"first_key": drawn.keys[0]}))
         if wait_ms is not None:
             await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))

@@ -71,7 +71,7 @@ with first as materialized (
                         and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
                 )
             )
-            -- A start in a queue waits behind earlier starts, as in begin_runs.sql.
+            -- In a queue, a start waits until the earlier starts have run, as in begin_runs.sql.
             and not (
                 j.overlap is not distinct from 'queue'
                 and exists (

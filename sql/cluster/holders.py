@@ -6,9 +6,9 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-SHARD = "shard"  # the role of keepers that fire timers
-WORKER = "worker"  # the role of keepers that call the targets of fired timers
-ENGINE = "engine"  # the role of keepers that advance instances of processes
+SHARD = "shard"  # The role of keepers that fire timers.
+WORKER = "worker"  # The role of keepers that call the targets of fired timers.
+ENGINE = "engine"  # The role of keepers that advance instances of processes.
 ROLES = (SHARD, WORKER, ENGINE)
 LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of Ray has a hexadecimal id
 

@@ -69,7 +69,7 @@ async def release(session: Session, identity: str) -> bool:
 
     Logical replication copies no sequences, so this call moves the sequence of keys beyond the copied keys.
 
-    shape:   False: the database was not on hold, or must stay on hold
+    shape:   False: the database was not on hold, or its hold must not end yet
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/release.sql, sql/functions/timers/advance_keys.sql
     """

@@ -39,8 +39,8 @@ with taken as (
             c.leader = :leader
             or (c.lease_until is null and :patience::interval = interval '0')
             or coalesce(c.lease_until, c.renewed_at) <= clock_timestamp() - :patience::interval
-                -- A lease that ends so late was written before the clock was set back. The bound is at least a minute,
-                -- because the lease of a handed-over lead has another duration.
+                -- A lease that ends so far in the future was written before the clock was set back.
+                -- The bound is at least a minute, because the lease of a handed-over lead has another duration.
             or c.lease_until > clock_timestamp() + greatest(2 * :lease::interval, interval '1 minute')
             -- Either an operator gave the lead to this cluster, or the last leader was an earlier coordinator of this
             -- cluster.

@@ -5,9 +5,9 @@ If a notification is lost, the next poll finds the rows.
 
 from shardclock_server.sql.session import Session
 
-DELIVERIES = "shardclock_deliveries"  # the channel to which workers listen
-JOBS = "jobs"  # the text of a notification if a start of a job is among the deliveries
-SIGNALS = "shardclock_signals"  # the channel to which engines listen
+DELIVERIES = "shardclock_deliveries"  # The channel to which workers listen.
+JOBS = "jobs"  # The text of a notification if a start of a job is among the deliveries.
+SIGNALS = "shardclock_signals"  # The channel to which engines listen.
 
 
 async def notify_of_deliveries(session: Session) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
-WEBHOOK = "webhook:"  # the prefix of targets that are endpoints
+WEBHOOK = "webhook:"  # The prefix of targets that are endpoints.
 # The prefix of the targets of events for operators. These deliveries have separate lanes, so an endpoint's other
 # deliveries don't delay them. An endpoint's name contains no slash.
 NOTIFY = f"{WEBHOOK}notify/"

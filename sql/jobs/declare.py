@@ -7,10 +7,10 @@ from typing import Any
 from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.sql.session import Session
 
-TARGET_OF_JOB = "job:"  # the target of a start's timer is this prefix and the job's name
-KEPT_RUNS = 100  # the number of runs that are kept for each job
-FORGOTTEN_MAX = 10_000  # one call deletes at most this many rows
-REPAIRED_MAX = 200  # one call repairs at most this many jobs
+TARGET_OF_JOB = "job:"  # The target of a start's timer is this prefix and the job's name.
+KEPT_RUNS = 100  # The number of runs that are kept for each job.
+FORGOTTEN_MAX = 10_000  # One call deletes at most this many rows.
+REPAIRED_MAX = 200  # One call repairs at most this many jobs.
 
 
 async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, list[str]]:

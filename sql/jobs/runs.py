@@ -10,8 +10,8 @@ from shardclock_server.jobs.ending import RunEnding
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.session import Session
 
-OF_SCAN = 9  # the number of columns of the scan; the columns of a run follow
-DUE_MAX = 1_000  # one call reads at most this many due starts
+OF_SCAN = 9  # The number of columns of the scan; the columns of a run follow.
+DUE_MAX = 1_000  # One call reads at most this many due starts.
 
 Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifies its run
 

@@ -39,7 +39,7 @@ async def mark_day(session: Session) -> None:
 
 
 async def drop_log_partition(session: Session, *, keep_days: int) -> OldestDay | None:
-    """Drop the log's oldest partition if it is old enough; None if all partitions stay.
+    """Drop the log's oldest partition if it is old enough; None if no partition is old enough.
 
     A partition may be dropped after `keep_days` later days on which a coordinator led.
 

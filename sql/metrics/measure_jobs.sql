@@ -20,7 +20,7 @@ job as materialized (
     select
         j.*,
         (j.run_timer_key is not null)::integer as present,
-        -- If the job is changed or enabled, the measurement starts again.
+        -- A change of the job, or enabling it, resets the time since the last success.
         greatest(j.last_success, j.changed_at) as since
     from shardclock.jobs j
     where :names::text[] is null or j.name = any (:names)

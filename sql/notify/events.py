@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from shardclock_server.sql.session import Session
 
-THROTTLE = timedelta(minutes=5)  # within this time, an endpoint gets one delivery for each kind and subject
-EVENTS_MAX = 4_000  # the limit of events that one call takes: it must end within `coordinator_timeout_s`
-OPERATORS_TENANT = "default"  # the events of jobs and of the cluster belong to this tenant
+THROTTLE = timedelta(minutes=5)  # Within this time, an endpoint gets one delivery for each kind and subject.
+EVENTS_MAX = 4_000  # The limit of events that one call takes: it must end within `coordinator_timeout_s`.
+OPERATORS_TENANT = "default"  # The events of jobs and of the cluster belong to this tenant.
 # Orders the kinds as users read them. sql/schema/0010_notify.sql has the same list.
 TENANT_KINDS = ("delivery.dead", "endpoint.disabled", "process.incident", "schedule.paused", "quota.reached")
 OPERATOR_KINDS = ("job.failed", "job.late", "cluster.lag", "cluster.takeover", "cluster.hold")

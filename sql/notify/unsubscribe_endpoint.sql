@@ -1,4 +1,5 @@
--- Removes the subscription of an endpoint, and its waiting events; the endpoint stays.
+-- Removes the subscription of an endpoint, and the events that wait for this subscription; does not remove the
+-- endpoint.
 --
 -- in:    :tenant_id text, :endpoint text
 -- out:   removed boolean: one row; no row if the endpoint has no subscription

@@ -522,7 +522,7 @@ assigned as (
 ),
 acted as (
     insert into shardclock.task_acts (task_key, instance_key, act, actor, detail)
-    -- Copy the task's properties to the act, because the act stays longer than the task's row.
+    -- Copy the task's properties to the act, because the act is kept longer than the task's row.
     select
         a.task_key, a.instance_key, 'CREATED', 'engine',
         jsonb_strip_nulls(

@@ -96,7 +96,7 @@ async def list_definitions(
     after: int = 0,
     page_size: int = 1_000,
 ) -> list[FoundDefinition]:
-    """List deployed processes, the newest version of each or all versions.
+    """List deployed processes: only the newest version of each process, or all versions.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/list_definitions.sql

@@ -1,4 +1,4 @@
--- Finds open tasks, oldest first, among a limited number of rows; a search needs several such calls
+-- Finds open tasks, oldest first, among a limited number of rows; a whole search takes several calls
 -- (docs/decisions/0063-task-lists-go-in-steps.md).
 --
 -- in:    :tenant_id text or null (all tenants), :after bigint (the end of the previous page or step, or 0), :rows_max

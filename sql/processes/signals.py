@@ -8,9 +8,9 @@ from typing import NamedTuple
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.statements import call_of, statement
 
-START_LOCK_WAIT = "100ms"  # a short wait, because it stops the engine
-RECEIVERS_MAX = 500  # one statement sends a thrown signal to at most this many receivers
-RECEIVERS_BYTES_MAX = 4 * 2**20  # the limit of variables' bytes, for all receivers of one statement together
+START_LOCK_WAIT = "100ms"  # A short wait, because it stops the engine.
+RECEIVERS_MAX = 500  # One statement sends a thrown signal to at most this many receivers.
+RECEIVERS_BYTES_MAX = 4 * 2**20  # The limit of variables' bytes, for all receivers of one statement together.
 TAKEN_BYTES_MAX = (
     32 * 2**20
 )  # the limit of bytes of signals and states that one statement reads; the last row may exceed it

@@ -42,11 +42,11 @@ create table shardclock.timers (
     -- When a client last set the due date (moved, resumed or ran the timer); null if the timer was only scheduled. For a
     -- paused timer: when it was paused.
     changed_at timestamptz,
-    -- For a schedule that is run now: the due date of the occurrence after the run. Otherwise null, which takes no
-    -- space.
+    -- For a schedule that is run now: the due date of the occurrence after the run. For other timers null; a null takes
+    -- no space.
     kept_due_date timestamptz,
-    -- The first firing of the schedule writes the period. Null, which takes no space, if a claim can't compute the next
-    -- due date.
+    -- The first firing of the schedule writes the period. Null if a claim can't compute the next due date; a null takes
+    -- no space.
     period_us bigint,
 
     constraint timers_pkey primary key (timer_key),
@@ -84,8 +84,8 @@ where process_instance_key is not null;
 create unique index timers_by_name_prefix on shardclock.timers (tenant_id, name text_pattern_ops)
 where name is not null;
 
--- The index leaves out timers with the target log, so that they don't pay for the index. A claim changes none of the
--- index's columns, so the claim's update stays heap-only.
+-- The index leaves out timers with the target log, so that they don't pay for the index. A claim changes no column of
+-- the index, so the claim's update is heap-only.
 create index timers_by_target on shardclock.timers (target, due_date, timer_key) where target <> 'log';
 
 -- An instance may have thousands of tokens, each with a timer. An engine finds the timers of one token by this index.
@@ -137,29 +137,24 @@ comment on column shardclock.timers.zone is
 comment on column shardclock.timers.missed is
     'The rule for missed occurrences: fire_once (one firing for all of them), fire_all, or skip; null: fire_once.';
 comment on column shardclock.timers.missed_once is
-    'The rule for the occurrences that a pause has missed, as the resume chose: fire_once, fire_all or skip; the occurrences '
-    'after the resume follow the column missed. Null: all follow that column.';
+    'The rule for the occurrences that a pause has missed, as the resume chose: fire_once, fire_all or skip; the occurrences after the resume follow the column missed. Null: all follow that column.';
 comment on column shardclock.timers.paused_due_date is
     'The due date of a paused timer; its due_date is the end of time. Null: the timer is not paused.';
 comment on column shardclock.timers.resume_at is
     'The moment at which the pause ends, and a shard resumes the timer. Null: the pause has no end, or the timer is not paused.';
 comment on column shardclock.timers.resume_missed is
-    'The rule for the occurrences that the pause will have missed at resume_at: fire_once, fire_all or skip; null: the '
-    'column missed.';
+    'The rule for the occurrences that the pause will have missed at resume_at: fire_once, fire_all or skip; null: the column missed.';
 comment on column shardclock.timers.changed_at is
-    'The time at which a client last moved, resumed or ran this timer, or changed its rule; null: never. For a paused '
-    'timer, the time of its pause.';
+    'The time at which a client last moved, resumed or ran this timer, or changed its rule; null: never. For a paused timer, the time of its pause.';
 comment on column shardclock.timers.kept_due_date is
-    'For a schedule that a client runs now: the due date of the occurrence after this run. '
-    'Before the schedule is planned, the value has no meaning. Null: no client has asked for a run.';
+    'For a schedule that a client runs now: the due date of the occurrence after this run. Before the schedule is planned, the value has no meaning. Null: no client has asked for a run.';
 comment on column shardclock.timers.period_us is
-    'The fixed period of a schedule without an end, in microseconds, after its first firing. Null: a shard computes the '
-    'next occurrence from the rule.';
+    'The fixed period of a schedule without an end, in microseconds, after its first firing. Null: a shard computes the next occurrence from the rule.';
 comment on column shardclock.timers.claimed_by is
     'The holder (one incarnation of a shard actor) that leases this row until claimed_until.';
 
 -- A row with a period needs no check: it is the next occurrence of a schedule that was checked, and only the role of
--- shards may insert period_us (sql/roles.sql). The check would be a seventh of the cost of such an occurrence:
+-- shards may insert period_us (sql/roles.sql). The check would take a seventh of the time of the whole firing:
 -- docs/decisions/0082-fixed-periods.md.
 create trigger check_new_timer
 before insert on shardclock.timers

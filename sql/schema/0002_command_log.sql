@@ -31,8 +31,8 @@ alter sequence shardclock.position_seq owned by shardclock.command_log.position;
 -- The default partition takes the records of days without a partition, so that no firing fails.
 create table shardclock.command_log_default partition of shardclock.command_log default;
 
--- Readers scan by position. `shardclock show` searches by key and by name, and so do late cancellations, to return how
--- the timer ended.
+-- Readers scan by position. `shardclock show` searches by key and by name. A late cancellation searches in the same
+-- way, to return how the timer ended.
 create index command_log_in_order on shardclock.command_log (position);
 
 create index command_log_by_timer_key on shardclock.command_log (timer_key);
@@ -44,24 +44,17 @@ create index command_log_by_operation on shardclock.command_log ((detail ->> 'op
 where detail ->> 'operation' is not null;
 
 comment on table shardclock.command_log is
-    'Append-only, in the order of position. Read it with shardclock.read_log: a query of the table can miss records, '
-    'because a position is drawn before its transaction commits.';
+    'Append-only, in the order of position. Read it with shardclock.read_log: a query of the table can miss records, because a position is drawn before its transaction commits.';
 comment on column shardclock.command_log.position is
-    'Drawn only by the column''s default, while the timer''s row is locked, so that a timer''s records have the order of '
-    'its changes.';
+    'Drawn only by the column''s default, while the timer''s row is locked, so that a timer''s records have the order of its changes.';
 comment on column shardclock.command_log.recorded_at is 'The time of the change, by Postgres''s clock.';
 comment on column shardclock.command_log.due_date is 'The timer''s due date before the change.';
 comment on column shardclock.command_log.intent is
-    'TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED; the end of a delivery: DELIVERED, DISCARDED or DEAD; '
-    'REDRIVEN: a dead letter is delivered again; the state of a job: SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
+    'TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED; the end of a delivery: DELIVERED, DISCARDED or DEAD; REDRIVEN: a dead letter is delivered again; the state of a job: SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
 comment on column shardclock.command_log.holder is
     'The holder that fired the timer; null if a client wrote the record.';
 comment on column shardclock.command_log.detail is
-    'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. '
-    'PAUSED, RESUMED: until (the end of the pause; only the end of a pause by a shard has it in RESUMED), missed. '
-    'RESCHEDULED: due_date, schedule, by. SKIPPED: count (occurrences that did not fire, from this one on), policy. '
-    'DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program '
-    'that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
+    'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. PAUSED, RESUMED: until (the end of the pause; only the end of a pause by a shard has it in RESUMED), missed. RESCHEDULED: due_date, schedule, by. SKIPPED: count (occurrences that did not fire, from this one on), policy. DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
 
 -- A trigger takes the mark for all statements, because a single statement without a mark would make readers miss
 --                                              records.
@@ -87,7 +80,8 @@ comment on sequence shardclock.paused_seq is 'The number of timers that clients 
 
 create sequence shardclock.resumed_seq as bigint;
 
-comment on sequence shardclock.resumed_seq is 'The number of timers that clients have resumed, and of pauses that have ended, for metrics.';
+comment on sequence shardclock.resumed_seq is
+    'The number of timers that clients have resumed, and of pauses that have ended, for metrics.';
 
 -- The open transactions that limit log_horizon.
 create view shardclock.log_writers as
@@ -153,8 +147,7 @@ comment on column shardclock.timer_history.state is 'PENDING, PAUSED, TRIGGERED,
 comment on column shardclock.timer_history.due_date is
     'The due date; for a paused timer, its due date before the pause.';
 comment on column shardclock.timer_history.changed_at is
-    'The time at which a client last changed the due date; for a paused timer, the time of its pause; null: never, or the '
-    'timer has ended.';
+    'The time at which a client last changed the due date; for a paused timer, the time of its pause; null: never, or the timer has ended.';
 comment on column shardclock.timer_history.resume_at is
     'For a paused timer: the end of its pause; null: the pause has no end.';
 comment on column shardclock.timer_history.ended_at is 'The time of the end; null: the timer has not ended.';

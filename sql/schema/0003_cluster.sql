@@ -22,8 +22,7 @@ create table shardclock.scale (
 insert into shardclock.scale (role) values ('shard'), ('worker'), ('engine');
 
 comment on table shardclock.scale is
-    'One row for each role of slot keepers: the number of keepers that an operator or a policy wants. '
-        'The keepers of a role divide all slots among them.';
+    'One row for each role of slot keepers: the number of keepers that an operator or a policy wants. The keepers of a role divide all slots among them.';
 comment on column shardclock.scale.wanted_min is
     'With wanted_max: the leading coordinator follows the forecast between the two numbers; null: an operator sets wanted.';
 comment on column shardclock.scale.set_at is
@@ -71,8 +70,7 @@ comment on column shardclock.holders.part is
 comment on column shardclock.holders.identity is
     'The installation for which the holder''s cluster is configured; '''': no installation; null: the holder is never on hold.';
 comment on column shardclock.holders.suspended_at is
-    'The time at which the coordinator suspended the silent holder, so that others may take its claims; '
-        'null again after its next heartbeat.';
+    'The time at which the coordinator suspended the silent holder, so that other holders may take its claims; null again after its next heartbeat.';
 comment on column shardclock.holders.targets is
     'The targets of the handlers that the worker''s app has; empty: no app, or no worker.';
 comment on column shardclock.holders.functions is

@@ -264,10 +264,12 @@ create table shardclock.endpoint_attempts (
     constraint endpoint_attempts_pkey primary key (tenant_id, name, ended_at, timer_key)
 );
 
-comment on table shardclock.endpoint_attempts is 'The last 20 attempts of each endpoint; there may be more between two writes.';
+comment on table shardclock.endpoint_attempts is
+    'The last 20 attempts of each endpoint; there may be more between two writes.';
 comment on column shardclock.endpoint_attempts.name is 'The name of the endpoint.';
 comment on column shardclock.endpoint_attempts.attempt is 'The number of the delivery''s attempt, from 1.';
-comment on column shardclock.endpoint_attempts.status is 'The HTTP status of the response; null: there was no response.';
+comment on column shardclock.endpoint_attempts.status is
+    'The HTTP status of the response; null: there was no response.';
 comment on column shardclock.endpoint_attempts.failure is
     'The reason why the attempt failed; null: the endpoint accepted the delivery.';
 comment on column shardclock.endpoint_attempts.body is 'The first 2 KiB of the response''s body.';
@@ -277,7 +279,7 @@ comment on table shardclock.endpoints is
 comment on column shardclock.endpoints.headers is
     'The headers that the tenant adds to each request: an object of texts.';
 comment on column shardclock.endpoints.secrets is
-    'The secrets that sign requests, newest first; during a rotation there are several.';
+    'The secrets that sign requests, newest first; during a rotation there are several secrets.';
 comment on column shardclock.endpoints.policy is
     'The tenant''s values for attempts, timeout, concurrency and rate; a missing value has its default.';
 comment on column shardclock.endpoints.disabled_at is

@@ -65,7 +65,8 @@ with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_
 comment on table shardclock.jobs is 'The jobs: their rules, their current states, and the counts of their runs.';
 comment on column shardclock.jobs.function is 'The function: package.module:function.';
 comment on column shardclock.jobs.every_s is 'The seconds from the end of a run to the next start; null: no interval.';
-comment on column shardclock.jobs.schedule is 'The rule of the job''s starts, cron or an ISO 8601 repeat; null: no rule.';
+comment on column shardclock.jobs.schedule is
+    'The rule of the job''s starts, cron or an ISO 8601 repeat; null: no rule.';
 comment on column shardclock.jobs.missed is 'The handling of missed starts of the rule: fire_once, fire_all or skip.';
 comment on column shardclock.jobs.overlap is
     'The handling of a start that is due while the job runs: skip, queue (the start waits), or replace (the start ends the run).';
@@ -78,7 +79,8 @@ comment on column shardclock.jobs.declared is
 comment on column shardclock.jobs.state is 'SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
 comment on column shardclock.jobs.withdrawn_at is
     'The time at which the app was started without this job; null: an app has the job''s code.';
-comment on column shardclock.jobs.disabled_at is 'The time at which a client disabled the job; null: it is not disabled.';
+comment on column shardclock.jobs.disabled_at is
+    'The time at which a client disabled the job; null: it is not disabled.';
 comment on column shardclock.jobs.run_timer_key is
     'The delivery of the current run; the run is the claim number run_claims of this delivery; null: no run.';
 comment on column shardclock.jobs.cancel_asked_at is

@@ -72,7 +72,8 @@ comment on column shardclock.console_sessions.digest is
     'The SHA-256 of the token in the browser''s cookie; the token itself is not stored.';
 comment on column shardclock.console_sessions.key_id is
     'The API key; the session ends together with the key; null: the session belongs to a person.';
-comment on column shardclock.console_sessions.subject is 'The person''s identifier, which the issuer never gives to another person.';
+comment on column shardclock.console_sessions.subject is
+    'The person''s identifier, which the issuer never gives to another person.';
 comment on column shardclock.console_sessions.groups is
     'The person''s groups at the sign-in; the gateway''s settings map groups to scopes and tenants.';
 
@@ -139,7 +140,8 @@ create index audit_by_age on shardclock.audit (recorded_at, act_id);
 
 comment on table shardclock.audit is 'The acts of operators, one record for each act, kept for 400 days.';
 comment on column shardclock.audit.role is 'The database role of the login: a gateway''s role, or an operator''s own.';
-comment on column shardclock.audit.interface is 'api: the HTTP API; cli: the command line; console: the pages of a gateway.';
+comment on column shardclock.audit.interface is
+    'api: the HTTP API; cli: the command line; console: the pages of a gateway.';
 comment on column shardclock.audit.key_prefix is 'The prefix of the API key; null: a person, or no key was needed.';
 comment on column shardclock.audit.key_name is 'The name of the API key, or the person''s name.';
 comment on column shardclock.audit.subject is
@@ -192,14 +194,17 @@ create index operations_by_end on shardclock.operations (ended_at);
 create index operations_due on shardclock.operations (due_at) where state = 'RUNNING';
 
 comment on table shardclock.operations is 'Bulk changes and their progress, kept for 400 days after their end.';
-comment on column shardclock.operations.request_id is 'The caller''s id for the operation; a repeated request to begin it finds the operation.';
+comment on column shardclock.operations.request_id is
+    'The caller''s id for the operation; a repeated request to begin it finds the operation.';
 comment on column shardclock.operations.due_at is 'The time after which any gateway may continue the operation.';
 comment on column shardclock.operations.matched is 'The number of found rows.';
 comment on column shardclock.operations.expected is 'The count of the dry run; null: there was no dry run.';
 comment on column shardclock.operations.left_out is 'Matching rows that the verb can''t change.';
 comment on column shardclock.operations.changed is 'The number of changed rows.';
-comment on column shardclock.operations.unchanged is 'The number of found rows that had ended or changed in the meantime.';
-comment on column shardclock.operations.by_operator is 'Whether an operator began the operation; then tenants can''t read the operator''s name.';
+comment on column shardclock.operations.unchanged is
+    'The number of found rows that had ended or changed in the meantime.';
+comment on column shardclock.operations.by_operator is
+    'Whether an operator began the operation; then tenants can''t read the operator''s name.';
 comment on column shardclock.operations.tenant_id is 'The tenant of the rows; null: all tenants.';
 comment on column shardclock.operations.change is 'The parameters of the verb, such as reason and shift.';
 comment on column shardclock.operations.role is 'The database role of the login that began the operation.';

@@ -33,14 +33,14 @@ create table shardclock.definitions (
 create unique index definitions_by_process on shardclock.definitions (tenant_id, process_id, version);
 
 comment on table shardclock.definitions is
-    'All versions of the deployed processes; an instance stays with its version.';
+    'All versions of the deployed processes; an instance never changes its version.';
 comment on column shardclock.definitions.resource is 'The name of the deployed file.';
 comment on column shardclock.definitions.digest is 'SHA-256 of the model.';
 comment on column shardclock.definitions.model is 'The BPMN file; it may have several processes.';
 comment on column shardclock.definitions.starts is
     'The start events with a trigger: an array of {node_id, kind: timer, message or signal, and due_date, schedule or name}.';
 comment on column shardclock.definitions.deleted_at is
-    'The time of the deletion: no new instance begins, and running instances continue; null: it is not deleted.';
+    'The time at which the version was deleted; then no new instance begins, and running instances continue. Null: the version is not deleted.';
 comment on column shardclock.definitions.starts_by_hand is
     'Whether the process has a start event without a trigger; false: only the events in `starts` begin an instance.';
 
@@ -83,7 +83,7 @@ create index instances_by_end on shardclock.instances (ended_at) where ended_at 
 -- Few instances end with another outcome than COMPLETED. With this index, a list of these instances reads no other
 -- instances and no other tenants. The key is an expression, so that a search by key does not use the index:
 -- docs/decisions/0005-queue-plans.md. The condition is written so that the planner expects it to exclude no row.
--- Otherwise the planner would count the filter by outcome twice, expect few rows, and sort all of them.
+-- Otherwise the planner would count the filter by outcome twice, expect only a few rows, and sort all rows.
 create index instances_by_outcome on shardclock.instances (tenant_id, outcome, (instance_key + 0))
 where coalesce(outcome, 'COMPLETED') <> 'COMPLETED';
 
@@ -96,7 +96,8 @@ where (ended_at is null) is true;
 create index instances_by_root on shardclock.instances (root_key)
     where (root_key is not null and ended_at is null) is true;
 
-comment on table shardclock.instances is 'Instances of processes: running instances, and instances that ended in the last days.';
+comment on table shardclock.instances is
+    'Instances of processes: running instances, and instances that ended in the last days.';
 comment on column shardclock.instances.parent_key is
     'The instance that started this instance by a call activity, at parent_token.';
 comment on column shardclock.instances.version is
@@ -118,7 +119,7 @@ create table shardclock.process_starts (
     instance_key bigint not null,
     asked_at timestamptz not null default now(),
     -- The same idempotency key with another business key is another start. The business key is also stored here,
-    -- because the instance and its business key may be deleted before the idempotency key.
+    -- because the instance and its business key may be deleted before the idempotency key is deleted.
     business_key text,
 
     constraint process_starts_pkey primary key (tenant_id, idempotency_key),
@@ -147,7 +148,8 @@ create index business_keys_by_key on shardclock.business_keys (business_key, ten
 
 comment on table shardclock.business_keys is
     'The callers'' own names for instances; a row is written with its instance''s start, and deleted with the instance.';
-comment on column shardclock.business_keys.business_key is 'The business key; several instances may have the same business key.';
+comment on column shardclock.business_keys.business_key is
+    'The business key; several instances may have the same business key.';
 
 create table shardclock.instance_steps (
     instance_key bigint not null,
@@ -216,7 +218,8 @@ create index subscriptions_in_order on shardclock.subscriptions (tenant_id, name
 
 comment on table shardclock.subscriptions is
     'The waits for messages and signals, by tokens of instances and by start events of definitions.';
-comment on column shardclock.subscriptions.taken_by is 'The message that was sent to the subscription and is not processed yet; null: no message.';
+comment on column shardclock.subscriptions.taken_by is
+    'The message that was sent to the subscription and is not processed yet; null: no message.';
 comment on column shardclock.subscriptions.is_once is 'Whether the first message ends the wait.';
 
 create table shardclock.messages (
@@ -237,13 +240,14 @@ create table shardclock.messages (
 
 create index messages_by_age on shardclock.messages (expires_at);
 
--- The key is an expression, as in deliveries_by_lane.
+-- The key is an expression, for the same reason as in deliveries_by_lane.
 create index messages_by_name on shardclock.messages (tenant_id, name, correlation, (message_key + 0));
 
 create index messages_passed_over on shardclock.messages (tenant_id, name, correlation) where passed_over;
 
 comment on table shardclock.messages is 'Messages that were published with a time to live, for tokens that wait later.';
-comment on column shardclock.messages.correlated is 'The processes that have got the message; each process gets the message once.';
+comment on column shardclock.messages.correlated is
+    'The processes that have got the message; each process gets the message once.';
 
 create trigger messages_check_quota before insert on shardclock.messages
 for each row execute function shardclock.check_kept_message();

@@ -9,9 +9,9 @@ from shardclock_server.sql.session import Record, Session
 
 # The tenant that the indexes on tenants leave out: docs/decisions/0046-quotas.md.
 UNINDEXED = "default"
-USED_MAX = 1_000_000  # each resource of processes is counted up to this number
-EXACT_MAX = 100_000  # timers are counted exactly up to this number; a larger number is estimated
-SAMPLE_TIMERS = 200_000  # an estimate reads this many timers of all tenants
+USED_MAX = 1_000_000  # Each resource of processes is counted up to this number.
+EXACT_MAX = 100_000  # Timers are counted exactly up to this number; a larger number is estimated.
+SAMPLE_TIMERS = 200_000  # An estimate reads this many timers of all tenants.
 
 
 @dataclass(frozen=True, slots=True)

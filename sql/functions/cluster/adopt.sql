@@ -37,4 +37,5 @@ begin
 end
 $$;
 
-comment on function shardclock.adopt is 'Internal: Makes an installation the owner of this database, if the database has no other owner.';
+comment on function shardclock.adopt is
+    'Internal: Makes an installation the owner of this database, if the database has no other owner.';

@@ -1,7 +1,7 @@
 -- in:    target text, tenant_id text
 -- out:   text[]: the code, and the sentence
 -- locks: nothing
--- index: endpoints_pkey or handlers_pkey; of a job, as unknown_job
+-- index: endpoints_pkey or handlers_pkey; for a job, the index of unknown_job
 create or replace function shardclock.unknown_target(target text, tenant_id text)
 returns text[]
 language plpgsql

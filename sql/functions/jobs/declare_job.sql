@@ -52,4 +52,5 @@ begin
 end
 $$;
 
-comment on function shardclock.declare_job is 'Internal: Stores a job''s declaration by its app, and returns the changes.';
+comment on function shardclock.declare_job is
+    'Internal: Stores a job''s declaration by its app, and returns the changes.';

@@ -44,4 +44,5 @@ begin
 end
 $$;
 
-comment on function shardclock.plan_job is 'Internal: Writes the timer of a job''s next start, unless the job has this timer already.';
+comment on function shardclock.plan_job is
+    'Internal: Writes the timer of a job''s next start, unless the job has this timer already.';

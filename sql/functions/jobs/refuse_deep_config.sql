@@ -13,4 +13,5 @@ begin
 end
 $$;
 
-comment on function shardclock.refuse_deep_config is 'Internal: Refuses the configuration of a job that is nested too deeply.';
+comment on function shardclock.refuse_deep_config is
+    'Internal: Refuses the configuration of a job that is nested too deeply.';

@@ -29,8 +29,8 @@ begin
             -- partition exclusively. A dump may have locked it for hours, and writers would wait behind this call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;
-            -- Create the table and attach it in two steps, because `create table … partition of` would block each
-            -- firing during its wait.
+            -- Create the table and attach it in two steps, because `create table … partition of` would block all
+            -- firings while it waits for a lock.
             execute format(
                 'create table shardclock.%I (like shardclock.command_log including defaults including constraints)',
                 partition_name

@@ -8,8 +8,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Read the sequence before the locks. Later positions are above `drawn`. A transaction that drew a position before
-    -- this read has a lock, or has ended before the caller's next snapshot.
+    -- Read the sequence before the locks. Later positions are above `drawn`. A transaction that drew an earlier
+    -- position either still has its lock, or ends before the snapshot of the caller's next statement.
     drawn bigint := pg_sequence_last_value('shardclock.position_seq');
 begin
     if pg_is_in_recovery() then

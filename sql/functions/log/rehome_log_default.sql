@@ -38,7 +38,8 @@ begin
     create table shardclock.command_log_default partition of shardclock.command_log default;
     return 1;
 exception when lock_not_available or check_violation or invalid_object_definition or duplicate_table then
-    -- Another transaction has locked the log, or a day in between has its own partition: the default partition stays.
+    -- Another transaction has locked the log, or a day in between has its own partition: don't change the default
+    -- partition.
     return 0;
 end
 $$;

@@ -93,4 +93,5 @@ begin
 end
 $$;
 
-comment on function shardclock.note_event is 'Internal: Writes an operator event, if an endpoint subscribes to this kind of event.';
+comment on function shardclock.note_event is
+    'Internal: Writes an operator event, if an endpoint subscribes to this kind of event.';

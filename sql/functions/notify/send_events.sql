@@ -108,4 +108,5 @@ begin
 end
 $$;
 
-comment on function shardclock.send_events is 'Internal: Converts the operator events to deliveries for the subscribed endpoints.';
+comment on function shardclock.send_events is
+    'Internal: Converts the operator events to deliveries for the subscribed endpoints.';

@@ -16,4 +16,5 @@ begin
 end
 $$;
 
-comment on function shardclock.check_text is 'Internal: Refuses a text that is null, too short or too long for its column.';
+comment on function shardclock.check_text is
+    'Internal: Refuses a text that is null, too short or too long for its column.';

@@ -16,7 +16,8 @@ begin
             coalesce(jsonb_typeof(variables), 'null')
             using errcode = 'invalid_parameter_value', constraint = 'invalid_variables';
     end if;
-    -- A short text can't break the other rules: that takes 101 levels of brackets, or 310 digits.
+    -- A short text can't break the other rules, because it has less than 101 levels of brackets and less than 310
+    -- digits.
     if bytes <= 200 then
         return;
     end if;

@@ -1,7 +1,7 @@
 -- in:    task_key bigint, assignee text, tenant_id text
 -- out:   text
 -- locks: the task
--- index: tasks_pkey; of a task that has ended task_acts_by_task
+-- index: tasks_pkey; task_acts_by_task for an ended task
 create or replace function shardclock.claim_task(
     task_key bigint, assignee text, tenant_id text default null
 )

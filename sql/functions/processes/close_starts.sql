@@ -27,4 +27,5 @@ begin
 end
 $$;
 
-comment on function shardclock.close_starts is 'Internal: Removes the start timers and the subscriptions of a definition''s start events.';
+comment on function shardclock.close_starts is
+    'Internal: Removes the start timers and the subscriptions of a definition''s start events.';

@@ -1,7 +1,7 @@
 -- in:    task_key bigint, variables jsonb, tenant_id text, assignee text
 -- out:   text
 -- locks: the task, and the new signal
--- index: tasks_pkey; of a task that has ended task_acts_by_task
+-- index: tasks_pkey; task_acts_by_task for an ended task
 create or replace function shardclock.complete_task(
     task_key bigint, variables jsonb default '{}', tenant_id text default null, assignee text default null
 )

@@ -1,7 +1,7 @@
 -- in:    task_key bigint, claim integer, lease interval, tenant_id text
 -- out:   text
 -- locks: the task
--- index: deliveries_pkey; of a task that is gone command_log_by_timer_key
+-- index: deliveries_pkey; command_log_by_timer_key for an ended task
 create or replace function shardclock.extend_service_task(
     task_key bigint, claim integer, lease interval default 'PT1M', tenant_id text default null
 )
@@ -16,7 +16,7 @@ begin
             using errcode = 'invalid_parameter_value', constraint = 'invalid_lease';
     end if;
     -- Also extends a lease that has ended, unless another program has claimed the task. That claim would have raised
-    -- the number of claims. The task is due when the lease ends, as after activate_service_tasks.
+    -- the number of claims. The task is due when the lease ends, in the same way as after activate_service_tasks.
     update shardclock.deliveries d
     set claimed_until = clock_timestamp() + lease,
         next_attempt_at = clock_timestamp() + lease

@@ -1,7 +1,7 @@
 -- in:    task_key bigint, claim integer, reason text, retries integer, retry_after interval, tenant_id text
 -- out:   text
 -- locks: the task, and the new signal
--- index: deliveries_pkey; of a task that is gone command_log_by_timer_key
+-- index: deliveries_pkey; command_log_by_timer_key for an ended task
 create or replace function shardclock.fail_service_task(
     task_key bigint,
     claim integer,

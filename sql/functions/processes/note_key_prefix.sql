@@ -13,4 +13,5 @@ begin
 end
 $$;
 
-comment on function shardclock.note_key_prefix is 'Internal: Stores the prefix of the caller''s API key in an act on a task.';
+comment on function shardclock.note_key_prefix is
+    'Internal: Stores the prefix of the caller''s API key in an act on a task.';

@@ -40,4 +40,5 @@ begin
 end
 $$;
 
-comment on function shardclock.open_starts is 'Internal: Schedules the start timers and subscribes the other start events of a definition.';
+comment on function shardclock.open_starts is
+    'Internal: Schedules the start timers and subscribes the other start events of a definition.';

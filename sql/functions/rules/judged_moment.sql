@@ -72,4 +72,5 @@ begin
 end
 $$;
 
-comment on function shardclock.judged_moment is 'Internal: Returns the refusal of a moment''s text; otherwise the moment.';
+comment on function shardclock.judged_moment is
+    'Internal: Returns the refusal of a moment''s text; otherwise the moment.';

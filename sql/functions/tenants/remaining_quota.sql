@@ -1,7 +1,7 @@
 -- For a small quota the function counts the rows; for a large quota it uses the last stored count. Engines store the
--- counts of instances, tasks and timers. Clients store the counts of the other resources, because clients add them even
--- while no engine runs. All resources of a call share the quota of the first resource. Each query reads one table,
--- because a join takes longer than a second query.
+-- counts of instances, tasks and timers. Clients store the counts of definitions, messages and schedules, because
+-- clients write these rows even while no engine runs. All resources of a call share the quota of the first resource.
+-- Each query reads one table, because a join takes longer than a second query.
 --
 -- in:    tenant_id text, resources text[]
 -- out:   quota bigint, remaining bigint, counted_at timestamptz
@@ -87,4 +87,5 @@ begin
 end
 $$;
 
-comment on function shardclock.remaining_quota is 'Internal: Returns the remaining quota of a tenant (null: no limit), and the time of the count (null: now).';
+comment on function shardclock.remaining_quota is
+    'Internal: Returns the remaining quota of a tenant (null: no limit), and the time of the count (null: now).';

@@ -4,7 +4,7 @@
 -- in:    verb text, timer_key bigint, name text, tenant_id text, reason text, until timestamptz, missed text
 -- out:   text
 -- locks: the timer
--- index: timers_pkey or timers_by_name_prefix; of a timer that has ended, as ended_as
+-- index: timers_pkey or timers_by_name_prefix; for an ended timer, the indexes of ended_as
 create or replace function shardclock.change_timer(
     verb text,
     timer_key bigint,

@@ -20,4 +20,5 @@ begin
 end
 $$;
 
-comment on function shardclock.checked_text is 'Internal: Returns a text; refuses a text that is too long for a record.';
+comment on function shardclock.checked_text is
+    'Internal: Returns a text; refuses a text that is too long for a record.';

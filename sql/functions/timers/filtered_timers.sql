@@ -38,4 +38,5 @@ begin
 end
 $$;
 
-comment on function shardclock.filtered_timers is 'Internal: Returns the query text that find_keys and count_timers have in common.';
+comment on function shardclock.filtered_timers is
+    'Internal: Returns the query text that find_keys and count_timers have in common.';

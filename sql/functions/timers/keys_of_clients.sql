@@ -20,4 +20,5 @@ begin atomic
     );
 end;
 
-comment on function shardclock.keys_of_clients is 'Internal: Returns the keys without the keys of timers of jobs and processes.';
+comment on function shardclock.keys_of_clients is
+    'Internal: Returns the keys without the keys of timers of jobs and processes.';

@@ -20,4 +20,5 @@ begin
 end
 $$;
 
-comment on function shardclock.target_of_client is 'Internal: Returns a client''s target, and refuses a reserved target.';
+comment on function shardclock.target_of_client is
+    'Internal: Returns a client''s target, and refuses a reserved target.';
