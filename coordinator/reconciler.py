@@ -230,13 +230,13 @@ class Reconciler:
 
     def lead_instead(self) -> None:
         """Start an iteration immediately to take the lead, because the host process of the other cluster has ended."""
-        assert self._stand_by is not None, "this cluster stands by beside another one"
+        assert self._stand_by is not None, "this cluster stands by for another cluster"
         self._stand_by.lose()
         self.wake()
 
     def lead_until_ready(self, node_id: str) -> None:
         """Lead until the keepers of the other cluster are ready; the other cluster's host is ready on `node_id`."""
-        assert self._stand_by is not None, "this cluster stands by beside another one"
+        assert self._stand_by is not None, "this cluster stands by for another cluster"
         self._stand_by.regain(node_id)
         self.wake()
 

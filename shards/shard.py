@@ -41,7 +41,8 @@ from shardclock_server.sql.session import StatementRefused, StoreTooSlow, StoreU
 from shardclock_server.timers.model import ClaimedTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# The SQLSTATE of a duplicate key. The sequence of keys causes it, not the timer: docs/decisions/0032-key-and-moment.md.
+# The SQLSTATE of a duplicate key. The sequence of keys causes this error, not the timer:
+# docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
 # After Postgres refuses a scan, scans only lease timers for this time, so that a bad row can't fail the firing of
 # others.

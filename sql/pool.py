@@ -96,7 +96,7 @@ class Pool:
 
     @asynccontextmanager
     async def spare(self, tenants: Tenants) -> AsyncIterator[Session | None]:
-        """Lend a second session to a task, without a wait; None unless more than half of the sessions are free."""
+        """Lend a task a second session if more than half of the sessions are free; otherwise return None."""
         if 2 * self._free.qsize() <= self.size:
             yield None
             return

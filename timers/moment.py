@@ -23,7 +23,7 @@ DATE_TIME = re.compile(
 
 
 class ParsedMoment(NamedTuple):
-    """The moment of a text; `skipped` is the text's local time if the zone's clock skips it, otherwise None."""
+    """A parsed moment; `skipped` is the text's local time if the zone's clock skips it, otherwise None."""
 
     moment: datetime
     skipped: datetime | None

@@ -20,7 +20,7 @@ from shardclock_server.timers.model import NewTimer, OnConflict
 
 
 class LockPatience(NamedTuple):
-    """How long a write may wait for locks of other transactions: a whole batch, and each part of the batch.
+    """The limits for waiting for locks of other transactions: for a whole batch, and for each part of a batch.
 
     After `locked_max` timers of the batch were found locked, the other timers with names are not tried.
     """

@@ -1,4 +1,5 @@
--- Finds the records that ended timers, after a position of the command log; reads like read_log.
+-- Finds the records that ended timers, after a position of the command log; returns records in the same order as
+-- read_log.
 --
 -- in:    :after bigint: the last position that was read, :page_size integer, :ends text[]: the intents that end any
 --        timer, :undelivered text[]: the targets of timers that end when they fire

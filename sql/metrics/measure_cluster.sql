@@ -7,8 +7,8 @@
 --        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
 --        is_held boolean (an operator has put the database on hold), slots_assigned bigint, workers_wanted integer (0:
 --        there are no targets), workers_alive bigint, paused bigint, oldest_overdue_s double precision (the time since
---        the due date of the oldest overdue timer, or since a client's later request to schedule, move or resume it),
---        oldest_due_s double precision (the time since this timer's due date), scheduled bigint, log_records bigint,
+--        the oldest overdue timer became due, or since a client's later request to schedule, move or resume it),
+--        oldest_due_s double precision (the time since this timer became due), scheduled bigint, log_records bigint,
 --        canceled bigint, rescheduled bigint, pauses bigint, resumed bigint, oldest_log_writer_s double precision,
 --        oldest_snapshot_s double precision, wal_bytes bigint, log_partitions_ahead bigint, schema_version integer
 -- locks: nothing

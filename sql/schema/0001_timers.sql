@@ -33,7 +33,7 @@ create table shardclock.timers (
     -- The choice of a resume. This column has an effect only while the row is due before changed_at, the moment of the
     -- resume.
     missed_once text,
-    -- A paused timer keeps its due date here; its `due_date` is the end of time, which no shard reaches.
+    -- The due date of a paused timer. (Its `due_date` is the last possible moment, which no shard reaches.)
     paused_due_date timestamptz,
     -- The end of a pause, and the choice for missed occurrences at this end. Null if the pause has no end; a null takes
     -- no space.
@@ -110,7 +110,7 @@ comment on column shardclock.timers.timer_key is
     'The timer''s key; each occurrence of a schedule has its own key.';
 comment on column shardclock.timers.process_instance_key is 'The process instance of the timer; null: none.';
 comment on column shardclock.timers.element_instance_key is 'The element instance of the timer; null: none.';
-comment on column shardclock.timers.due_date is 'The due date; for a paused timer, the end of time.';
+comment on column shardclock.timers.due_date is 'The due date; for a paused timer, the last possible moment, which no shard reaches.';
 comment on column shardclock.timers.created_at is
     'The time at which the timer was scheduled or its key was drawn; for a later occurrence, the time of the last firing.';
 comment on column shardclock.timers.claimed_until is 'The end of the lease of claimed_by.';
@@ -139,7 +139,7 @@ comment on column shardclock.timers.missed is
 comment on column shardclock.timers.missed_once is
     'The rule for the occurrences that a pause has missed, as the resume chose: fire_once, fire_all or skip; the occurrences after the resume follow the column missed. Null: all follow that column.';
 comment on column shardclock.timers.paused_due_date is
-    'The due date of a paused timer; its due_date is the end of time. Null: the timer is not paused.';
+    'The due date of a paused timer (its due_date is the last possible moment). Null: the timer is not paused.';
 comment on column shardclock.timers.resume_at is
     'The moment at which the pause ends, and a shard resumes the timer. Null: the pause has no end, or the timer is not paused.';
 comment on column shardclock.timers.resume_missed is

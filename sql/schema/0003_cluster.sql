@@ -165,7 +165,7 @@ create table shardclock.identity (
 insert into shardclock.identity default values;
 
 comment on table shardclock.identity is
-    'One row: the installation that owns this database, and the origin of the database at that time.';
+    'One row: the installation that owns this database, and the origin of the database when this installation became its owner.';
 comment on column shardclock.identity.name is
     'The installation in the configuration of its clusters (SHARDCLOCK_IDENTITY); null: no name.';
 comment on column shardclock.identity.origin is

@@ -183,7 +183,7 @@ create table shardclock.incidents (
 comment on table shardclock.incidents is
     'Tokens that can''t continue until a person removes the cause and resolves the incident.';
 comment on column shardclock.incidents.signal_key is
-    'The signal that no engine could process, now a dead letter; 0: the token itself has stopped.';
+    'The dead letter of a signal that no engine could process; 0: the token itself has stopped.';
 
 create table shardclock.subscriptions (
     subscription_key bigint generated always as identity,
