@@ -8,16 +8,17 @@ the steps (`keeper_processes` starts, watches and ends the keepers). The coordin
 and in the fleet, so a new coordinator can continue after a kill.
 
 No timer depends on the coordinator. With a coordinator, a takeover takes about 0.2 s instead of the lease's 10 s. The
-coordinator also scales the roles, and moves keepers away from a draining node. It can't know whether a silent keeper is
-dead (`failure_detector`). So the coordinator suspends a keeper early, because a suspension does no harm to a living
-keeper, and kills a keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts
-fail. `placement` chooses the nodes for the keepers of a role.
+coordinator also scales the roles, and moves keepers away from a draining node. The coordinator can't know whether a
+silent keeper is dead (`failure_detector`). So the coordinator suspends a keeper early, because a suspension does no
+harm to a living keeper, and kills a keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes
+where starts fail. `placement` chooses the nodes for the keepers of a role.
 
 If two clusters share a database, only one coordinator leads: the leader's lease and term are a row in Postgres
-(`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, so that no timer is late
-when the leader changes. `shardclock up` with Ray also runs a local cluster that stands by (`stand_by`). This local
-cluster has keepers only while it leads; `up` informs it when Ray is lost. `lead_lapses` measures whether Ray's cluster
-renews the lead. A stopping cluster continues to fire until another cluster has taken over its slots (`succession`).
+(`sql.cluster.leadership`). The coordinator that does not lead stands by: its keepers run without slots, so that no
+timer is late when the leader changes. `shardclock up` with Ray also runs a local cluster that stands by (`stand_by`).
+This local cluster has keepers only while it leads; `up` informs it when Ray is lost. `lead_lapses` measures whether
+Ray's cluster renews the lead. A stopping cluster continues to fire until another cluster has taken over its slots
+(`succession`).
 
 An operator sets the number of keepers of each role, or bounds within which the number of shards follows the forecast
 (`scaling`, `demand`). The leader also creates and drops the daily partitions of the command log (`retention`), and

@@ -1,4 +1,4 @@
-"""The Ray actor around the coordinator, which starts and stops the reconcile loop. It makes no decisions."""
+"""The Ray actor around the coordinator, which starts and stops the reconcile loop. The actor makes no decisions."""
 
 import asyncio
 from collections.abc import Sequence

@@ -76,8 +76,8 @@ class Crew:
     async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
         """Assign the slots of silent keepers to other keepers; return whether any slot was reassigned.
 
-        This runs before the call of the fleet, because a busy Ray head answers late. So it uses the nodes of the last
-        iteration.
+        The method runs before the fleet is called, because a busy Ray head answers late. So the method uses the nodes
+        of the last iteration.
         """
         holders, _ = self._watched(seen)
         mine = {it.actor_name: it for it in holders if it.cluster_id == self._cluster_id}

@@ -17,7 +17,9 @@ class CoordinatorSettings(BaseModel):
     metrics_socket: str | None = None
 
     reconcile_s: float = Field(
-        0.25, gt=0, description="the pause between two turns; the death of a keeper or a new scale ends the pause"
+        0.25,
+        gt=0,
+        description="the pause between two iterations; the death of a keeper or a change of the scale ends the pause",
     )
     leader_lease_s: float = Field(5.0, gt=0, description="how long other coordinators wait for a silent leader")
     suspect_s: float = Field(

@@ -1,8 +1,8 @@
 """Decide which cluster leads: the local stand-by cluster, or the cluster of Ray's keepers.
 
-The local keepers lead first. Ray's cluster gets the lead after two conditions: `up` has reported that Ray's host is
-ready, and the desired number of keepers have registered on the host's node. When the process that hosts Ray exits, the
-local cluster takes the lead immediately, even if the leader's lease has not ended:
+At the start, the local cluster leads. Ray's cluster gets the lead after two conditions: `up` has reported that Ray's
+host is ready, and the desired number of keepers have registered on the host's node. When the process that hosts Ray
+exits, the local cluster takes the lead immediately, even if the leader's lease has not ended:
 docs/decisions/0081-local-stand-by.md.
 """
 

@@ -57,7 +57,7 @@ class Life:
     async def drain(self) -> int:
         """Accept no new work, finish the running work, end the holder, and return the holder's number.
 
-        This takes a few seconds.
+        A drain takes a few seconds.
         """
         await self._keeper.drain()
         if self._work is not None:

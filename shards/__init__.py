@@ -19,11 +19,11 @@ between plain timers and the schedules of each tenant:
                     (`hand_over`), and resumes paused timers when their pauses end (`maintenance`)
     reports  once a second, sends the counts of the timers' outcomes (`stats`) to the node's exporter (`metrics.report`)
 
-A shard can fire any timer, without a coordinator. It can also take a dead shard's timers before the coordinator has
-declared that shard dead. A firing compares each row with the version that the shard has claimed (the fence). So each
-occurrence fires once, even if a shard is frozen, cut off from the network, or declared dead while its process runs. To
-stop, a shard drains: it stops claiming, finishes the current statement, and ends its holder. The end of the holder
-releases all timers of the shard in one write.
+A shard can fire any timer, without a coordinator. A shard can also take a dead shard's timers before the coordinator
+has declared the other shard dead. A firing compares each row with the version that the shard has claimed (the fence).
+So each occurrence fires once, even if a shard is frozen, cut off from the network, or declared dead while its process
+runs. To stop, a shard drains: it stops claiming, finishes the current statement, and ends its holder. The end of the
+holder releases all timers of the shard in one write.
 
 `shard` has the loops, `settings` the settings, and `families` the metrics. `stepped` is a shard without loops, for
 tests that set the clock. `keepers.clock` estimates Postgres's time.

@@ -13,7 +13,8 @@ from shardclock_server.timers.model import ClaimedTimer
 # the timers plus this number.
 STALE_MAX = 1_000
 # Starts of jobs fire at this number of moments in each second, so that one statement fires several starts; a delay of
-# 16 ms does not matter for a job. It is a power of two, so that floating point numbers represent these moments exactly.
+# 16 ms does not matter for a job. The number is a power of two, so that floating point numbers represent the moments
+# exactly.
 STARTS_PER_S = 64
 
 

@@ -13,8 +13,8 @@ class Ramp:
     """Limit the firing rate of timers that became overdue during an outage.
 
     Postgres stores the rate, and every scan returns the rate; before the first scan the rate is 0. When a scan finds
-    more timers of an outage than it may lease, later scans lease an equal number for each tenant. This ends when the
-    scans have found no more timers of an outage for any tenant.
+    more timers of an outage than it may lease, later scans lease an equal number for each tenant. The equal shares end
+    when the scans find no more timers of an outage for any tenant.
     """
 
     per_s: int | None = 0

@@ -42,8 +42,8 @@ select f.name, f.checksum, f.release,
     ) as is_there
 from shardclock.functions f
 """
-# Postgres may parse a function's body at its creation. Then each name must refer to Postgres's own object, independent
-# of the caller's search_path.
+# Postgres may parse a function's body at its creation. While Postgres parses the body, each name must refer to
+# Postgres's own object, independent of the caller's search_path.
 _PATH = "set local search_path = pg_catalog, pg_temp"
 # In a database with another encoding, Postgres refuses or truncates names and payloads, with misleading messages.
 _NEEDS_UTF8 = (

@@ -475,7 +475,7 @@ begin
         cross join lateral (
             values
                 ('all_rows', 'permissive', 'public', 'true'),
-                -- Restrictive, so that the policy also applies to a login that has other roles.
+                -- The policy is restrictive, so that it also applies to a login that has other roles.
                 ('served_rows', 'restrictive', 'shardclock_gateway', format(r.rule, r.table_name))
         ) as p (policy, kind, role, rule)
         where current_setting('shardclock.wall', true) = 'on'

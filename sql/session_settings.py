@@ -107,7 +107,7 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
     try:
         await _require_own_backend(connection, settings)
         if connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
-            # This limit ends the session. It is a little later than the limits that end only the statement.
+            # This limit ends the session. The limit is a little later than the limits that end only the statement.
             await connection.execute(f"set transaction_timeout = {int(timeout_s * 1000)}")
     except BaseException:
         connection.terminate()

@@ -1,8 +1,8 @@
 """Define timers and compute their due dates, without any I/O.
 
 A timer fires once, at its due date. A user requests a timer in one of three ways: with a due date (`moment`), a delay
-(`duration`) or a schedule (`schedule`). A schedule creates one timer after another by a rule. A rule is an ISO 8601
-repeat (`repeat`) or a cron expression (`cron`, built on `cron_fields`, `cron_local` and `offsets`). `occurrence`
+(`duration`) or a schedule (`schedule`). A schedule has a rule that creates one timer after another. A rule is an ISO
+8601 repeat (`repeat`) or a cron expression (`cron`, built on `cron_fields`, `cron_local` and `offsets`). `occurrence`
 defines the interface of all rules. `schedule` applies the policy for missed occurrences to all kinds of rules.
 `preview` lists the next occurrences of a rule, and `rule_words` describes a rule. `model` defines the fields of a new
 timer and the part of a claimed timer that a shard keeps in memory. `payload` checks payloads. `bucket` is the rate

@@ -36,7 +36,7 @@ NAME_CHARS_MAX = 200
 BIGINT_MAX = 9_223_372_036_854_775_807
 INTEGER_MAX = 2_147_483_647  # the largest integer of Postgres
 NO_OTHER_NAMES: Mapping[str, str] = MappingProxyType({})
-MOMENTS = ("due_date", "delay", "schedule")  # a timer has exactly one of them
+MOMENTS = ("due_date", "delay", "schedule")  # a timer has exactly one of these three fields
 
 
 def slot_of(timer_key: int) -> int:

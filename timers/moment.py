@@ -1,4 +1,4 @@
-"""Parse due dates: aware, in UTC, never earlier than the text."""
+"""Parse due dates. The result is aware, in UTC, and never before the moment in the text."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -135,7 +135,8 @@ def _of_hours(hours: Sequence[int]) -> str:
 def _days(day: str, weekday: str, *, is_spring: bool) -> str:
     """Describe the days.
 
-    Describe the two day fields. Both fields must match in Spring's cron, and in Unix cron if a field begins with `*`.
+    Describe the two day fields. In Spring's cron both day fields must match; in Unix cron both must match if a field
+    begins with `*`.
     """
     both = is_spring or day.startswith("*") or weekday.startswith("*")
     by_day, by_weekday = _days_of_month(day), _weekdays(weekday, is_spring=is_spring)

@@ -1,8 +1,8 @@
 """Parse schedules of all kinds, and find the next occurrence, even after late firings.
 
-A schedule creates one timer after another by a rule: an ISO 8601 repeat or a cron expression. Both kinds compute
-occurrences from fixed grid points, so a late firing never moves later occurrences. The timer's `missed` policy decides
-about missed occurrences.
+A schedule has a rule that creates one timer after another: an ISO 8601 repeat or a cron expression. Both kinds of rules
+compute occurrences from fixed grid points, so a late firing never moves later occurrences. The timer's `missed` policy
+decides about missed occurrences.
 """
 
 from datetime import datetime, timedelta

@@ -70,7 +70,7 @@ def to_utc(local: datetime, zone: ZoneInfo) -> datetime:
 
 
 def to_local(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Return a zone's local time at a moment, without offset; fold=1: the clock shows it for the second time.
+    """Return a zone's local time at a moment, without offset; fold=1 if the clock shows this time again.
 
     errors:  OverflowError  the local time is outside the years 1 to 9999
     """

@@ -21,7 +21,7 @@ SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 class ScanWindow:
     """A window of `full_count` slots from slot `full_from` on, which a scan reads from their oldest row.
 
-    The other slots are scanned only for timers that became due within the last `recent_s`.
+    All slots outside the window are scanned only for timers that became due within the last `recent_s`.
     """
 
     recent_s: float

@@ -1,6 +1,6 @@
 """Change pending timers: one by its key or name, or many by their keys.
 
-Each verb is a SQL function that clients may also call in their own transactions. All these operations are safe to
+Each operation is an SQL function that clients may also call in their own transactions. All these operations are safe to
 repeat. A repeated call also returns a correct result: for an ended timer, the result is how the timer ended.
 """
 
@@ -88,7 +88,7 @@ async def pause_timer(
 
     `missed` is the policy for the occurrences that a schedule misses during the pause.
 
-    errors:  as `cancel_timer`, and InvalidTimer for an end that is not in the future, or an unknown rule
+    errors:  the errors of `cancel_timer`, and InvalidTimer for an end that is not in the future, or an unknown rule
     source:  sql/functions/timers/pause_timer.sql
     """
     return await _state(session, "pause_timer", which, reason=reason, until=until, missed=missed)
@@ -99,7 +99,7 @@ async def resume_timer(session: Session, which: TimerRef, *, missed: str = Misse
 
     `missed` is the policy for the occurrences that a schedule missed during the pause.
 
-    errors:  as `cancel_timer`, and InvalidTimer for an unknown rule
+    errors:  the errors of `cancel_timer`, and InvalidTimer for an unknown rule
     source:  sql/functions/timers/resume_timer.sql
     """
     return await _state(session, "resume_timer", which, missed=missed)
@@ -150,7 +150,7 @@ async def change_system_timer(
 ) -> str:
     """Change a timer of a job or a process; return PAUSED, PENDING or RESCHEDULED, or how the timer ended.
 
-    errors:  as `reschedule_timer`, and StatementRefused for a timer of a client
+    errors:  the errors of `reschedule_timer`, and StatementRefused for a timer of a client
     source:  sql/functions/timers/change_system_timer.sql
     """
     given = {"verb": verb, **_moment(to), "reason": reason, "missed": missed, "until": until}

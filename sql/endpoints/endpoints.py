@@ -11,8 +11,8 @@ from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
 WEBHOOK = "webhook:"  # The prefix of targets that are endpoints.
-# The prefix of the targets of events for operators. These deliveries have separate lanes, so an endpoint's other
-# deliveries don't delay them. An endpoint's name contains no slash.
+# The prefix of the targets of events for operators. Events have separate lanes, so an endpoint's other deliveries don't
+# delay events. An endpoint's name contains no slash.
 NOTIFY = f"{WEBHOOK}notify/"
 COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
 
@@ -248,7 +248,7 @@ async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str
 async def disable_gone_endpoint(session: Session, endpoint: EndpointName, *, url: str, why: str) -> bool:
     """Disable an endpoint after its receiver answered 410 Gone at a URL, unless the endpoint has another URL now.
 
-    The call never waits for a lock. It returns False if another transaction has locked the endpoint; then call again
+    The call never waits for a lock. The result is False if another transaction has locked the endpoint; then call again
     later.
 
     errors:  StoreUnavailable  the outcome is unknown: call again

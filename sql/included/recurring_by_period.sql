@@ -1,5 +1,5 @@
--- Computes the next occurrences of the schedules in `fired`. They have fixed periods of whole microseconds; the results
--- are the same as from timers.schedule.following.
+-- Computes the next occurrences of the schedules in `fired`. The schedules have fixed periods of whole microseconds;
+-- the results are the same as from timers.schedule.following.
 select
     f.*, f.period_us as next_period_us,
     -- include: next_occurrence.sql

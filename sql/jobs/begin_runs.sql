@@ -119,8 +119,8 @@ of_job as materialized (
     left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
 hundredth as materialized (
-    -- A queue has its first hundred starts by due date. These may not be the first in the index, because a timer may
-    -- fire late.
+    -- A queue has its first hundred starts by due date. These starts may not be the first in the index, because a timer
+    -- may fire late.
     select q.target, q.tenant_id, d.due_date, d.timer_key
     from (
         select distinct o.target, o.tenant_id

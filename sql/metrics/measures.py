@@ -27,7 +27,9 @@ class DueCounts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasures:
-    """The measurements of the cluster. They come only from Postgres, so they are correct even if all shards are dead.
+    """The measurements of the cluster.
+
+    The measurements come only from Postgres, so they are correct even if all shards are dead.
 
     units:   oldest_overdue_s: the delay of the oldest overdue timer, since its due date or since a client's later
              request; oldest_due_s: the time since the due date of the oldest overdue timer

@@ -48,7 +48,7 @@ class WholeInstance:
 class FoundStep:
     """One step of an instance: the signals that the instance has processed, and the moves of its tokens.
 
-    shape:   as the columns of instance_steps
+    shape:   the fields have the same meaning as the columns of instance_steps
     """
 
     version: int

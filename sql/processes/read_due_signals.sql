@@ -4,8 +4,9 @@
 -- Each tenant has a lane; lanes with the least usage come first. Each lane has an equal share of the batch: the limit
 -- of signals that the statement returns for the lane. The statement reads at most ten times as many. In a lane,
 -- cancellations come first and wait for no other signal. The statement reads the oldest and the newest cancellations,
--- so that many early cancellations don't hide a later cancellation. Any other signal waits until its instance has
--- begun. It also waits for an earlier signal of the instance that was deferred because no engine could process it.
+-- so that many early cancellations don't hide a later cancellation. Signals that are not cancellations wait until their
+-- instance has begun. These signals also wait for an earlier signal of the instance that was deferred because no engine
+-- could process it.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: the batch ends when its signals and states have this size,
 --        :stripe integer of :stripes integer: the stripe's number, from 0, and the number of stripes: a stripe is a
@@ -250,7 +251,7 @@ known as (
         end as state,
         coalesce(
             i.ended_at,
-            -- This applies only to the start of a called process.
+            -- The root is read only for the start of a called process.
             case
                 when coalesce(d.start_root_key, s.root_key) is not null
                     then (

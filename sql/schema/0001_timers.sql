@@ -51,8 +51,8 @@ create table shardclock.timers (
 
     constraint timers_pkey primary key (timer_key),
     -- A trigger below checks all other rules. If these rules were check constraints, each statement would read and plan
-    -- them again. This would take 50 µs, eight times the cost of the row. The trigger does not run for a claim, because
-    -- a claim changes only the columns of these two constraints.
+    -- them again. Check constraints would take 50 µs, eight times the cost of the row. The trigger does not run for a
+    -- claim, because a claim changes only the columns of these two constraints.
     constraint claim_is_whole check ((claimed_by is null) = (claimed_until is null)),
     constraint claim_ends check (isfinite(claimed_until))
 )

@@ -123,8 +123,8 @@ create table shardclock.log_days (
 
 comment on table shardclock.log_days is 'The days on which a coordinator led; retention counts these days.';
 
--- By default a view reads with the rights of its owner, and policies don't apply to the owner. So this view is set to
--- read with the caller's rights: docs/decisions/0056-row-level-security.md.
+-- By default a view reads with the rights of its owner, and policies don't apply to the owner. So the view
+-- timer_history is set to read with the caller's rights: docs/decisions/0056-row-level-security.md.
 create view shardclock.timer_history with (security_invoker = true) as
 select
     timer_key, case when paused_due_date is null then 'PENDING' else 'PAUSED' end as state,

@@ -70,8 +70,8 @@ with (
 -- One scan of this index finds the due deliveries of all jobs. The index leaves out other deliveries.
 create index deliveries_of_jobs on shardclock.deliveries (next_attempt_at, timer_key) where target like 'job:%';
 
--- These indexes find the signals of all instances, and the deliveries of service tasks by instance. Both leave out
--- other deliveries.
+-- These indexes find the signals of all instances, and the deliveries of service tasks by instance. Both indexes leave
+-- out all other deliveries.
 create index deliveries_of_processes on shardclock.deliveries (next_attempt_at, timer_key)
 where target = 'process:instance';
 

@@ -50,8 +50,7 @@ begin
             )
         when known.declared is not null
             then format(
-                'name %L belongs to a job that an app had declared: remove it (shardclock jobs remove), or give this '
-                'one'
+                'name %L belongs to a job that an app had declared: remove it (shardclock jobs remove), or give this one '
                 'another name', known.name
             )
         when spec ->> 'every_s' is not null and spec ->> 'schedule' is not null
@@ -84,5 +83,4 @@ exception
 end
 $$;
 
-comment on function shardclock.refused_job is
-    'Internal: Returns the refusal of a job''s description; null: the description is accepted.';
+comment on function shardclock.refused_job is 'Internal: Returns the refusal of a job''s description; null: the description is accepted.';

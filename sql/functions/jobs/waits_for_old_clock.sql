@@ -1,4 +1,5 @@
--- Returns whether a job's next or due start was written while the clock was ahead. Each check reads an index once.
+-- Returns whether a job's next or due start was written while the clock was ahead. Each of the two checks is a single
+-- probe of an index.
 --
 -- in:    job text, slack interval
 -- out:   boolean

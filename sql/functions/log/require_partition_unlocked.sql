@@ -12,8 +12,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     execute format('lock table shardclock.%I in access exclusive mode nowait', partition_name);
-    -- Here the call has the lock. The exception releases the lock again, because the caller must lock the log before
-    -- the partition.
+    -- At this point the call has the lock. The exception releases the lock again, because the caller must lock the log
+    -- before the partition.
     raise exception using errcode = 'SC001';
 exception when sqlstate 'SC001' then
     return;

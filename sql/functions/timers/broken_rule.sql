@@ -46,8 +46,7 @@ begin atomic
             then array[
                 'invalid_row',
                 format(
-                    'resume_at %L is the end of a pause, in the years 1 to 9999, and resume_missed is its choice: '
-                    'pause the'
+                    'resume_at %L is the end of a pause, in the years 1 to 9999, and resume_missed is its choice: pause the '
                     'timer with shardclock.pause_timer', t.resume_at
                 )
             ]

@@ -13,8 +13,7 @@ begin atomic
             then array[
                 'reserved_name',
                 format(
-                    'name %L is reserved: names that begin with job:, process: or start: are for the timers of jobs '
-                    'and'
+                    'name %L is reserved: names that begin with job:, process: or start: are for the timers of jobs and '
                     'processes; choose another name',
                     left(given, 60)
                 )
@@ -38,5 +37,4 @@ begin atomic
     end;
 end;
 
-comment on function shardclock.reserved is
-    'Internal: Returns the refusal of a reserved name or target; null: the text is not reserved.';
+comment on function shardclock.reserved is 'Internal: Returns the refusal of a reserved name or target; null: the text is not reserved.';
