@@ -116,7 +116,7 @@ def judge_lag(status: Status) -> Punctuality:
     if status.lag_p99_ms is None:
         return Punctuality(True, "no timer is overdue, and no firing is among the last records")
     if status.fired < JUDGED_FIRINGS or (status.last_fired_s or 0.0) > JUDGED_S:
-        return Punctuality(True, "no timer is overdue, and too few firings of the last minute show the lag")
+        return Punctuality(True, "no timer is overdue; too few firings of the last minute for a lag")
     lag = f"99 % of the last {status.fired:,} firings had a lag of at most {status.lag_p99_ms:.1f} ms"
     return Punctuality(status.lag_p99_ms <= OBJECTIVE_MS, f"{lag}; the objective is {OBJECTIVE_MS:.0f} ms")
 
