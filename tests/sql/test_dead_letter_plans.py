@@ -97,6 +97,39 @@ async def test_the_newest_dead_letters_are_grouped_by_target_and_first_line_of_t
     assert [it.timer_key for it in same] == [MANY - 1, MANY - 2, MANY - 3]
 
 
+async def test_the_line_of_a_group_selects_the_letters_of_this_group(dsn: str) -> None:
+    reasons = (
+        "boom (attempt 1 of 2) (attempt 5 of 5)",
+        "boom",
+        "boom: -order-1234",
+        "boom: order-1234 (attempt 10000 of 2)",
+    )
+    await bury(dsn, 10 * len(reasons))
+    await query(dsn, "update shardclock.dead_letters set reason = ($1::text[])[1 + timer_key % 4]", reasons)
+
+    async with session_of(dsn, "shard") as session:
+        groups = (await group_dead_letters(session)).groups
+        found = {
+            it.reason_line: len(
+                await find_dead_letter_keys(session, DeadLetterFilter(reason_line=it.reason_line), limit=99)
+            )
+            for it in groups
+        }
+
+    assert found == {it.reason_line: it.dead_letters for it in groups}
+    assert found == {"boom": 20, "boom: #": 20}
+
+
+async def test_a_long_reason_of_short_words_is_grouped_within_the_time_of_a_statement(dsn: str) -> None:
+    await bury(dsn, 1)
+    await query(dsn, "update shardclock.dead_letters set reason = repeat('a-', 100000) || 'b'")
+
+    async with session_of(dsn, "shard") as session:
+        (group,) = (await group_dead_letters(session)).groups
+
+    assert group.dead_letters == 1
+
+
 async def test_a_count_by_target_reads_one_row_for_each_target_and_the_counted_rows(full: str) -> None:
     await query(full, "update shardclock.dead_letters set target = 'b' where timer_key = any ($1)", [1, 2])
     await bury(full, 2, "a")

@@ -162,6 +162,16 @@ async def test_a_zone_in_brackets_becomes_the_job_s_zone_and_is_not_a_change_the
     assert (row["schedule"], row["zone"]) == (rule, "Europe/Berlin")
 
 
+async def test_a_zone_with_a_p_after_its_slash_is_not_the_end_of_a_job_s_rule(dsn: str, client: HolderClient) -> None:
+    await declare(dsn, job_spec())
+
+    assert await apply(client, schedule="R/2026-01-01T08:00:00[Europe/Paris]/P1D") == ["added"]
+
+    assert (await job_of(dsn, "refresh-eu")).zone == "Europe/Paris"
+    ended = await refused(client, schedule="R/P1D/2051-01-01T08:00:00[Europe/Paris]")
+    assert "ends, and a job has no end" in ended
+
+
 async def test_a_job_described_while_the_app_brings_its_code_does_not_stay_withdrawn(
     dsn: str, shard: HolderClient, client: HolderClient
 ) -> None:

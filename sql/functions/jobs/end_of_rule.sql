@@ -18,7 +18,8 @@ as $$
                 then format(
                     'schedule %L ends, and a job has no end: write R/ without a number', left(schedule, 60)
                 )
-            when schedule ~* '^R.*/[+-]?P[^/]*/[^/]+$'
+            -- Without the zone in brackets: a slash in its name, as in [Europe/Paris], separates no parts of the rule.
+            when regexp_replace(schedule, '[[][^][]*[]]', '', 'g') ~* '^R.*/[+-]?P[^/]*/[^/]+$'
                 then format(
                     'schedule %L ends, and a job has no end: write its start before the duration, or none',
                     left(schedule, 60)
