@@ -67,7 +67,7 @@ def main() -> int:
         sys.stderr.write(f"{refusal}\n")
         return 2
     except (KeyboardInterrupt, asyncio.CancelledError):
-        sys.stderr.write("interrupted: whole cases are written, and their databases are removed\n")
+        sys.stderr.write("interrupted: the results of finished cases are written, and all databases are removed\n")
         return 130
     return 0
 
@@ -75,20 +75,25 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "name", nargs="*", type=_known, help=f"which: {', '.join(CASES)} (none is all of these), {', '.join(SCENARIOS)}"
+        "name",
+        nargs="*",
+        type=_known,
+        help=f"cases: {', '.join(CASES)} (default: all cases); scenarios: {', '.join(SCENARIOS)}",
     )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is measured ({ROUNDS})")
-    parser.add_argument("--only", help="only contenders with this in their name")
-    parser.add_argument("--dsn", help="an empty database of a server to run on; none: its own Postgres")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each contender, instead of tables")
-    parser.add_argument("--to", type=Path, help="a folder for the page, its pictures and numbers")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help=f"the number of measurements of each contender ({ROUNDS})"
+    )
+    parser.add_argument("--only", help="only contenders whose name contains this text")
+    parser.add_argument("--dsn", help="an empty database on the server to use; default: a temporary Postgres")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each contender instead of tables")
+    parser.add_argument("--to", type=Path, help="a folder to which the page, the pictures and the figures are written")
     given = parser.parse_args()
     if given.rounds < 1:
-        parser.error(f"--rounds {given.rounds}: one at least")
+        parser.error(f"--rounds {given.rounds}: must be at least 1")
     if given.only:
         there = dict.fromkeys(it.name for case in _cases(given.name) for it in case.contenders())
         if not any(given.only in name for name in there):
-            parser.error(f"--only {given.only}: in no contender's name: {', '.join(there)}")
+            parser.error(f"--only {given.only}: no contender's name contains this text: {', '.join(there)}")
     return given
 
 
@@ -98,7 +103,7 @@ def _cases(names: Sequence[str]) -> Sequence[Case]:
 
 def _known(name: str) -> str:
     if name not in CASES and name not in SCENARIOS:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join([*CASES, *SCENARIOS])}")
+        raise argparse.ArgumentTypeError(f"{name!r} is unknown; use {', '.join([*CASES, *SCENARIOS])}")
     return name
 
 

@@ -55,7 +55,9 @@ class Server:
             try:
                 await self._execute(f"create database {name}")
             except asyncpg.InsufficientPrivilegeError as error:
-                raise Unusable(f"{error}: each contender gets its own database; name a role that may") from None
+                raise Unusable(
+                    f"{error}: a benchmark creates a database for each contender; use a role with the right createdb"
+                ) from None
             yield _named(self.dsn, name)
         finally:
             await self._execute(f"drop database if exists {name} with (force)")
@@ -84,7 +86,7 @@ class Server:
             table = await connection.fetchval(HOLDS)
         if table is not None:
             name = urlsplit(self.dsn).path.lstrip("/")
-            raise NotEmpty(f"the database {name!r} holds {table}: a benchmark runs on an empty one only; name another")
+            raise NotEmpty(f"the database {name!r} has the table {table}: a benchmark needs an empty database")
 
     async def _execute(self, statement: str) -> None:
         async with connected(self.dsn) as connection:
@@ -118,7 +120,9 @@ async def connected(dsn: str) -> AsyncIterator[Connection]:
     try:
         connection = await asyncpg.connect(dsn)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-        raise Unusable(f"{Database(Dsn(dsn)).place} can't be used: {error}; name another with --dsn, or none") from None
+        raise Unusable(
+            f"{Database(Dsn(dsn)).place} can't be used: {error}; give another DSN with --dsn, or none"
+        ) from None
     try:
         yield connection
     finally:

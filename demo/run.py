@@ -179,7 +179,7 @@ class _Demo:
                 numbered = enumerate(example_lines(), start=1) if lines is None else numbered_lines(lines)
                 await import_lines([self._session], numbered, report, keep=True)
         except OSError as error:
-            raise Refusal(f"can't read {file}: {error.strerror}; name a file with --file") from error
+            raise Refusal(f"can't read {file}: {error.strerror}; give another file with --file") from error
         for refused in report.refused:
             raise InvalidTimer(f"{file.name if file else 'example'} line {refused.number}: {refused.why}")
         took_s = time.monotonic() - begin

@@ -114,7 +114,7 @@ def promises(scheduled: Scheduled, timer: NewTimer, *, skipped: AbstractSet[Firi
         return
     repetitions = parse_schedule(timer.schedule, timer.zone).repetitions
     if repetitions == WITHOUT_END:
-        raise ValueError(f"{timer.schedule} repeats without end: give it a count, such as R3/PT5S")
+        raise ValueError(f"the schedule {timer.schedule} has no end: give it a count, such as R3/PT5S")
     name = timer.name or f"schedule-{scheduled.timer_key}"
     occurrences = ((timer.tenant_id, name, number) for number in itertools.count(1))
     yield from itertools.islice((it for it in occurrences if it not in skipped), repetitions)

@@ -102,9 +102,9 @@ class Postmaster:
     def _check_path(self) -> None:
         path = str(self.data_dir)
         if bad := BREAKS_PG_CTL.intersection(path):
-            raise EmbeddedPostgresError(f"{path} can't hold a Postgres: no {min(bad)!r} in its path")
+            raise EmbeddedPostgresError(f"{path} can't be used for Postgres: its path must not contain {min(bad)!r}")
         if any("\udc80" <= letter <= "\udcff" for letter in path):
-            raise EmbeddedPostgresError(f"{path!a} can't hold a Postgres: its path is not valid UTF-8")
+            raise EmbeddedPostgresError(f"{path!a} can't be used for Postgres: its path is not valid UTF-8")
         if (length := len(os.fsencode(path))) > PATH_BYTES_MAX:
             raise EmbeddedPostgresError(f"a path of {length} bytes is too long for Postgres: at most {PATH_BYTES_MAX}")
 
@@ -115,7 +115,7 @@ class Postmaster:
             ensure_user_exists(user)  # the user exists, even if another process created it at the same time
         except subprocess.CalledProcessError as error:
             raise EmbeddedPostgresError(
-                f"Postgres does not run as root, and no user {user!r} can be made for it: {cause_in(error.stderr)}"
+                f"Postgres does not run as root, and the user {user!r} can't be created: {cause_in(error.stderr)}"
             ) from None
 
     def ensure_up(self) -> None:
@@ -144,9 +144,9 @@ class Postmaster:
             return
         was, owner = found.read_text().strip(), self.pgdata.stat().st_uid
         if not was.isdigit():
-            raise EmbeddedPostgresError(f"the data in {self.data_dir} are damaged: {found} names no version")
+            raise EmbeddedPostgresError(f"the data in {self.data_dir} are damaged: {found} contains no version")
         if was != str(self.version):
-            mend = f"ask for {was}, or name another directory"
+            mend = f"use Postgres {was}, or give another directory"
             raise EmbeddedPostgresError(f"{self.data_dir} holds data of Postgres {was}, not {self.version}: {mend}")
         if owner != (uid := os.geteuid() if self.user is None else pwd.getpwnam(self.user).pw_uid):
             raise EmbeddedPostgresError(f"{self.pgdata} belongs to user {owner}, and Postgres would run as user {uid}")
@@ -168,7 +168,7 @@ class Postmaster:
                 f"--pgdata={fresh}",
             )
         if error is not None:
-            raise EmbeddedPostgresError(f"can't make a database in {self.data_dir}: {error}")
+            raise EmbeddedPostgresError(f"can't create a database in {self.data_dir}: {error}")
         fresh.rename(self.pgdata)
 
     def _remove_stale_lock_files(self) -> None:
@@ -194,8 +194,8 @@ class Postmaster:
         except FileExistsError:
             found = path.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
-                mend = f"remove it, or name a shorter directory than {self.data_dir}"
-                raise EmbeddedPostgresError(f"{path} isn't ours alone: {mend}") from None
+                mend = f"remove it, or use a directory with a shorter path than {self.data_dir}"
+                raise EmbeddedPostgresError(f"other users can access {path}: {mend}") from None
 
     def _start(self) -> None:
         options = "-k " + shlex.quote(str(self.socket_dir))  # pg_ctl passes the options to a shell
@@ -216,7 +216,9 @@ class Postmaster:
                 raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} died at its start: see {self.log}")
             if self._pid_lines()[7:] == ["ready"]:  # a process that was killed may have started the server
                 return
-        raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} isn't ready in {START_S:.0f} s: see {self.log}")
+        raise EmbeddedPostgresError(
+            f"the Postgres in {self.data_dir} wasn't ready within {START_S:.0f} s: see {self.log}"
+        )
 
     def _pid_lines(self) -> list[str]:
         try:
@@ -252,7 +254,7 @@ class Postmaster:
                     check=False,
                 )
             except subprocess.TimeoutExpired as error:
-                return f"{program.name} gave no answer in {error.timeout:.0f} s"
+                return f"{program.name} did not end within {error.timeout:.0f} s"
             output_file.seek(0)
             output = output_file.read().decode(errors="replace").strip()
         if done.returncode == 0:

@@ -50,13 +50,13 @@ class EmbeddedPostgres:
         """
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
-            raise EmbeddedPostgresError(f"no embedded Postgres {version}: there are {known}")
+            raise EmbeddedPostgresError(f"there is no embedded Postgres {version}; the versions are {known}")
         server = cls(data_dir.expanduser().resolve(), version)
         try:
             server._join()
         except OSError as error:
             server.close()
-            raise EmbeddedPostgresError(f"can't keep Postgres in {data_dir}: {error}") from error
+            raise EmbeddedPostgresError(f"can't run Postgres in {data_dir}: {error}") from error
         except BaseException:  # this also handles Ctrl-C, so that the server is stopped
             server.close()
             raise
@@ -125,7 +125,7 @@ class EmbeddedPostgres:
             # Shardclock takes the exclusive lock only while it holds the server lock. This process holds the server
             # lock, so the shared lock is free.
             if not _lock(self._users_lock, fcntl.LOCK_SH):
-                raise EmbeddedPostgresError(f"something that isn't Shardclock has locked {self._users_lock.name}")
+                raise EmbeddedPostgresError(f"another program than Shardclock has locked {self._users_lock.name}")
             self._postmaster.ensure_up()
 
     @contextmanager
@@ -133,8 +133,8 @@ class EmbeddedPostgres:
         """Hold the lock for starts and stops of this server during a block, against other processes and threads."""
         with open_lock(self._data_dir / "server.lock") as file:
             if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(LOCK_S)):
-                busy = f"another process has been starting or stopping it for {LOCK_S:.0f} s"
-                raise EmbeddedPostgresError(f"can't get at the Postgres in {self._data_dir}: {busy}")
+                busy = f"for {LOCK_S:.0f} s another process has been starting or stopping it"
+                raise EmbeddedPostgresError(f"can't use the Postgres in {self._data_dir}: {busy}")
             yield
 
 

@@ -105,8 +105,8 @@ class Exporter(Collector):
             )
         except OSError as error:
             raise CannotListen(
-                f"the metrics socket {path} can't be made ({error.strerror or error}): SHARDCLOCK_METRICS_SOCKET must "
-                "name a file in a directory that is there and may be written to"
+                f"the metrics socket {path} can't be created ({error.strerror or error}): SHARDCLOCK_METRICS_SOCKET "
+                "must name a file in an existing directory to which the exporter may write"
             ) from None
         if self._config.dsn is not None:
             self._reader = TableReader(self._config.dsn)
@@ -164,7 +164,7 @@ class _ReportReceiver(asyncio.DatagramProtocol):
         except InvalidReport as refusal:
             self.refused += 1
             if self.refused == 1:
-                structlog.get_logger().warning("a datagram was no report", error=str(refusal)[:200])
+                structlog.get_logger().warning("a datagram was not a report", error=str(refusal)[:200])
             return
         self.aggregator.add(report, now_s=time.monotonic())
 

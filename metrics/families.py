@@ -41,7 +41,7 @@ READ = by_name(
     Family(
         "store_readings_missing",
         "gauge",
-        "Failed readings of the last round: their figures are absent.",
+        "Groups of tables that the exporter could not read; their metrics are absent.",
     ),
     Family("pending_timers", "gauge", "Unfinished timers, including paused timers."),
     Family("paused_timers", "gauge", "Timers that are paused."),
@@ -50,29 +50,28 @@ READ = by_name(
     Family(
         "oldest_overdue_seconds",
         "gauge",
-        "Lateness of the oldest overdue timer, from its due date or from the request for it if that was "
-        "later; 0 if no timer is overdue.",
+        "The largest lag of all overdue timers, from the due date, or from a later request; 0 if no timer is overdue.",
     ),
-    Family("left_by_outage_timers", "gauge", "Timers overdue by more than 10 s, which are fired at the ramp's rate."),
+    Family("left_by_outage_timers", "gauge", "Timers that are overdue by more than 10 s, and fire at the ramp's rate."),
     Family(
         "ramp_timers_per_second",
         "gauge",
-        "The firing rate per second for timers that an outage left overdue; absent without a limit.",
+        "The largest firing rate a second for timers that an outage left overdue; absent without a limit.",
     ),
-    Family("shards_wanted", "gauge", "Shards wanted."),
-    Family("shards_alive", "gauge", "Shards that keep slots and gave a sign of life within 5 s."),
+    Family("shards_wanted", "gauge", "Shards that should run."),
+    Family("shards_alive", "gauge", "Shards with slots and a heartbeat within 5 s."),
     Family(
         "holders_on_hold",
         "gauge",
-        "Living shards, workers and engines on hold: by an operator, or because the database belongs to "
-        "another installation.",
+        "Living shards, workers and engines that may not work, because the database is on hold or belongs to another"
+        " installation.",
     ),
     Family("operators_hold", "gauge", "1 while an operator has put the database on hold, else 0."),
     Family("shards_min", "gauge", "The smallest number of shards that the policy allows; absent without a policy."),
     Family("shards_max", "gauge", "The largest number of shards that the policy allows; absent without a policy."),
-    Family("slots_assigned", "gauge", "Slots that a living shard keeps, of 840."),
-    Family("workers_wanted", "gauge", "Wanted workers; 0 if the log is the only target and no delivery exists."),
-    Family("workers_alive", "gauge", "Workers that keep slots and gave a sign of life within 5 s."),
+    Family("slots_assigned", "gauge", "Slots that living shards own, out of 840."),
+    Family("workers_wanted", "gauge", "Workers that should run; 0 without handlers, endpoints and open deliveries."),
+    Family("workers_alive", "gauge", "Workers with slots and a heartbeat within 5 s."),
     Family(
         "deliveries_waiting",
         "gauge",
@@ -88,15 +87,15 @@ READ = by_name(
     Family(
         "dead_letters",
         "gauge",
-        "Dead letters; 10000 means 10000 or more.",
+        "Dead letters that are not redriven or discarded; 10000 means 10000 or more.",
         (TARGET_NAME,),
     ),
-    Family("engines_wanted", "gauge", "Engines wanted; 0 if no process was ever deployed."),
-    Family("engines_alive", "gauge", "Engines that keep slots and gave a sign of life within 5 s."),
+    Family("engines_wanted", "gauge", "Engines that should run; 0 if no process was ever deployed."),
+    Family("engines_alive", "gauge", "Engines with slots and a heartbeat within 5 s."),
     Family(
         "instance_signals_waiting",
         "gauge",
-        "Signals to instances that are due and that no engine has taken yet; 10000 means 10000 or more.",
+        "Due signals to instances that no engine has taken; 10000 means 10000 or more.",
     ),
     Family(
         "oldest_waiting_signal_seconds",
@@ -109,7 +108,7 @@ READ = by_name(
     Family(
         "job_waiting_seconds",
         "gauge",
-        "The age of a job's oldest due start without a call of its function; 0 if there is none.",
+        "Time since the oldest due start of a job whose function is not called yet; 0 if no start is due.",
         (JOB_NAME,),
     ),
     Family("job_start_lag_seconds", "gauge", "Delay of the last start of a job, from its due date.", (JOB_NAME,)),
@@ -127,13 +126,12 @@ READ = by_name(
         (JOB_NAME,),
     ),
     Family("job_max_runtime_seconds", "gauge", "The time limit of a job's run.", (JOB_NAME,)),
-    Family("job_consecutive_failures", "gauge", "Runs of a job that failed or crashed, in a row.", (JOB_NAME,)),
-    Family("job_consecutive_crashes", "gauge", "Runs of a job that crashed, in a row.", (JOB_NAME,)),
+    Family("job_consecutive_failures", "gauge", "The last runs of a job in a row that failed or crashed.", (JOB_NAME,)),
+    Family("job_consecutive_crashes", "gauge", "The last runs of a job in a row that crashed.", (JOB_NAME,)),
     Family(
         "jobs_last_tick_seconds",
         "gauge",
-        "Time since the last moment at which both a shard and a worker, which start jobs together, were "
-        "alive; absent without both.",
+        "Time since both a shard and a worker, which start jobs together, were alive; absent if either never ran.",
     ),
     Family(
         "jobs_next_start_seconds",
@@ -150,7 +148,7 @@ READ = by_name(
     Family("capacity_timers_per_second", "gauge", "Timers a second that the living shards are expected to fire."),
     Family("timers_scheduled", "counter", "Keys drawn for new timers."),
     Family("log_records", "counter", "Positions drawn for records of the command log."),
-    Family("timers_canceled", "counter", "Timers that clients cancelled."),
+    Family("timers_canceled", "counter", "Timers that clients canceled."),
     Family("timers_rescheduled", "counter", "Timers that clients moved."),
     Family("timers_paused", "counter", "Timers that clients paused."),
     Family("timers_resumed", "counter", "Timers that clients resumed, and pauses that ended."),
@@ -162,13 +160,15 @@ READ = by_name(
         (GROUP,),
     ),
     Family("consumer_failures", "counter", "Failures of a consumer group's work.", (GROUP,)),
-    Family("consumer_records_aside", "gauge", "Records that a consumer group has given up.", (GROUP,)),
+    Family("consumer_records_aside", "gauge", "Records that a consumer group has set aside.", (GROUP,)),
     Family(
         "oldest_log_writer_seconds",
         "gauge",
-        "Age of the oldest open transaction that wrote to the log: readers wait for it.",
+        "Age of the oldest open transaction that has written to the log; readers of the log wait for it.",
     ),
-    Family("oldest_snapshot_seconds", "gauge", "Age of the oldest snapshot that a session holds: vacuum waits for it."),
+    Family(
+        "oldest_snapshot_seconds", "gauge", ("Age of the oldest snapshot of a session; vacuum waits for this session.")
+    ),
     Family("connections", "gauge", "Connections of clients, to all databases of the server."),
     Family("connections_max", "gauge", "Connections that clients may make; a superuser may make a few more."),
     Family(
@@ -179,10 +179,12 @@ READ = by_name(
     Family(
         "replication_slots_inactive",
         "gauge",
-        "Replication slots without a reader: Postgres keeps their log although nothing reads it.",
+        "Replication slots without a reader, for which Postgres keeps write-ahead log.",
     ),
     Family(
-        "wal_kept_bytes", "gauge", "Size of the write-ahead log on disk; absent if the role is no member of pg_monitor."
+        "wal_kept_bytes",
+        "gauge",
+        ("Size of the write-ahead log on disk; absent if the exporter's role is not a member of pg_monitor."),
     ),
     Family(
         "wal_expected_bytes",
@@ -190,17 +192,21 @@ READ = by_name(
         "The largest size of the write-ahead log that the settings allow: max_wal_size or wal_keep_size.",
     ),
     Family("wal_bytes", "counter", "Write-ahead log written by the whole server."),
-    Family("log_partitions_ahead", "gauge", "Days with a partition of the log, counted from today; 8 is normal."),
+    Family(
+        "log_partitions_ahead",
+        "gauge",
+        ("The number of days, counted from today, for which the log has a partition; normally 8."),
+    ),
     Family("schema_version", "gauge", "The number of the schema's last migration."),
     Family("table_rows", "gauge", "Live rows, by Postgres's statistics.", (TABLE,)),
     Family("table_dead_rows", "gauge", "Dead rows that vacuum has not removed yet.", (TABLE,)),
-    Family("table_bytes", "gauge", "Bytes on disk, with indexes.", (TABLE,)),
+    Family("table_bytes", "gauge", "Size of the table on disk in bytes, with indexes.", (TABLE,)),
 )
 
 # The exporter's metrics about itself.
 OF_EXPORTER = by_name(
     Family("build_info", "gauge", "The release of Shardclock that serves these metrics.", (VERSION,)),
-    Family("exporter_sources", "gauge", "Shards, workers, coordinators and gateways of this node that report."),
+    Family("exporter_sources", "gauge", "Shards, workers, coordinators and gateways that report to this exporter."),
     Family("exporter_reports", "counter", "Reports that were accepted."),
-    Family("exporter_reports_refused", "counter", "Datagrams that were not one of our reports."),
+    Family("exporter_reports_refused", "counter", "Datagrams that were not valid reports."),
 )

@@ -26,7 +26,7 @@ class TableReader:
         self._read_at_s = -FRESH_S
         self._scan = readings_scan()
         self._log = structlog.get_logger()
-        self.why_not = "the tables have not been read yet"
+        self.why_not = "the exporter has not read the tables yet"
 
     async def fresh(self) -> Tables | None:
         """Return a reading that is at most a few seconds old; after a failure None, and `why_not` has the reason."""

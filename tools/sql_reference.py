@@ -127,7 +127,10 @@ def _index(subject: str, functions: Sequence[Function]) -> str:
 def _part(function: Function, said: Mapping[str, Function]) -> str:
     known = {"returns", "errors", "example", "as", *(argument.name for argument in function.arguments)}
     if odd := function.lines.keys() - known:
-        raise Incomplete(f"the comment of {function.name} tells of {', '.join(sorted(odd))}, which it does not have")
+        raise Incomplete(
+            f"the comment of {function.name} describes {', '.join(sorted(odd))}, but the function has no argument of"
+            " this name"
+        )
     rows = [
         f"| `{it.name}` | {it.type} | {f'`{_default(it.default)}`' if it.default else 'to be given'} |"
         f" {_line(function, it.name, said)} |"
@@ -153,7 +156,7 @@ def _line(function: Function, about: str, said: Mapping[str, Function]) -> str:
         return function.lines[about].replace("|", "\\|")
     other = said.get(function.lines.get("as", ""))
     if other is None:
-        raise Incomplete(f'the comment of {function.name} says nothing of "{about}": add a line "{about}: ..."')
+        raise Incomplete(f'the comment of {function.name} does not describe "{about}": add a line "{about}: ..."')
     return _line(other, about, said)
 
 

@@ -102,7 +102,7 @@ class Peer(Recorded):
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except FileNotFoundError as error:
-            raise Absent(f"{self.name} can't be started: {error.filename} is not there") from None
+            raise Absent(f"{self.name} can't be started: {error.filename} is missing") from None
         said, complained = await asyncio.wait_for(done.communicate(), PATIENCE_S)
         if done.returncode:
             last = complained.decode().strip().splitlines()[-1:]

@@ -133,7 +133,7 @@ def test_the_error_of_a_full_disk_names_the_file(data_dir: Path) -> None:
 
     assert done.returncode == 1
     assert "File too large" in done.stderr
-    assert done.stderr.startswith(f"can't make a database in {data_dir}: could not write to file")
+    assert done.stderr.startswith(f"can't create a database in {data_dir}: could not write to file")
 
 
 def _made(data_dir: Path) -> Path:
@@ -163,7 +163,7 @@ def test_data_without_a_version_are_refused_as_damaged(data_dir: Path, text: str
     (data_dir / "pgdata").mkdir(parents=True)
     (data_dir / "pgdata" / "PG_VERSION").write_text(text)
 
-    with pytest.raises(EmbeddedPostgresError, match=r"are damaged: .*PG_VERSION names no version"):
+    with pytest.raises(EmbeddedPostgresError, match=r"are damaged: .*PG_VERSION contains no version"):
         EmbeddedPostgres.start(data_dir)
 
 

@@ -170,7 +170,7 @@ def test_another_process_with_the_old_pid_is_not_the_server(data_dir: Path) -> N
 
 
 def test_an_unknown_version_is_refused(data_dir: Path) -> None:
-    with pytest.raises(EmbeddedPostgresError, match="no embedded Postgres 12: there are 16 and 18"):
+    with pytest.raises(EmbeddedPostgresError, match="there is no embedded Postgres 12; the versions are 16 and 18"):
         EmbeddedPostgres.start(data_dir, version=12)
 
 
@@ -182,13 +182,13 @@ def test_data_of_another_version_is_refused(data_dir: Path) -> None:
 
 
 def test_a_path_that_pg_ctl_cannot_take_is_refused(data_dir: Path) -> None:
-    with pytest.raises(EmbeddedPostgresError, match=r"no '\$' in its path"):
+    with pytest.raises(EmbeddedPostgresError, match=r"its path must not contain '\$'"):
         EmbeddedPostgres.start(data_dir / "$HOME")
 
 
 def test_a_path_that_is_not_a_directory_is_refused_in_one_line(data_dir: Path) -> None:
     (data_dir / "file").write_text("")
-    with pytest.raises(EmbeddedPostgresError, match=r"^can't keep Postgres in [^\n]*$"):
+    with pytest.raises(EmbeddedPostgresError, match=r"^can't run Postgres in [^\n]*$"):
         EmbeddedPostgres.start(data_dir / "file")
 
 
@@ -218,7 +218,7 @@ def test_a_user_that_can_not_be_made_is_named(data_dir: Path, monkeypatch: pytes
     monkeypatch.setattr(postmaster, "ensure_user_exists", fail)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
-    with pytest.raises(EmbeddedPostgresError, match=r"no user 'pgserver' can be made for it: .*cannot lock"):
+    with pytest.raises(EmbeddedPostgresError, match=r"the user 'pgserver' can't be created: .*cannot lock"):
         Postmaster(data_dir, VERSIONS[-1]).prepare()
 
 

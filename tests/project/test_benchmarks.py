@@ -138,7 +138,7 @@ async def test_a_system_with_a_changed_script_is_left_out(installed: Path) -> No
 
 
 async def test_a_database_that_is_not_empty_is_refused_by_name(dsn: str) -> None:
-    with pytest.raises(NotEmpty, match=r"holds shardclock\.\w+: a benchmark runs on an empty one only; name another"):
+    with pytest.raises(NotEmpty, match=r"has the table shardclock\.\w+: a benchmark needs an empty database"):
         await Server(dsn).require_empty()
 
 
@@ -173,9 +173,9 @@ async def databases(dsn: str) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["drian"], "'drian' is none of drain, paced, "),
-        (["drain", "--rounds", "0"], "--rounds 0: one at least"),
-        (["drain", "--only", "oban"], "--only oban: in no contender's name: Shardclock, 1 shard, "),
+        (["drian"], "'drian' is unknown; use drain, paced, "),
+        (["drain", "--rounds", "0"], "--rounds 0: must be at least 1"),
+        (["drain", "--only", "oban"], "--only oban: no contender's name contains this text: Shardclock, 1 shard, "),
     ],
 )
 def test_a_case_that_cannot_be_measured_is_refused_at_the_start(dsn: str, arguments: list[str], why: str) -> None:

@@ -35,12 +35,12 @@ async def test_each_function_s_example_calls_it_with_named_arguments(dsn: str) -
 def test_a_comment_without_a_required_line_is_refused(missing: str) -> None:
     lines = {about: line for about, line in WHOLE.items() if about != missing}
 
-    with pytest.raises(Incomplete, match=f'cancel_timer says nothing of "{missing}"'):
+    with pytest.raises(Incomplete, match=f'cancel_timer does not describe "{missing}"'):
         page_of([function(lines)], [])
 
 
 def test_a_comment_about_an_unknown_argument_is_refused() -> None:
-    with pytest.raises(Incomplete, match="tells of colour, which it does not have"):
+    with pytest.raises(Incomplete, match="describes colour, but the function has no argument of this name"):
         page_of([function(WHOLE | {"colour": "red"})], [])
 
 
