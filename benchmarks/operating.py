@@ -184,7 +184,7 @@ async def _claim_s(session: Session, holder: int) -> float:
     took_s = time.perf_counter() - began_s
     assert len(taken.claimed) == 1_000
     async with session.connection(timeout_s=60) as connection:
-        # Otherwise the next claim would read the rows of this claim again.
+        # Without this delete, the next claim would read the claimed rows again.
         await connection.execute("delete from shardclock.timers where claimed_by is not null")
     return took_s
 

@@ -1,7 +1,7 @@
 """A receiver of webhooks for the benchmarks: python -m benchmarks.receiver FOLDER.
 
-The receiver accepts requests to /, and records the due date of each timer and the time of its request. It never answers
-requests to /stuck. It writes its port to the file `port`.
+The receiver accepts requests to /, and records the due date of each timer and the time of its request. The receiver
+never answers requests to /stuck, and writes its port to the file `port`.
 """
 
 from __future__ import annotations

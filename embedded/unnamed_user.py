@@ -1,6 +1,6 @@
 """Create a database as a system user without a name, as in a container with `--user 1000`.
 
-`initdb` and `postgres --single` look up the name of their user. These programs fail without a name, although
+`initdb` and `postgres --single` look up the name of their user. Both programs fail without a name, although
 `--username` makes the name unnecessary. A server does not look up the name. See
 docs/decisions/0074-a-user-without-a-name.md.
 """
@@ -41,7 +41,7 @@ def programs_for_unnamed(programs: Path, parent: Path) -> Iterator[Path]:
     try:
         for folder in (root, copies.parent.parent, copies.parent, copies):
             make_private(folder)
-        # Both programs search their other files relative to their path.
+        # `initdb` and `postgres` search their other files relative to their path.
         for sibling in version.iterdir():
             if sibling.name != programs.name:
                 (copies.parent / sibling.name).symlink_to(sibling)

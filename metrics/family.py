@@ -23,8 +23,8 @@ OPEN_VALUE = re.compile(r"[a-z0-9_.:-]{1,200}")
 class Label:
     """Define a label and its possible values.
 
-    The values of an open label are names that users choose. The source limits their number; further names are reported
-    as `other`.
+    The values of an open label are names that users choose. The source limits the number of names; further names are
+    reported as `other`.
     """
 
     name: str

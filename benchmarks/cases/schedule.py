@@ -16,7 +16,7 @@ FUNCTION = "select shardclock.schedule_timer(delay => 'P1D') from generate_serie
 
 
 class Way(Limit):
-    """One of the methods by which Shardclock schedules many timers."""
+    """A method by which Shardclock schedules many timers."""
 
     added = 100_000
 

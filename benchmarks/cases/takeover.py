@@ -36,7 +36,7 @@ async def measure(contender: Contender) -> Figures:
     # not fired.
     lags = [it.fired_s - it.due_s for it in fired if killed_s - LATE_S <= it.due_s]
     never = batch.count - len({it.due_s for it in fired})
-    # The lag of a timer that never fired is unknown. It is counted as the wait after the last due date, the smallest
+    # The lag of a timer that never fired is unknown, so the wait after the last due date is counted, the smallest
     # possible lag.
     lags += [gave_up_s - batch.end_s] * never
     return {"worst": max(lags), "late": sum(lag > LATE_S for lag in lags), "never": never}

@@ -16,8 +16,8 @@ BYTES = 16  # two doubles
 class Recorded(Contender):
     """Add a folder for recordings to a contender, from `open` to `close`, and read the recordings.
 
-    It is the first base class of a contender: `class WithHandler(Recorded, OnRay)`. Processes that must end before the
-    folder is removed are added to the exit stack `kept`.
+    `Recorded` is the first base class of a contender: `class WithHandler(Recorded, OnRay)`. Processes that must end
+    before the folder is removed are added to the exit stack `kept`.
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Its validation takes 15 s, and precedes our changes: tests/k8s/test_image.py validates the result.
+# The validation of `cyclonedx-py` takes 15 s, and would run before our changes: tests/k8s/test_image.py validates the
+# result.
 TOOL = (sys.executable, "-m", "cyclonedx_py", "environment", "--no-validate", "--output-reproducible", "--pyproject")
 LAST_REMOVED = "pip"
 

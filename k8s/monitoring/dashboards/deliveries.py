@@ -79,8 +79,8 @@ BACKLOG = Row(
         TimeSeries(
             "Oldest that waits",
             (
-                "The age of the oldest due delivery that no worker has claimed, by target. It is correct even if no"
-                " worker is alive."
+                "The age of the oldest due delivery that no worker has claimed, by target. The value is correct even"
+                " if no worker is alive."
             ),
             unit="s",
             queries=[

@@ -23,8 +23,8 @@ HEADLINE = Row(
         Stat(
             "Last tick",
             (
-                "The time since both a shard and a worker last sent heartbeats: a job's start needs both. It grows"
-                " while all shards or all workers are dead, even if no start is due."
+                "The time since both a shard and a worker last sent heartbeats: a job's start needs both. This time"
+                " grows while all shards or all workers are dead, even if no start is due."
             ),
             unit="s",
             color="green",

@@ -34,8 +34,8 @@ HEADLINE = Row(
         Stat(
             "Oldest overdue",
             (
-                "The lag of the oldest overdue timer. It is read from the table, so it is correct even if no shard is"
-                " alive."
+                "The lag of the oldest overdue timer. The lag is read from the table, so it is correct even if no"
+                " shard is alive."
             ),
             unit="s",
             color="green",
