@@ -23,10 +23,13 @@ releases the file locks.
     database:     the database that the settings name, or the embedded database
     running:      a running cluster: start, restart and stop its parts
     kept_host:    restart a dead host process
-    hosts, host_process, host_events:   the start of a host process, and the messages between this process and `up`
-    ray_cluster, host, node:  our own Ray or a named Ray cluster, its host process, the environment of its nodes
+    hosts:        the start of a host process
+    host_process and host_events:  the interface of `up` to a host process, and their messages
+    ray_cluster and host:  our own Ray or a named Ray cluster, and its host process
+    node:         the environment of Ray's nodes
     actors:       the actors of all roles, as Ray runs them
-    local_host, local_cluster, local_order:   the host without Ray, the coordinator in it, and its order
+    local_host and local_cluster:  the host without Ray, and the coordinator in this host
+    local_order:  the order of `up` to the host without Ray
     local_keepers and preloaded:  the keepers as local processes, and the modules that they share
     without_rich:             structlog without rich, for processes that must start quickly
     gateway and exporter:     the processes of the HTTP API and of the metrics

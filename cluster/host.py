@@ -41,7 +41,8 @@ APP = "SHARDCLOCK_HOST_APP"
 
 WATCH_S = 0.05
 PING_S = 2.0
-COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this time Ray itself has failed
+# The time after which Ray counts as failed; Ray restarts a dead coordinator in about a second.
+COORDINATOR_LOST_S = 15.0
 STOP_S = (
     # the timeout of the coordinator's stop; Ray's drain takes up to 30 s more, and Kubernetes kills this process after
     # 60 s

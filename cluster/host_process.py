@@ -17,7 +17,7 @@ from shardclock_server.cluster.host_events import STOP
 from shardclock_server.cluster.node import environment_with
 
 LOCAL_HOST = "shardclock_server.cluster.local_host"
-STOP_S = 5.0  # a host that still waits for its order must end within this time
+STOP_S = 5.0  # the time within which a host that waits for its order must end
 
 _ahead: list["HostProcess"] = []
 

@@ -9,8 +9,8 @@ from shardclock_server.cluster.host_process import HostProcess
 from shardclock_server.cluster.hosts import Hosts
 from shardclock_server.cluster.restarts import Restarts
 
-# A restarted host that isn't ready in this time is killed and started again. The next host has more time, because the
-# machine may be too busy for a start in the shorter time.
+# The time within which a restarted host must be ready; otherwise the host is killed and started again. The next host
+# has more time, because the machine may be too busy for a start in the shorter time.
 PATIENCE = Backoff(30.0, 240.0)
 PAUSES = Backoff(1.0, 10.0)  # a host that dies repeatedly is restarted after these pauses
 

@@ -72,9 +72,10 @@ async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> in
 
 
 def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
-    """Obey the lines of `up` and SIGTERM: lead if Ray's host is lost, stand by if Ray's host is ready, or stop. If the
-    lines end without the line STOP, `up` was killed; the keepers then continue for a limited time until the next `up`
-    starts.
+    """Obey the lines of `up` and SIGTERM: lead if Ray's host is lost, stand by if Ray's host is ready, or stop.
+
+    If the lines end without the line STOP, `up` was killed; the keepers then continue for a limited time until the next
+    `up` starts.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

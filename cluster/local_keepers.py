@@ -1,5 +1,6 @@
-"""Compose and run each keeper in a process of this machine. Only the keeper's process imports the keeper's modules, so
-that the host process starts sooner.
+"""Compose and run each keeper in a process of this machine.
+
+Only the keeper's process imports the keeper's modules, so that the host process starts sooner.
 """
 
 import asyncio
@@ -24,9 +25,9 @@ from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Incarnation
 from shardclock_server.workers.app import App
 
-# If their host dies, the keepers continue for this time, and the next host ends them when its own keepers have
-# registered. The restart of a host takes up to 20 s on a busy machine. Without a new host, the keepers release all
-# claims after this time.
+# The time for which keepers continue after the death of their host. The next host ends these keepers when its own
+# keepers have registered. The restart of a host takes up to 20 s on a busy machine. Without a new host, the keepers
+# then release all claims.
 ORPHAN_S = 30.0
 DRAIN_S = 5.0  # a drain takes 3 s at most; if Postgres does not answer, the leases expire by themselves
 

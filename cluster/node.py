@@ -26,6 +26,7 @@ def environment_of(dsn: Dsn) -> dict[str, str]:
 
 def environment_with(settings: Mapping[str, str], dsn: Dsn | None = None) -> dict[str, str]:
     """Return the environment of a child process: this process's environment, the given settings and the given database.
+
     Variables that configure another Python are left out.
     """
     inherited = {name: value for name, value in for_our_python(os.environ).items() if name not in (DSN, DSN_FILE)}

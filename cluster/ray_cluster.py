@@ -20,11 +20,11 @@ NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
 OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray's default is a third of the machine's memory
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
-PATIENCE_S = 3.0  # After this time the user gets a message that Ray doesn't answer.
+PATIENCE_S = 3.0  # The time before the user gets a message that Ray doesn't answer.
 WAIT_S = 45.0  # The longest wait for a head node that starts at the same time.
 ASK_S = 0.5
 POLL_S = 0.1
-ANSWER_S = 5.0  # a coordinator that doesn't answer within this time is starting, or is being restarted
+ANSWER_S = 5.0  # the time within which a running coordinator answers, unless it is starting or being restarted
 SERVERS = frozenset({"gcs_server", "raylet"})
 
 
@@ -106,8 +106,10 @@ class _NoPaths(list[str]):
 
 
 def start_ray(settings: Settings, temp_dir: Path) -> None:
-    """Join the Ray cluster that the settings name, or start our own Ray in a separate directory. `prepare_environment`
-    makes our own Ray listen on loopback only; tests/cluster/test_strangers.py checks which ports are open.
+    """Join the Ray cluster that the settings name, or start our own Ray in a separate directory.
+
+    `prepare_environment` makes our own Ray listen on loopback only; tests/cluster/test_strangers.py checks which ports
+    are open.
 
     errors:  RuntimeError, ConnectionError  Ray doesn't start or answer
     """
@@ -152,9 +154,10 @@ def _look_for_nodes_by_their_sockets(address: str) -> None:
 
 
 def _nodes_by_socket(address: str) -> set[str]:
-    """Name the nodes of the joined cluster at `address` that answer on their socket on this machine. The address alone
-    could belong to another machine, and the socket alone to another Ray. The socket must answer, because a killed node
-    stays listed and its socket file remains.
+    """Name the nodes of the joined cluster at `address` that answer on their socket on this machine.
+
+    The address alone could belong to another machine, and the socket alone to another Ray. The socket must answer,
+    because a killed node stays listed and its socket file remains.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 

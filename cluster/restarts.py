@@ -4,13 +4,13 @@ import time
 
 from shardclock.backoff import Backoff
 
-STEADY_S = 60.0  # a process that lived this long did not fail to start
+STEADY_S = 60.0  # the lifetime after which the start of a process counts as successful
 
 
 class Restarts:
     """Decide from the last start and the failures of a process when it may start.
 
-    units: `least_s` is the shortest pause before a restart; the pause applies also after a long run of the process
+    units:   `least_s` is the shortest pause before a restart; the pause applies also after a long run of the process
     """
 
     def __init__(self, pauses: Backoff, *, least_s: float = 0.0) -> None:

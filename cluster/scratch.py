@@ -41,8 +41,9 @@ class Scratch:
 
     @classmethod
     def make(cls, kind: str, *, place: Path | None = None) -> Self:
-        """Create a directory with `kind` in its name, in `place` or in the directory for temporary files; only its
-        owner may enter it. A directory for sockets must be in `short_place()`.
+        """Create a directory with `kind` in its name, in `place` or in the directory for temporary files.
+
+        Only the owner may enter the new directory. A directory for sockets must be in `short_place()`.
 
         errors:  NoPlace  the directory can't be made
         """
@@ -70,8 +71,10 @@ class Scratch:
 
 
 def short_place() -> Path:
-    """Return the directory for temporary files; return /tmp if the path of a socket in it would be too long, or would
-    have unsafe characters.
+    """Return the directory for temporary files, or /tmp.
+
+    The result is /tmp if the path of a socket in the other directory would be too long, or would have unsafe
+    characters.
 
     errors:  NoPlace  there is no directory for temporary files
     """

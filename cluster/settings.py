@@ -212,8 +212,9 @@ SETTING_NAMES = tuple(Settings().named())
 
 
 def load_settings(**given: Any) -> Settings:
-    """Read the environment; values in `given`, from the command line, have precedence; None means that the value was
-    not given.
+    """Read the environment; values in `given`, from the command line, have precedence.
+
+    None in `given` means that the value was not given.
 
     errors:  InvalidSettings  names each option or variable at fault, its value and the rule
     """
@@ -233,10 +234,10 @@ def load_settings(**given: Any) -> Settings:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """Return a warning for each variable that has our prefix and is not a setting; the warning names the most similar
-    setting.
+    """Return a warning for each variable that has our prefix and is not a setting.
 
-    Unknown variables cause a warning, not a refusal: docs/decisions/0029-unknown-settings-are-told.md.
+    The warning names the most similar setting. Unknown variables cause a warning, not a refusal:
+    docs/decisions/0029-unknown-settings-are-told.md.
     """
     known = {name.upper() for name in SETTING_NAMES}
     asked = {name: name.upper().removeprefix(PREFIX) for name in sorted(environment) if name.upper().startswith(PREFIX)}

@@ -27,10 +27,10 @@ from shardclock_server.sql.processes.apply import Row, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 from shardclock_server.timers.model import BIGINT_MAX
 
-NODES_MAX = 500  # One instance may enter this many nodes in one batch: about 15 ms if no expression is slow.
+NODES_MAX = 500  # The number of nodes that one instance may enter in one batch: about 15 ms without slow expressions.
 BUDGET_S = 0.05  # The time that one instance may use in one batch; the node during which it ends is finished.
 BUDGET_CHARS = 4 * 1_048_576  # The characters of values and signals that one instance may write in one batch.
-NAMES_MAX = 20  # The history names at most this many variables of one signal.
+NAMES_MAX = 20  # The largest number of variables of one signal that the history names.
 ACTOR_FIELDS = ("by", "key_prefix")  # The person or role that acts; over HTTP also the API key.
 
 

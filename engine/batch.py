@@ -18,8 +18,8 @@ from shardclock_server.engine.usage_increase import UsageIncrease, usage_increas
 from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 
-BATCH_S = 0.25  # After this time the batch is written; the next turn reads the remaining signals again.
-BATCH_CHARS = 16 * 1_048_576  # A batch is also written at this number of characters.
+BATCH_S = 0.25  # The time after which the batch is written; the next turn reads the remaining signals again.
+BATCH_CHARS = 16 * 1_048_576  # The number of characters at which the batch is written.
 
 Signals = Sequence[DueSignal]
 NOTHING: Mapping[int, str] = {}
@@ -108,8 +108,9 @@ class StepBatch:
         return found
 
     def parts_of(self, keys: Sequence[int]) -> list[list[int]]:
-        """Divide instances after a failed write: by tenant, the smallest group first. If all instances have the same
-        tenant, divide them into halves.
+        """Divide instances after a failed write: by tenant, the smallest group first.
+
+        If all instances have the same tenant, divide them into halves.
         """
         tenants: defaultdict[str, list[int]] = defaultdict(list)
         for key in keys:

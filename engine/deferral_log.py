@@ -7,8 +7,8 @@ from structlog.typing import FilteringBoundLogger
 from shardclock_server.engine.retry_policy import Deferral
 from shardclock_server.sql.processes.signals import DueSignal
 
-LOGGED_MAX = 1_000  # The log remembers at most this many reasons that it has written.
-NAMED_MAX = 10  # One line names at most this many signals or instances.
+LOGGED_MAX = 1_000  # The largest number of written reasons that the log remembers.
+NAMED_MAX = 10  # The largest number of signals or instances in one line.
 
 
 class DeferralLog:

@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
 NODES_KEPT_MAX = 100_000  # The limit of cached nodes of all definitions, each about 2 KB.
-PAIRS_PER_NODE = 50  # This many pairs of an inclusive gateway and a preceding node use the memory of one node.
+PAIRS_PER_NODE = 50  # The number of pairs (inclusive gateway, preceding node) that use the memory of one node.
 
 
 class Missing(LookupError):

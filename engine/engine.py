@@ -27,12 +27,12 @@ from shardclock_server.sql.tenants.tenants import count_usage
 
 NOTIFICATION_GAP_S = 0.002  # The shortest time between two turns that notifications start.
 BUSY_PAUSE_S = 0.004  # The pause after the first turn without a due signal.
-IDLE_AFTER_S = 2.0  # After this time without a signal the interval of polls is longer.
+IDLE_AFTER_S = 2.0  # The time without a signal after which the interval of polls is longer.
 MAINTENANCE_S = 10.0
-DELETE_BATCH = 500  # One statement deletes at most this many rows.
-HISTORY_BATCH = 5_000  # One statement deletes at most this many history rows of deleted instances, or audit rows.
-USAGE_BATCH = 20  # One statement counts the usage for this many pairs of tenant and resource.
-KEPT_BATCH = 10_000  # One statement correlates at most this many kept messages.
+DELETE_BATCH = 500  # The largest number of rows that one statement deletes.
+HISTORY_BATCH = 5_000  # The largest number of history rows or audit rows that one statement deletes.
+USAGE_BATCH = 20  # The number of pairs (tenant, resource) for which one statement counts the usage.
+KEPT_BATCH = 10_000  # The largest number of kept messages that one statement correlates.
 
 
 class Engine(Keeper):

@@ -81,10 +81,10 @@ class FailedSignals:
         return bool(outcome)
 
     async def _begin_stopped(self, first: DueSignal, reason: str) -> bool:
-        """Begin an instance with an incident, because its start can't be written; return False if the incident can't be
-        written either.
+        """Begin an instance with an incident, because its start can't be written.
 
-        A called process gets no incident; its caller gets the error.
+        The result is False if the incident can't be written either. A called process gets no incident; its caller gets
+        the error.
         """
         try:
             if content_of(first).get("parent") is not None:

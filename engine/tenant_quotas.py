@@ -17,7 +17,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenants.tenants import RemainingQuota, remaining_quotas
 from shardclock_server.timers.refusal import Refusal
 
-READ_S = 1.0  # a quota that suffices is read again after this time
+READ_S = 1.0  # the time after which a sufficient quota is read again
 TENANTS_MAX = 10_000
 
 

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush, nlargest
 from typing import TypeVar
 
 Item = TypeVar("Item")
-AHEAD_MAX = 1_000  # at most this many tenants are passed to one statement
+AHEAD_MAX = 1_000  # the largest number of tenants that are passed to one statement
 
 
 class TenantScheduler:

@@ -28,9 +28,9 @@ class StopReason(Enum):
 class RunEnding:
     """The outcome of a run and the step after it.
 
-    shape: `delay_s` is the pause before the next attempt; None: this start gets no further attempt, and the rule's next
-           start follows. For `rest_s` seconds no run of the job begins, for any start. `fails`: the attempt counts as
-             failed. `result` is JSON text
+    shape:   `delay_s` is the pause before the next attempt; None: this start gets no further attempt, and the rule's
+             next start follows. For `rest_s` seconds no run of the job begins, for any start. `fails`: the attempt
+             counts as failed. `result` is JSON text
     """
 
     outcome: RunOutcome

@@ -36,8 +36,9 @@ class JobEntry:
 
 
 def read_entry(value: object, *, now: datetime) -> JobEntry:
-    """Read a job from a file's JSON value; a null means the default. The job's rule must have an occurrence after
-    `now`.
+    """Read a job from a file's JSON value; a null means the default.
+
+    The job's rule must have an occurrence after `now`.
 
     errors:  InvalidJob  the message names the first field at fault, its value, the rule and the way out
     """

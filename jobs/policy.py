@@ -14,7 +14,7 @@ from shardclock_server.jobs.entry import OF_POLICY, OPTIONS
 from shardclock_server.jobs.spec import InvalidJob
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(asdict(policy_of(**{word: OPTIONS[word] for word in OF_POLICY})))
-READ_MAX = 256  # the cache holds at most this many policies
+READ_MAX = 256  # the largest number of policies in the cache
 
 
 @lru_cache(maxsize=READ_MAX)  # each start of a job carries the policy as text

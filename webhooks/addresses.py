@@ -66,12 +66,11 @@ class InvalidNetwork(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Decide whether a connection to an address is permitted: it is not in a denied network, and is public or in an
-    allowed network.
+    """Decide whether a connection to an address is permitted.
 
-    An operator allows the networks of the operator's own receivers, and denies public networks that lead back into our
-    networks. The address of a cloud's metadata service is permitted only if an allowed network consists of exactly this
-    address.
+    The address must not be in a denied network, and it must be public or in an allowed network. An operator allows the
+    networks of the operator's own receivers, and denies public networks that lead back into our networks. The address
+    of a cloud's metadata service is permitted only if an allowed network consists of exactly this address.
     """
 
     allowed: tuple[Network, ...] = ()

@@ -8,8 +8,8 @@ from http import HTTPStatus
 
 REASON_CHARACTERS_MAX = 300
 EXCERPT_BYTES_MAX = 600  # UTF-8: enough bytes for REASON_CHARACTERS_MAX characters.
-BODY_BYTES_MAX = 2_048  # This many bytes of a body are stored.
-OWN_PAUSE_S = 5.0  # The sender pauses this long after it ran out of sockets or threads.
+BODY_BYTES_MAX = 2_048  # The number of bytes of a body that are stored.
+OWN_PAUSE_S = 5.0  # The pause of the sender after it ran out of sockets or threads.
 AFTER_S_MAX = 3_600.0  # Limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries.
 
 GONE = 410

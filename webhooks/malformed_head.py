@@ -55,7 +55,7 @@ def read_malformed_head(received: bytes, *, interim_max: int) -> MalformedHead |
 def read_truncated_head(received: bytes, *, interim_max: int) -> MalformedHead | None:
     """Find the final head after the end of the connection; only its status line must be complete.
 
-    shape: None if the status line is incomplete
+    shape:   None if the status line is incomplete
     errors:  NotHttpHead  as in `read_malformed_head`
     """
     whole_lines = received[: received.rfind(b"\n") + 1]

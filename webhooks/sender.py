@@ -78,7 +78,7 @@ class WebhookSender:
         self._settings = settings
         self._now_s = now_s
         self._semaphore = FairSemaphore(settings.requests_max)
-        self._held_until_s = float("-inf")  # after the sender ran out of sockets, it pauses until this time
+        self._held_until_s = float("-inf")  # the end of the sender's pause after it ran out of sockets
         self._guard = Guard(networks)
         self._names = BoundedResolver(resolver or SystemResolver())
         self._keeping = self._session(tls, keep=True)
@@ -105,8 +105,9 @@ class WebhookSender:
     async def send_in_turn(
         self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str | None = None
     ) -> Answer:
-        """Wait for a permit of the fair queue, and make one attempt. Each failure of the endpoint is returned as an
-        `Answer`.
+        """Wait for a permit of the fair queue, and make one attempt.
+
+        Each failure of the endpoint is returned as an `Answer`.
 
         `write` is called after the wait, so a waiting delivery has no body in memory. Without a tenant, the fair queue
         counts the endpoint as a tenant.

@@ -67,7 +67,7 @@ def modules_of(named: str | None) -> str:
 def find_app(modules: str, directory: Path, *, python: str | None = None) -> App:
     """Import an app in a separate process, and return the app with its handlers and jobs.
 
-    shape: without `modules`, the app has the modules that the packages installed for `python` name as entry points
+    shape:   without `modules`, the app has the modules that the packages installed for `python` name as entry points
     errors:  AppRefused  the app can't be imported, declares nothing, or is declared invalidly; or `python` is unfit
     """
     try:

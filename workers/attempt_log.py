@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 
 WRITE_S = 1.0  # The time between two writes.
-LOG_MAX = 500  # One write has at most this many attempts, a megabyte if each has 2 KiB of the answer.
+LOG_MAX = 500  # The largest number of attempts in one write: a megabyte if each attempt has 2 KiB of an answer.
 
 
 class AttemptLog:

@@ -35,9 +35,9 @@ class BreakerSettings(BaseModel):
     concurrency: int = Field(50, gt=0, description="the limit of concurrent requests of one worker")
     at_first: int = Field(5, gt=0, description="the limit of concurrent requests to a new endpoint, which may hang")
     per_s: float | None = Field(None, gt=0, description="requests that one worker begins per second; None: no limit")
-    failures_max: int = Field(5, gt=0, description="this many consecutive failures open the breaker")
+    failures_max: int = Field(5, gt=0, description="the number of consecutive failures that opens the breaker")
     window_s: float = Field(60.0, gt=0, description="the window in which failures are counted")
-    share_max: float = Field(0.5, gt=0, le=1, description="this proportion of failures opens the breaker")
+    share_max: float = Field(0.5, gt=0, le=1, description="the proportion of failures that opens the breaker")
     window_min: int = Field(
         20, gt=0, description="the minimum number of attempts in a window before the proportion of failures counts"
     )
@@ -45,7 +45,7 @@ class BreakerSettings(BaseModel):
     pause_max_s: float = Field(
         300.0, gt=0, description="the longest pause; a recovered endpoint may get no request during this time"
     )
-    successes: int = Field(2, gt=0, description="the breaker closes after this many successful probes")
+    successes: int = Field(2, gt=0, description="the number of successful probes that closes the breaker")
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from shardclock.executor.frames import FAILED, GREETING, Messages
 
 GREETED_S = 5.0
 LOST_S = (
-    # Ray reports the end of a process this long after the socket was closed; the kernel reports the end immediately
+    # the time from the close of the socket to Ray's report that the process has ended; the kernel reports the end
+    # immediately
     10.0
 )
 
@@ -40,8 +41,9 @@ class CallSocket(Messages):
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
     async def accepts_calls(self) -> bool:
-        """Wait until the process sends its greeting or a refusal, or closes the socket; return whether the process
-        accepts calls.
+        """Wait until the process sends its greeting or a refusal, or closes the socket.
+
+        The result is True if the process accepts calls.
 
         shape:   afterwards `refusal` has the reason that the process sent
         """

@@ -38,7 +38,7 @@ from shardclock_server.workers.stats import WorkerStats
 NOTIFICATION_GAP_S = 0.004  # The time between two claims that notifications start.
 SEARCH_TIMEOUT_S = 30.0  # A search may pass millions of settled deliveries that vacuum can't remove.
 UNSETTLED_MAX = 5_000  # While the worker has more outcomes to settle, it claims no deliveries.
-RENEWED_MAX = 1_000  # One statement renews at most this many leases, so that one timeout can't lose all leases.
+RENEWED_MAX = 1_000  # The largest number of leases that one statement renews, so that one timeout can't lose all.
 
 
 class Deliveries(KeeperPart):

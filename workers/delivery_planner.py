@@ -1,5 +1,6 @@
-"""Choose the positions at which a worker's claims begin to read. The decisions are pure, and use the results of the
-last claims.
+"""Choose the positions at which a worker's claims begin to read.
+
+The decisions are pure, and use the results of the last claims.
 
 In the index, settled deliveries (until vacuum removes them) and leased deliveries precede the waiting deliveries of a
 lane. So a claim in a known lane begins at the end of the last claim. A search reads every lane from the beginning, to
@@ -26,14 +27,14 @@ SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # Searches take at most a tenth of the t
 # a claim reaches the end of a lane, the position moves back by a margin, which grows with the duration of recent
 # firings. A search finds deliveries that become visible after this margin.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
-FIRINGS_KEPT_S = 5.0  # The duration of a slow firing is remembered for this time.
-READING_MAX_S = 5.0  # A position goes back at most this long before the present claim, plus the margin.
+FIRINGS_KEPT_S = 5.0  # The time for which the duration of a slow firing is remembered.
+READING_MAX_S = 5.0  # The longest time before the present claim to which a position goes back, plus the margin.
 # While deliveries arrive, known lanes are read after a short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 # the pause after a search is ten times its duration; the lane finder reads new lanes during the pause
 SLOW_SEARCH_S = 0.05
-# While there are no deliveries, the pause grows by this factor; a notification or a hand-over announces the next
+# The factor by which pauses are longer while there are no deliveries; a notification or a hand-over announces the next
 # delivery.
 IDLE_POLLS = 5
 LANES_MAX = 200  # the limit of lanes with a known position; searches read all other lanes
@@ -43,7 +44,7 @@ LANES_MAX = 200  # the limit of lanes with a known position; searches read all o
 class SlowestFiring:
     """The longest time between the start and the commit of a recent firing, measured on claimed deliveries.
 
-    units: seconds; `now_s` is read from the monotonic clock, `now` is Postgres's time
+    units:   seconds; `now_s` is read from the monotonic clock, `now` is Postgres's time
     """
 
     _took_s: float = 0.0
@@ -70,7 +71,7 @@ class DeliveryPlanner:
 
     shape:   `soon` ends the pause before a claim; `is_full`: a target has no free capacity; `is_idle`: the last search
              found no delivery, and no delivery has arrived since then
-    units: now_s, began_s and ended_s are in seconds of the monotonic clock
+    units:   now_s, began_s and ended_s are in seconds of the monotonic clock
     """
 
     soon: asyncio.Event = field(default_factory=asyncio.Event)

@@ -28,8 +28,8 @@ from shardclock_server.workers.task_set import TaskSet
 from shardclock_server.workers.webhook import message_of, settlement_after
 from shardclock_server.workers.webhook_budget import MemoryUsage
 
-FRESH_S = 2.0  # After this time the endpoint must be read again.
-IDLE_S = 60.0  # After this time without a delivery the queue is removed.
+FRESH_S = 2.0  # The time after which the endpoint must be read again.
+IDLE_S = 60.0  # The time without a delivery after which the queue is removed.
 FAILING_IDLE_S = 3_600.0  # The idle time of an endpoint that fails or has a pause: longer than any pause.
 
 
@@ -211,7 +211,7 @@ class EndpointQueue:
         self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint, breaker: Breaker, term: int
     ) -> None:
         answer: Answer
-        endpoint_answer: Answer | None = None  # None if the worker itself failed
+        endpoint_answer: Answer | None = None  # stays None if the worker itself fails
         try:
             endpoint_answer = answer = await self._transmit(
                 endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id

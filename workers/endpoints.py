@@ -17,7 +17,7 @@ from shardclock_server.workers.endpoint_queue import EndpointQueue, Send
 from shardclock_server.workers.webhook_budget import WebhookBudget
 
 REFRESH_S = 1.0  # The pause between two turns without a request.
-NEW_BATCH = 100  # One claim takes at most this many deliveries for new endpoints.
+NEW_BATCH = 100  # The largest number of deliveries for new endpoints in one claim.
 QUEUES_MAX = 1_000  # The limit of queues, because each scan reads the free capacity of all queues.
 
 

@@ -1,5 +1,6 @@
-"""Grant capacity to the shards of this machine, and receive the deliveries that the shards hand over. A place is the
-capacity for one delivery.
+"""Grant capacity to the shards of this machine, and receive the deliveries that the shards hand over.
+
+A place is the capacity for one delivery.
 
 A new firing must not overtake a waiting delivery, so shards get no places for a target while the worker's claims leave
 a backlog. The worker's claims don't use granted places, so a slow target never has more deliveries than places.
@@ -22,11 +23,8 @@ IDLE_S = 1.0  # The time between two turns without a handler or a shard: a new c
 # The pause between two turns, with and without leased deliveries: without them the free capacity changes rarely. After
 # a hand-over, new grants for its targets follow immediately.
 GRANT_S, UNLEASED_S = 0.05, 0.25
-LEASE_SHARE = (
-    # the lease of a handed-over delivery is this fraction of a claim's lease, so that a lost delivery is claimed again
-    # sooner
-    0.5
-)
+# The lease of a handed-over delivery as a fraction of a claim's lease: a lost delivery is claimed again sooner.
+LEASE_SHARE = 0.5
 
 
 class DeliveryReceiver(Protocol):
@@ -134,7 +132,7 @@ class HandOvers(KeeperPart):
                 socket.send(Taken(last))
 
     def _grant(self, targets: Collection[str]) -> None:
-        """Give each shard an equal share of the places of each target."""
+        """Grant each shard an equal share of each target's capacity."""
         shards = [(socket, shard.places) for socket, shard in self._shards.items() if socket.is_open]
         limits: dict[HandOverSocket, dict[str, int]] = {}
         for target in targets if shards else ():

@@ -24,10 +24,11 @@ from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
 BURST_S = 0.02  # The burst of a rate, because timers of the event loop are some milliseconds late.
-QUEUED_CHUNKS = 2  # This many chunks wait in memory, in addition to the chunks that are being called.
+QUEUED_CHUNKS = 2  # The number of chunks that wait in memory, in addition to chunks that are being called.
 IN_HAND_MAX = 5_000  # The limit of deliveries of one handler in one worker.
 PAYLOADS_BYTES_MAX = 32 * 2**20  # The limit of the payloads' size, estimated with the mean size in the last claim.
-GIVEN_BACK_MAX = 100  # This many released deliveries are claimed again once a process is up; a search finds the rest.
+# The number of released deliveries that are claimed soon once a process is up; a search finds the rest.
+GIVEN_BACK_MAX = 100
 
 
 class HandlerQueue:
@@ -68,8 +69,10 @@ class HandlerQueue:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries the next claim takes. The number is 0 until half of the queue is free,
-        because a claim of few deliveries costs nearly as much as a claim of many deliveries.
+        """Return how many more deliveries the next claim takes.
+
+        The number is 0 until half of the queue is free, because a claim of few deliveries costs nearly as much as a
+        claim of many deliveries.
         """
         free = self.free
         return free if 2 * free >= self._most - self.granted else 0

@@ -30,8 +30,8 @@ from shardclock_server.workers.user_process import NotCalled
 
 CHUNK_S = 0.02  # the target duration of a chunk
 CHUNK_MAX = 500
-GRACE_S = 1.0  # A process is killed this long after the timeout of its handler.
-START_S = 60.0  # The import of the user's code may take this long.
+GRACE_S = 1.0  # The time from the timeout of a handler until its process is killed.
+START_S = 60.0  # The longest permitted import of the user's code.
 RESTART = Backoff(2.0, 30.0)
 
 
@@ -129,8 +129,10 @@ class HandlerSlot:
                 self._end_idle("nothing reaches it")
 
     def start(self) -> Coroutine[Any, Any, None]:
-        """Return the coroutine that starts the process; the slot is in the state "starting" as soon as this method is
-        called. After a failed start there is a pause before the next start.
+        """Return the coroutine that starts the process.
+
+        The slot is in the state "starting" as soon as this method is called. After a failed start there is a pause
+        before the next start.
         """
         self.is_starting = True  # set now, because the coroutine may begin later
         return self._start_process()

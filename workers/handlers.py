@@ -11,7 +11,8 @@ from shardclock_server.workers.handler_queue import HandlerQueue
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-# Only this many handlers with the latest deliveries get grants, because grants slow down the shards' statements.
+# The largest number of handlers with grants, because grants slow down the shards' statements. The handlers with the
+# latest deliveries get grants.
 GRANTED_MAX = 16
 
 

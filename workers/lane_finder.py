@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.workers.delivery_planner import DeliveryPlanner
 
 GAP_S = 0.1
-DELIVERIES_MAX = 2_000  # One read returns at most this many deliveries.
+DELIVERIES_MAX = 2_000  # The largest number of deliveries that one read returns.
 LANES_EACH_MAX = 20  # The limit of known lanes for each tenant; the planner knows 200 lanes in total.
 OLD_S = 5.0  # After a longer pause the finder skips to the newest rows, to limit the number of rows.
 

@@ -15,7 +15,7 @@ from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.process_exit import describe_exit_code
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-CLOSED_S = 1.0  # after the socket is closed, the process may take this long to end
+CLOSED_S = 1.0  # the time from the close of the socket within which the process must end
 
 
 class LocalProcess:

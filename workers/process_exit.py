@@ -18,8 +18,9 @@ DETAILS = ("Worker exit detail: ", "The actor is dead because ")
 
 
 def ray_saw_end(text: str) -> bool:
-    """Return whether Ray's error reports that the process has ended or never began. Otherwise the process may still be
-    running, for example on a disconnected node.
+    """Return whether Ray's error reports that the process has ended or never began.
+
+    Otherwise the process may still be running, for example on a disconnected node.
     """
     text = COLOUR.sub("", text)
     return IN_CREATION in text or SILENT in text or bool(SIGNAL.search(text) or EXIT_CODE.search(text))

@@ -25,8 +25,9 @@ def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_python(library: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Remove the variables that change the interpreter; modules in PYTHONPATH have a lower precedence than installed
-    libraries.
+    """Remove the variables that change the interpreter.
+
+    Modules in PYTHONPATH get a lower precedence than installed libraries.
 
     shape:   `library` is the folder of the libraries of the child's Python
     """

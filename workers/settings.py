@@ -38,7 +38,9 @@ class WorkerSettings(KeeperSettings):
         ge=5,
         description="the lease of a run; the runs of a dead worker wait for its end",
     )
-    delivery_batch: int = Field(1_000, gt=0, description="one statement claims, or settles, this many deliveries")
+    delivery_batch: int = Field(
+        1_000, gt=0, description="the number of deliveries that one statement claims or settles"
+    )
     webhook_http: bool = Field(False, description="whether webhooks may also go to http:// URLs, unencrypted")
     webhook_allow: str = Field(
         "", description="networks that webhooks may also reach, such as 10.1.0.0/16, separated by commas"

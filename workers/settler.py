@@ -18,10 +18,10 @@ from shardclock_server.workers.stats import WorkerStats
 # The pause between two statements, so that each statement settles many outcomes. No call waits for the settlement:
 # capacity is free again once a call has ended.
 GAP_S = 0.01
-BATCH_ENOUGH = 200  # The pause between two batches ends early when this many outcomes wait.
+BATCH_ENOUGH = 200  # The number of waiting outcomes that ends the pause between two batches early.
 # The pause before outcomes of locked rows are sent again.
 LOCKED_PAUSE_S = 0.1
-SKIP_LOCKED_S = 2.0  # after a statement has failed at a locked row, statements skip locked rows for this time
+SKIP_LOCKED_S = 2.0  # the time for which statements skip locked rows, after a statement has failed at a locked row
 
 
 class Settler:

@@ -61,8 +61,9 @@ def storable(text: str) -> str:
 
 
 def faults_of(value: object, name: str) -> Iterator[str]:
-    """Find the texts within a JSON value that Postgres can't store: return a sentence for each text, with the name of
-    the field.
+    """Find the texts within a JSON value that Postgres can't store.
+
+    The result has a sentence for each text, with the name of the field.
 
     shape:   `name` is the name of the whole value; the fields of its objects follow this name after a dot
     """

@@ -24,8 +24,9 @@ class AppHere:
 
     @classmethod
     def found(cls, modules: str) -> Self:
-        """Import an app; the name has the form that `shardclock up --app` accepts. If no name is given, the app is
-        empty.
+        """Import an app; the name has the form that `shardclock up --app` accepts.
+
+        If no name is given, the app is empty.
 
         errors:  InvalidHandler  the app can't be imported, declares nothing, or has an invalid declaration.
                  InvalidJob      a job has a rule that is refused.

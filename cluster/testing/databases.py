@@ -76,7 +76,7 @@ class Databases:
         await migrate(dsn)
 
     def _template_of(self, now: datetime) -> str:
-        """Return the name of a day's template; the first test makes it, in a thread that outlives a cancelled test."""
+        """Return the name of a day's template; the first call creates the template."""
         name = f"{TEMPLATE}_{now:%Y%m%d}"
         with self._one_by_one:
             if name not in self._templates:

@@ -7,10 +7,9 @@ from shardclock_server.sql.clock.moved import NextDue
 from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.zone import UTC_ZONE
 
-ROUNDS_MAX = (
-    1_000  # the limit of rounds of firings at one moment; a round fires up to thousands of timers in some milliseconds
-)
-STUCK_ROUNDS_MAX = 50  # The same work may stay due for this many rounds.
+# The limit of rounds of firings at one moment; a round fires up to thousands of timers in some milliseconds.
+ROUNDS_MAX = 1_000
+STUCK_ROUNDS_MAX = 50  # The number of rounds for which the same work may stay due.
 PAUSE_S = 0.01  # The pause before a round that repeats work which the last round could not do.
 
 
@@ -26,7 +25,7 @@ def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) ->
     """Return the moment to which the test moves the clock.
 
     shape:   aware, in UTC
-    units: years, months, weeks and days of a duration text are calendar time in UTC
+    units:   years, months, weeks and days of a duration text are calendar time in UTC
     errors:  ValueError    not exactly one of `by` and `to` is given, the moment has no time zone or lies in the past.
              TypeError     the length or the moment is of another type.
              InvalidTimer  the length can't be read.

@@ -73,11 +73,10 @@ class SteppedCluster:
         return self._now
 
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
-        """Move the clock by a duration or to a moment, and execute all work that is due until then; return the new
-        moment.
+        """Move the clock by a duration or to a moment, and execute all work that is due until then.
 
-        At each moment with due work, timers fire, handlers are called and jobs are run, until no work is due at this
-        moment.
+        The result is the new moment. At each moment with due work, timers fire, handlers are called and jobs are run,
+        until no work is due at this moment.
 
         errors:  ValueError     not exactly one of `by` and `to` is given, or the moment lies in the past.
                  InvalidTimer   the length can't be read.

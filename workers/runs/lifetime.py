@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 
-MARGIN_S = 2.0  # a run's process ends this long before the lease of the run
+MARGIN_S = 2.0  # the time between the end of a run's process and the end of the run's lease
 
 
 class Lifetime:

@@ -19,12 +19,12 @@ from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
 START_S = 120.0  # the longest wait for a node that has the job's resources, and for the import of the user's code
 START_AGAIN_S = 5.0
-CANCEL_S = 2.0  # A process must accept a cancellation within this time.
-# A process must answer a poll within this time; a function that holds Python's global lock delays the answer.
+CANCEL_S = 2.0  # The time within which a process must accept a cancellation.
+# The time within which a process must answer a poll; a function that holds Python's global lock delays the answer.
 POLL_S = 1.0
 # The longest time that a run which began ahead waits for a process; later, another worker may begin the start.
 WAIT_S = 0.1
-KILL_S = 1.0  # A killed process must end within this time.
+KILL_S = 1.0  # The time within which a killed process must end.
 
 
 class LiveRun:
@@ -166,7 +166,7 @@ class LiveRun:
                 if self.is_lost:
                     raise ProcessDied("its run was lost")
                 await self._cancel(process)
-                # If the kill below fails, the process ends itself at this time.
+                # If the kill below fails, the process ends itself when its lifetime ends.
                 self.life.ends_by_s = time.monotonic() + self.policy.grace_s + KILL_S
                 done, _ = await asyncio.wait([call], timeout=self.policy.grace_s)
                 if not done:

@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.workers.runs.live import LiveRun
 from shardclock_server.workers.runs.table import RunTable
 
-WATCH_S = 0.25  # the time between two turns; a disabled job's run gets the request to end within this time
+WATCH_S = 0.25  # the time between two turns, and so the longest delay of a request to end a disabled job's run
 
 
 class RunMonitor:

@@ -16,11 +16,11 @@ from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_run
 from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.workers.runs.table import RunTable
 
-ENDS_MAX = 200  # One statement writes at most this many ends of runs.
+ENDS_MAX = 200  # The largest number of ends of runs that one statement writes.
 # The pause between two statements that write ends, because a statement for ten ends costs little more than a statement
 # for one end.
 ENDS_GAP_S = 0.02
-CALLED_S = 0.1  # a run is stored as RUNNING after this time; for a shorter run only the end is stored
+CALLED_S = 0.1  # the time after which a run is stored as RUNNING; for a shorter run only the end is stored
 
 
 class OutcomeWriter:

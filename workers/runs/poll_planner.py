@@ -7,14 +7,13 @@ While many starts wait for little capacity, polls read only the first starts.
 from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPage
 from shardclock_server.workers.runs.notification_throttle import NotificationThrottle
 
-PART = 100  # Most polls read at most this many due starts.
+PART = 100  # The limit of due starts in an ordinary poll; a full poll reads DUE_MAX starts.
 # The time between two polls of DUE_MAX starts, which also find an urgent start after many other starts.
 FULL_POLL_S = 1.0
 # All combinations of kinds with free capacity.
 KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]
-SHORT_S = (
-    0.02  # the time between two polls if starts wait for capacity while less than half of the worker's capacity is free
-)
+# The time between two polls if starts wait for capacity while less than half of the worker's capacity is free.
+SHORT_S = 0.02
 
 
 class PollPlanner:
@@ -53,7 +52,7 @@ class PollPlanner:
 
         shape:   up to `ahead` of the runs in `free` may begin before a process is free; `has_ended`: a run has ended
         """
-        # One more start does not matter while other starts wait for capacity.
+        # A notification of a start causes no poll while other starts wait for capacity.
         if (self._is_requested and not self._short[0]) or (has_ended and self._is_queued):
             return 0.0
         at_s = self._poll_at_s
@@ -96,8 +95,9 @@ class PollPlanner:
             self._poll_at_s = min(self._poll_at_s, again_at_s)
 
     def _record_waits(self, begun: Begun, *, is_of_all: bool) -> None:
-        """Record whether starts wait for free capacity, or for the end of an earlier run of their job. A poll that
-        begins at a cursor reads only some of the starts.
+        """Record whether starts wait for free capacity, or for the end of an earlier run of their job.
+
+        A poll that begins at a cursor reads only some of the starts.
         """
         short, is_queued = (begun.short, begun.short_reserving), begun.queued
         if not is_of_all:
@@ -107,8 +107,10 @@ class PollPlanner:
 
 
 def _next_cursor(begun: Begun, *, found: bool) -> StartCursor | None:
-    """Return the cursor of the next full poll: after the blocked starts, so that blocked starts can't hide later
-    starts. After a poll that began a run the cursor is None, because some blocked starts may be able to begin now.
+    """Return the cursor of the next full poll.
+
+    The cursor is after the blocked starts, so that blocked starts can't hide later starts. After a poll that began a
+    run the cursor is None, because some blocked starts may be able to begin now.
     """
     if found or not begun.saturated or begun.last_at is None or begun.last_key is None:
         return None

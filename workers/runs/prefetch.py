@@ -6,11 +6,11 @@ these statements, a worker begins additional runs ahead, which get the next free
 
 from collections import deque
 
-SHORT_RUN_S = 0.02  # A run with a shorter duration is a short run.
-# A short run counts for this time after its end, and a run ahead waits about as long for a process. The time is longer
+SHORT_RUN_S = 0.02  # The duration below which a run counts as short.
+# The time for which a short run counts after its end; a run ahead waits about as long for a process. The time is longer
 # than a turn of the runner's loop, which writes ends before it polls.
 COUNTED_S = 0.05
-PAUSE_S = 10.0  # no run begins ahead for this time after a run that began ahead has got no process
+PAUSE_S = 10.0  # the time for which no run begins ahead, after a run that began ahead has got no process
 
 
 class Prefetch:

@@ -15,7 +15,7 @@ from shardclock_server.workers.ray_process import RayProcess, start_actor
 from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.user_process import NotCalled, ProcessDied, StartedProcess, UserProcess
 
-CALLS_MAX = 3  # one process serves this many calls concurrently: the run, a poll and a cancellation
+CALLS_MAX = 3  # the number of concurrent calls of one process: the run, a poll and a cancellation
 
 
 class RunProcess(Protocol):

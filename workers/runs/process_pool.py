@@ -11,7 +11,8 @@ from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.prefetch import Prefetch
 from shardclock_server.workers.runs.process import RunProcess
 
-BUSY_S = 0.005  # a run waits for a busy process for this time while short runs end; then the pool wakes an idle process
+# The time for which a run waits for a busy process while short runs end; then the pool wakes an idle process.
+BUSY_S = 0.005
 
 
 class PoolClient(Protocol):

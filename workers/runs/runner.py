@@ -29,7 +29,7 @@ MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
 NO_CODE_S = 5.0  # This worker lacks a start's code, so it delays the start, and another worker can begin the start.
 NO_NODE_S = 30.0  # The delay of a start if no node has its resources.
-CLOSE_S = 0.5  # A stopping worker tries for this time to record ends of runs while their jobs are locked.
+CLOSE_S = 0.5  # The time for which a stopping worker tries to record ends of runs while their jobs are locked.
 
 
 @dataclass(frozen=True, slots=True)

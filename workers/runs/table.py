@@ -21,8 +21,8 @@ T = TypeVar("T")
 class RunTable:
     """The state of a worker's runs, from the claim until Postgres has stored the end.
 
-    A run has a lease from its claim until its end is written or the run is lost. A run is under way while it waits for
-    a process or has a process. A lost run has no lease, but its process may live for a moment.
+    A run has a lease from its claim until Postgres has stored the run's end, or until the run is lost. A run is under
+    way while it waits for a process or has a process. A lost run has no lease, but its process may live for a moment.
 
     units:   moments are of a monotonic clock, in seconds
     """

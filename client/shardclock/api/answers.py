@@ -15,7 +15,7 @@ class Answer(BaseModel):
 class Record(Answer):
     """One record of the log: an event of a timer or of its delivery.
 
-    shape: `position` grows along the log; `intent` is the event, such as TRIGGERED or DELIVERED
+    shape:   `position` grows along the log; `intent` is the event, such as TRIGGERED or DELIVERED
     """
 
     position: int

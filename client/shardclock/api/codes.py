@@ -68,7 +68,7 @@ NOT_ALLOWED = _general(
     "The API key, the role in Postgres or the web page lacks the right",
     "use a key with this right, or the gateway's own pages",
 )
-NOT_FOUND = _general("not_found", 404, NOT_DONE, "There is no such thing", "check the name or the path")
+NOT_FOUND = _general("not_found", 404, NOT_DONE, "The resource does not exist", "check the name or the path")
 WRONG_METHOD = _general("wrong_method", 405, BAD_INPUT, "The path has no such method", "check the path")
 TOO_SLOW = _general("too_slow", 408, BAD_INPUT, "The body did not arrive in time", "send the request again")
 TOO_LATE = _general(
@@ -85,7 +85,7 @@ IN_FLIGHT = _general(
 )  # fmt: skip
 MORE_MATCH = _general("more_match", 409, NOT_DONE, "More timers match than were counted", "count again, and decide")
 CONFLICT = _general(
-    "conflict", 409, NOT_DONE, "The present state does not allow this", "read the state again, and decide"
+    "conflict", 409, NOT_DONE, "The present state does not allow the change", "read the state again, and decide"
 )
 STALE = _general("stale", 412, NOT_DONE, "The timer was changed in the meantime", "read it again, and decide")
 TOO_LARGE = _general("too_large", 413, BAD_INPUT, "The body is too large", "send a smaller body")

@@ -24,8 +24,8 @@ from shardclock.executor.threads import in_a_thread
 
 # The values that are sent to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
-# After this time a process returns the timers that it has not yet called to the worker, because a slow handler would
-# delay hundreds of timers.
+# The time after which a process returns uncalled timers to the worker, because a slow handler would delay hundreds of
+# timers.
 BEGINS_S = 0.5
 
 
@@ -34,16 +34,16 @@ class HandlerCalls:
 
     def __init__(self, handler: Handler, calls_max: int) -> None:
         self._handler = handler
-        # Limits the concurrent calls. A plain function has one call at a time.
+        # This semaphore limits the concurrent calls. A plain function has one call at a time.
         self._room = asyncio.Semaphore(calls_max if handler.is_async else 1)
 
     async def call(self, envelopes: Iterable[Envelope]) -> tuple[list[Outcome | None], float]:
-        """Call the handler for each timer: a plain function for one timer after another, an async function for all
-        timers concurrently.
+        """Call the handler for each timer.
 
-        shape: the outcomes, with None for a success without a result, and the seconds that the handler took. A timer
-        that was
-                 not called in time has no outcome
+        A plain function handles one timer after another, an async function all timers concurrently.
+
+        shape:   the outcomes, with None for a success without a result, and the seconds that the handler took. A timer
+                 that was not called in time has no outcome
         """
         handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
         if handler.is_async and not handler.takes_batch:

@@ -18,7 +18,7 @@ from shardclock.http.reading import read_answer
 
 CONSUMERS = "/v1/consumers"
 WAIT = "PT30S"  # The longest wait for the next records of a group.
-LASTING_S = 5.0  # A stream that lasted this long, or yielded a record, ends a series of failures.
+LASTING_S = 5.0  # The duration after which a stream ends a series of failures; a record ends it too.
 
 
 class AsyncLog:
@@ -98,7 +98,7 @@ class AsyncLog:
                     lasting_from_s = monotonic() + LASTING_S
                     async for event in events:
                         if not event.data:
-                            continue  # the event only has the position of the log
+                            continue  # the event contains no records, only a position of the log
                         record = read_answer(Record, request, event.data.encode())
                         if record.position > after:
                             after, lasting_from_s = record.position, 0.0

@@ -38,7 +38,7 @@ class AsyncBulk:
     async def commit(self) -> BulkChanged:
         """Change the counted timers, within ten minutes of the count.
 
-        shape: the client never retries the request: a retry could change timers that were not counted
+        shape:   the client never retries the request: a retry could change timers that were not counted
         errors:  MoreMatch  more timers match now than were counted: no timer was changed.
                  Refused    the count is too old.
         """

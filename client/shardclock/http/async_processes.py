@@ -183,7 +183,7 @@ class AsyncProcesses:
     ) -> CanceledInstances:
         """Cancel the unfinished instances with a business key, at most the newest 1,000 in one call.
 
-        shape: if no instance matches, the answer reports this without an error
+        shape:   if no instance matches, the answer reports this without an error
         """
         fields = {"business_key": business_key, "process_id": process_id, "limit": limit}
         request = ask.once("POST", f"{INSTANCES}/cancel", fields, idempotency_key)
@@ -192,8 +192,9 @@ class AsyncProcesses:
     async def set_variables(
         self, instance_key: int, variables: Mapping[str, Any], *, token: int = 1, idempotency_key: str | None = None
     ) -> None:
-        """Set variables of an instance; other variables are not changed. Token 1 holds the variables of the whole
-        process.
+        """Set variables of an instance; other variables are not changed.
+
+        Token 1 holds the variables of the whole process.
 
         errors:  Conflict  the instance has ended.
                  NotFound  the instance never existed, or its history was deleted.

@@ -43,7 +43,7 @@ class RequestPart:
     def take(self, answer: Iterable[bytes]) -> ApiError | None:
         """Store the outcomes that a response contains, one JSON object for each line.
 
-        shape: the reason why lines without an outcome must be sent again; None: all lines have an outcome
+        shape:   the reason why lines without an outcome must be sent again; None: all lines have an outcome
         errors:  ApiError  the response has lines that no gateway writes
         """
         numbers = list(self.waiting)

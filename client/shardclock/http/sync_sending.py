@@ -121,7 +121,7 @@ class Sender:
     def wait_for(self, model: type[AnswerT], request: Request, *, within_s: float) -> AnswerT | None:
         """Send a long poll repeatedly, as in `ask_until`, until there is a result; return the parsed result.
 
-        shape: None: no result within `within_s`
+        shape:   None: no result within `within_s`
         errors:  as in `send`
         """
 

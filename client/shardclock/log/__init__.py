@@ -94,14 +94,14 @@ def consume(
     is stored in the table `records_aside` and skipped. Each partition has one working member at a time, so `partitions`
     limits the concurrent members. All records of a timer are in one partition.
 
-    shape: an awaitable if `work` is `async def`; otherwise the call returns only when it is interrupted
+    shape:   an awaitable if `work` is `async def`; otherwise the call returns only when it is interrupted
     errors:  GroupDiffers  the group has another number of partitions.
              GroupDropped  the group was dropped meanwhile.
              ApiError      the role lacks a right.
              TypeError     `work` is `async def`, and the connection's methods are not awaited, or the other way round;
                            `connect` or `work` is not a function.
              ValueError    the group's name is too long or empty, or `partitions` or `attempts` is not possible.
-             Others        errors of the driver: the connection can't be opened, and a retry would not help.
+             Exception     an error of the driver: the connection can't be opened, and a retry would not help.
     """
     if _is_awaited(work):
         return async_consuming.consume(AsyncMember(connect, group, partitions=partitions, attempts=attempts), work)
@@ -174,7 +174,7 @@ def consume_once(connection: Any, group: str, work: Any, *, limit: int = READ_MA
 
     shape:   the number of records, awaited if the connection's methods are awaited; 0 if no free partition has records
     errors:  TypeError  the connection is in a transaction.
-             Others     errors of the work and of the driver: the transaction is rolled back.
+             Exception  an error of the work and of the driver: the transaction is rolled back.
     """
     driver = driver_of(connection)
     return (async_consuming if _is_awaited(driver.answer) else sync_consuming).consume_once(
@@ -195,8 +195,8 @@ def read_log(connection: Any, after: int = 0, *, limit: int = READ_MAX) -> Any:
 
     shape:   the records in order, awaited if the connection's methods are awaited; empty: there are no further records
              now
-    errors:  Conflict  the transaction is not `read committed`.
-             Others    errors of the driver.
+    errors:  Conflict   the transaction is not `read committed`.
+             Exception  an error of the driver.
     """
     driver = driver_of(connection)
     return (async_reading if _is_awaited(driver.answer) else sync_reading).read_log(driver, after, limit=limit)

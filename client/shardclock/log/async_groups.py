@@ -19,7 +19,7 @@ async def open_group(driver: AsyncDriver, group: str, partitions: int | None = N
     """Register a new group at the beginning of the log; return the number of partitions of the new or existing group.
 
     errors:  GroupDiffers  the group's number of partitions is not `partitions`.
-             Others        errors of the driver: call again.
+             Exception     an error of the driver: call again.
     source:  client/shardclock/sql/statements/open_group.sql
     """
     found = await _ask(driver, "open_group", group_name=group, partitions=partitions)
@@ -89,7 +89,7 @@ async def take_lease(
 ) -> tuple[PartitionState, int] | None:
     """Lease a group's free partition with the oldest unread record.
 
-    shape: the partition's state, and the largest number of records under the lease; None: no record can be read
+    shape:   the partition's state, and the largest number of records under the lease; None: no record can be read
     errors:  Errors of the driver: call again; an unused lease expires
     source:  client/shardclock/sql/statements/take_lease.sql
     """
@@ -107,7 +107,7 @@ async def acknowledge_partition(
     """Record the position up to which a leased partition is done; extend the lease by `keep_s`, or end it.
 
     errors:  LeaseLost  another member has the partition.
-             Others     errors of the driver: the outcome is unknown, call again.
+             Exception  an error of the driver: the outcome is unknown, call again.
     source:  client/shardclock/sql/statements/acknowledge.sql
     """
     found = await _ask(

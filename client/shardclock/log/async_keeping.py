@@ -13,7 +13,7 @@ async def work_under_lease(log: GroupLog, work: AsyncLeasedWork, batch: AsyncBat
     """Call the work and renew the batch's lease until the work ends; if a renewal fails, cancel the work.
 
     errors:  LeaseLost  the work was cancelled, and has ended.
-             Others     errors of the work.
+             Exception  an error of the work.
     """
     working = asyncio.ensure_future(work(batch))
     keeping = asyncio.create_task(_keep(log, batch))

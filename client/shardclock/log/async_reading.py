@@ -14,7 +14,7 @@ from shardclock.sql.async_timers import AsyncDriver
 from shardclock.sql.statement import statement
 
 READ_MAX = 500
-PAGE_BYTES = 4 * 2**20  # the size of a page's records as JSON; the last record may exceed this limit
+PAGE_BYTES = 4 * 2**20  # the size limit of a page's records as JSON; only the last record may exceed the limit
 
 
 async def read_log(driver: AsyncDriver, after: int = 0, *, limit: int = READ_MAX) -> list[LogRecord]:

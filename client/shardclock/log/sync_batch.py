@@ -29,7 +29,7 @@ class Batch:
         """Record that all records up to and including `record` are done.
 
         errors:  LeaseLost  another member has the batch: end the work.
-                 Others     errors of the driver: the outcome is unknown; continue, because a later acknowledgement
+                 Exception  an error of the driver: the outcome is unknown; continue, because a later acknowledgement
                             includes this record.
         """
         self._move(record.position, worked=True, keep_s=self.lease_s)

@@ -20,7 +20,7 @@ def open_group(driver: Driver, group: str, partitions: int | None = None) -> int
     """Register a new group at the beginning of the log; return the number of partitions of the new or existing group.
 
     errors:  GroupDiffers  the group's number of partitions is not `partitions`.
-             Others        errors of the driver: call again.
+             Exception     an error of the driver: call again.
     source:  client/shardclock/sql/statements/open_group.sql
     """
     found = _ask(driver, "open_group", group_name=group, partitions=partitions)
@@ -86,7 +86,7 @@ def set_record_aside(driver: Driver, state: PartitionState, record_position: int
 def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tuple[PartitionState, int] | None:
     """Lease a group's free partition with the oldest unread record.
 
-    shape: the partition's state, and the largest number of records under the lease; None: no record can be read
+    shape:   the partition's state, and the largest number of records under the lease; None: no record can be read
     errors:  Errors of the driver: call again; an unused lease expires
     source:  client/shardclock/sql/statements/take_lease.sql
     """
@@ -104,7 +104,7 @@ def acknowledge_partition(
     """Record the position up to which a leased partition is done; extend the lease by `keep_s`, or end it.
 
     errors:  LeaseLost  another member has the partition.
-             Others     errors of the driver: the outcome is unknown, call again.
+             Exception  an error of the driver: the outcome is unknown, call again.
     source:  client/shardclock/sql/statements/acknowledge.sql
     """
     found = _ask(

@@ -20,7 +20,7 @@ POLL_S = 0.1
 GROUP_LENGTH_MAX = 200
 PARTITIONS_MAX = 840  # Each partition has some of the 840 slots.
 RETRY = Backoff(0.2, 30.0)  # The pauses before a record is retried, and while Postgres does not answer.
-GROUP_S = 10.0  # A member without records checks at this interval that its group still exists.
+GROUP_S = 10.0  # The interval at which a member without records checks that its group still exists.
 WORK_S = 60.0  # The timeout of work in a transaction; a batch takes about 1 s, so only a slow record reaches it.
 DATA_EXCEPTION = "22"  # The class of SQLSTATEs for an invalid value.
 
@@ -62,7 +62,7 @@ class Member:
 
         errors:  GroupDiffers  the group has another number of partitions.
                  GroupDropped  the group was dropped meanwhile.
-                 Others        errors of the driver: the connection can't be opened, or the role lacks a right.
+                 Exception     an error of the driver: the connection can't be opened, or the role lacks a right.
         """
         outages = 0
         with self.link:

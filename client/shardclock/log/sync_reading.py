@@ -15,7 +15,7 @@ from shardclock.sql.statement import statement
 from shardclock.sql.sync_timers import Driver
 
 READ_MAX = 500
-PAGE_BYTES = 4 * 2**20  # the size of a page's records as JSON; the last record may exceed this limit
+PAGE_BYTES = 4 * 2**20  # the size limit of a page's records as JSON; only the last record may exceed the limit
 
 
 def read_log(driver: Driver, after: int = 0, *, limit: int = READ_MAX) -> list[LogRecord]:

@@ -28,9 +28,9 @@ class Timers:
 
     The methods are the same as in the client over HTTP, with the same fields, answers and errors.
 
-    errors:  ApiError  from each method: Postgres changed nothing. If Postgres refused the statement, the transaction is
-                       aborted.
-             Others    errors of the driver, unchanged: a lost connection, a deadlock, a serialization failure.
+    errors:  ApiError   from each method: Postgres changed nothing. If Postgres refused the statement, the transaction
+                        is aborted.
+             Exception  an error of the driver, unchanged: a lost connection, a deadlock, a serialization failure.
     """
 
     def __init__(self, driver: Driver, tenant: str) -> None:
