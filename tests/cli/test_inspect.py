@@ -64,7 +64,7 @@ def test_a_list_is_filtered_by_name_due_date_and_process_instance(shell: Shell) 
     assert names(shell, "--due-before", "2031-01-03T00:00:00Z", "--tenant", "default") == ["a-1"]
     assert names(shell, "--process-instance", 1) == ["a-2", "b-4"]
     assert names(shell, "--name-contains", "B-") == ["b-3", "b-4"]
-    assert names(shell, "--only-schedules") == []
+    assert names(shell, "--only-schedules") == names(shell, "--target", "nowhere") == []
     shell("pause", "--name", "b-3")
     assert names(shell, "--state", "paused", "--changed-before", "2100-01-01T00:00:00Z") == ["b-3"]
     assert names(shell, "--state", "paused", "--order-by", "change") == ["b-3"]
@@ -118,20 +118,6 @@ def test_a_timer_is_shown_with_its_records(shell: Shell) -> None:
     assert (people.code, people.err) == (DONE, "")
     for word in ("CANCELED", "RESCHEDULED", "paid", "invoice"):
         assert word in people.out
-
-
-def test_a_paused_schedule_is_shown_with_its_zone_and_its_policy(shell: Shell) -> None:
-    shell("schedule", "--cron", "0 8 * * *", "--zone", "Europe/Berlin", "--missed", "skip", "--name", "daily")
-    due_date = shell("show", "--name", "daily", "--json").json["timer"]["due_date"]
-    shell("pause", "--name", "daily", "--reason", "holiday")
-
-    shown = shell("show", "--name", "daily", "--json").json
-
-    assert (shown["timer"]["state"], shown["timer"]["due_date"]) == ("PAUSED", due_date)
-    assert [(record["intent"], record["detail"]["reason"]) for record in shown["records"]] == [("PAUSED", "holiday")]
-    people = shell("show", "--name", "daily").out
-    for word in ("PAUSED", "Europe/Berlin", "skip", "0 8 * * *", "holiday"):
-        assert word in people
 
 
 def test_an_unknown_timer_is_reported(shell: Shell) -> None:

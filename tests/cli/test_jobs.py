@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import itertools
 import json
 import threading
@@ -12,14 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
-from rich.console import Console
-from rich.text import Text
 
 from shardclock.api.refusals.jobs import UNKNOWN_RUN
-from shardclock_server.cli import job_watch
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.job_runs import FOLLOW_S
 from shardclock_server.sql.jobs.runs import BegunRun, RunProgress, advance_runs, report_runs
@@ -131,16 +126,6 @@ def test_a_job_is_shown_with_its_last_runs_and_their_failures(refresh: Shell) ->
     assert [(run["outcome"], run["reason"]) for run in said["runs"]] == [("FAILED", "no host")]
 
 
-def test_a_going_run_is_shown_with_its_progress(refresh: Shell) -> None:
-    run = asyncio.run(begin(refresh.dsn))
-    assert "STARTING" in refresh("jobs", "list").out
-    asyncio.run(report(refresh.dsn, run, 0.4, "city 2 of 5"))
-
-    assert "RUNNING 40 %" in refresh("jobs", "list").out
-    assert "RUNNING 40 %" in refresh("jobs", "history", "refresh").out
-    assert refresh("jobs", "show", "refresh", "--json").json["job"]["message"] == "city 2 of 5"
-
-
 async def report(dsn: str, run: BegunRun, progress: float, message: str) -> None:
     """Let a run report its progress."""
     async with JobWorker(dsn, next(HOLDERS)) as hand:
@@ -176,21 +161,6 @@ def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -
     assert (done.code, done.out) == (NOT_DONE, "")
     assert "job 'report' is not done within 500 ms; it goes on" in done.err
     assert asyncio.run(value(refresh.dsn, "select count(*) from shardclock.timers where target = 'job:report'")) == 1
-
-
-def test_a_terminal_shows_a_run_as_a_bar(refresh: Shell) -> None:
-    screen = io.StringIO()
-    terminal = Console(file=screen, force_terminal=True, width=120)
-
-    with (
-        mock.patch.object(job_watch, "err", terminal),
-        meanwhile(lambda: asyncio.run(play(refresh.dsn, "report"))),
-    ):
-        done = refresh("jobs", "run", "report", "--wait", "--within", BOUND_S)
-
-    assert done.code == DONE
-    assert "RUNNING 50 %  half" in screen.getvalue()
-    assert Text.from_ansi(screen.getvalue()).plain.split()[-3::2] == ["100%", "SUCCEEDED"]
 
 
 async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:

@@ -29,16 +29,6 @@ def test_a_user_s_variables_are_printed_unchanged(capsys: pytest.CaptureFixture[
     assert said["steps"][0]["passes"] == [[1, "p", "entered"]]
 
 
-def test_an_instance_is_printed_with_variables_incidents_and_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    stale = [{"key": 8, "kind": "fired", "node": "t", "stale": True}]
-    print_instance(ended(), [FoundStep(2, NOW, stale, [[1, "p", "left"]])], as_json=False)
-    said = capsys.readouterr().out
-    assert '"holder": "ann"' in said
-    assert "incidents" in said
-    assert "fired at t (stale)" in said
-    assert "p left" in said
-
-
 def test_an_instance_s_history_has_authors_and_the_reasons_of_incidents(capsys: pytest.CaptureFixture[str]) -> None:
     came = [
         {"key": 8, "kind": "completed", "node": "u", "by": "ann", "variables": ["ok", "price"]},

@@ -57,19 +57,6 @@ def test_each_target_is_listed_with_its_tenant_its_state_and_its_deliveries_and_
 
 
 @pytest.mark.usefixtures("timers")
-def test_timers_are_listed_by_target_in_each_state(shell: Shell) -> None:
-    assert names(shell, "--target", HANDLER) == [HANDLER]
-    assert names(shell, "--target", "log") == ["log"]
-    assert names(shell, "--target", "nowhere") == []
-    shell("pause", "--name", HANDLER)
-    assert names(shell, "--target", HANDLER) == []
-    assert names(shell, "--target", HANDLER, "--state", "paused") == [HANDLER]
-    shell("cancel", "--name", OTHER)
-    assert names(shell, "--target", OTHER, "--state", "ended") == [OTHER]
-    assert names(shell, "--target", HANDLER, "--state", "ended") == []
-
-
-@pytest.mark.usefixtures("timers")
 def test_a_change_by_target_affects_only_its_timers(shell: Shell) -> None:
     of_target = ("--all", "--target", HANDLER, "--yes", "--json")
     one = {"matched": 1, "changed": 1}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -33,18 +35,19 @@ async def leave_a_delivery(dsn: str, *, targets: tuple[str, ...]) -> int:
 def test_explain_doctor_and_status_report_a_handler_without_a_worker(shell: Shell, targets: tuple[str, ...]) -> None:
     key = asyncio.run(leave_a_delivery(shell.dsn, targets=targets))
     line = f"{WAY_OUT} ({HANDLER} has 1 waiting delivery)"
+    assert f"; the delivery to {HANDLER} waits, the next attempt is due at " in assert_reported(shell, key, line)
+    assert shell("status", "--json").json["unserved_targets"] == [{"target": HANDLER, "waiting": 1}]
 
+
+def assert_reported(shell: Shell, key: int, line: str) -> str:
+    """Assert that three commands report this line; return the explanation."""
     explained, checked = shell("explain", key, "--json").json, shell("doctor", "--json", SHARDCLOCK_LOCAL="true")
-    shown, state = shell("status"), shell("status", "--json").json
-
-    assert f"; the delivery to {HANDLER} waits, the next attempt is due at " in explained["why"]
     assert explained["why"].endswith(line)
     assert checked.code == NOT_DONE
-    assert [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "targets"] == [
-        ("fault", line)
-    ]
-    assert shown.out.splitlines().count(line) == 1
-    assert state["unserved_targets"] == [{"target": HANDLER, "waiting": 1}]
+    found = [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "targets"]
+    assert found == [("fault", line)]
+    assert shell("status").out.splitlines().count(line) == 1
+    return str(explained["why"])
 
 
 async def leave_a_start(dsn: str, *, functions: tuple[str, ...], withdraw: bool) -> int:
@@ -60,38 +63,23 @@ async def leave_a_start(dsn: str, *, functions: tuple[str, ...], withdraw: bool)
     return key
 
 
-@pytest.mark.parametrize(
-    ("functions", "withdraw"), [((), False), (("app:other",), False), ((), True)], ids=["none", "other", "withdrawn"]
-)
+@pytest.mark.parametrize(("functions", "withdraw"), [(("app:other",), False), ((), True)], ids=["other", "withdrawn"])
 def test_explain_doctor_and_status_report_a_start_of_a_job_without_a_worker(
     shell: Shell, functions: tuple[str, ...], *, withdraw: bool
 ) -> None:
     key = asyncio.run(leave_a_start(shell.dsn, functions=functions, withdraw=withdraw))
-    line = f"{WAY_OUT} (job:sweep has 1 waiting start)"
-
-    explained, checked = shell("explain", key, "--json").json, shell("doctor", "--json", SHARDCLOCK_LOCAL="true")
-
-    assert explained["why"].endswith(line)
-    assert [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "targets"] == [
-        ("fault", line)
-    ]
-    assert shell("status").out.splitlines().count(line) == 1
+    assert_reported(shell, key, f"{WAY_OUT} (job:sweep has 1 waiting start)")
     assert shell("status", "--json").json["unserved_targets"] == [{"target": "job:sweep", "waiting": 1}]
 
 
-def test_a_start_of_a_job_whose_function_a_running_worker_has_is_not_reported(shell: Shell) -> None:
-    key = asyncio.run(leave_a_start(shell.dsn, functions=("app:sweep",), withdraw=False))
-
+@pytest.mark.parametrize(
+    "leave",
+    [partial(leave_a_delivery, targets=(HANDLER,)), partial(leave_a_start, functions=("app:sweep",), withdraw=False)],
+    ids=["handler", "job"],
+)
+def test_a_target_that_a_running_worker_has_is_not_reported(shell: Shell, leave: Any) -> None:
+    key = asyncio.run(leave(shell.dsn))
     reports = [shell("explain", key), shell("doctor", SHARDCLOCK_LOCAL="true"), shell("status")]
-
-    assert all("no running worker" not in " ".join(it.out.split()) for it in reports)
-
-
-def test_a_handler_that_a_running_worker_has_is_not_reported(shell: Shell) -> None:
-    key = asyncio.run(leave_a_delivery(shell.dsn, targets=(HANDLER,)))
-
-    reports = [shell("explain", key), shell("doctor", SHARDCLOCK_LOCAL="true"), shell("status")]
-
     assert all("no running worker" not in " ".join(it.out.split()) for it in reports)
 
 

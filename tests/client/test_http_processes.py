@@ -78,16 +78,6 @@ async def test_a_process_is_deployed_started_and_gets_messages_and_signals(
         await client.processes.delete(deployed.definition_key)
 
 
-async def test_an_instance_is_found_by_its_business_key(sc: SteppedCluster, client: AsyncClient) -> None:
-    await client.processes.deploy(model(START + USER, connected="s>u"))
-    started = await client.processes.start("p", business_key="order-42")
-    assert (await client.processes.start("p", business_key="order-43")).business_key == "order-43"
-    assert len([one async for one in client.processes.list(state="starting")]) == 2
-    await sc.advance("PT0S")
-    found = [one async for one in client.processes.list(business_key="order-42")]
-    assert [(one.instance_key, one.business_key) for one in found] == [(started.instance_key, "order-42")]
-
-
 async def test_a_wait_for_an_instance_ends_in_time(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + USER, connected="s>u"))
     key = (await client.processes.start("p", wait="PT0.1S")).instance_key
@@ -196,17 +186,6 @@ async def test_a_program_leases_and_answers_service_tasks(sc: SteppedCluster, cl
     assert "E7" in of[keys[2]]
 
 
-async def test_a_failure_without_retries_uses_the_models_retries(sc: SteppedCluster, client: AsyncClient) -> None:
-    await client.processes.deploy(model(START + job("pack", retries="2"), connected="s>pack"))
-    await client.processes.start("p")
-    await sc.advance("PT0S")
-    states = []
-    for _ in range(2):
-        (taken,) = await client.tasks.activate("pack")
-        states.append((await client.tasks.fail_service_task(taken, "no box is left")).state)
-    assert states == ["RETRIED", "DEAD"]
-
-
 async def test_incidents_are_found_and_resolved(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + job("charge"), connected="s>charge"))
     keys = [(await client.processes.start("p", {"fails": True})).instance_key for _ in range(3)]
@@ -274,10 +253,3 @@ async def test_a_start_with_a_lost_answer_is_retried_and_starts_one_instance(
     assert len(lost) == 1
     rows = await query(sc.dsn, "select instance_key from shardclock.instances")
     assert [row["instance_key"] for row in rows] == [started.instance_key]
-
-
-async def test_an_invalid_model_or_process_is_refused_in_a_sentence(client: AsyncClient) -> None:
-    with pytest.raises(Refused, match=r"^t: "):
-        await client.processes.deploy(model(START + '<transaction id="t"/>', connected=""))
-    with pytest.raises(NotFound, match="process 'none' is unknown"):
-        await client.processes.start("none")

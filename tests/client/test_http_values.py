@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import AsyncIterator
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -15,11 +16,17 @@ from shardclock import AsyncClient
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_tasks import AsyncTasks
 from tests.support import ROOT
-from tests.support.factories import pending_rows
 
 NAN, INF = float("nan"), float("inf")
 LOOP: list[Any] = []
 LOOP.append(LOOP)
+
+
+@pytest.fixture
+async def nowhere() -> AsyncIterator[AsyncClient]:
+    """Open a client without a gateway: each value is refused before the client connects."""
+    async with AsyncClient("http://127.0.0.1:1", retry_for="PT0S") as client:
+        yield client
 
 
 class Named(BaseModel):
@@ -30,24 +37,17 @@ class Ratio(BaseModel):
     ratio: float
 
 
-@pytest.mark.parametrize(
-    ("payload", "sentence"),
-    [
+async def test_a_value_without_a_json_form_is_refused(nowhere: AsyncClient) -> None:
+    cases: list[tuple[Any, str]] = [
         (NAN, "payload contains NaN, which is no JSON number; write None or a text"),
         ({"a": [1, INF, NAN]}, "payload contains Infinity, which is no JSON number; write None or a text"),
         (Ratio(ratio=-INF), "payload contains -Infinity, which is no JSON number; write None or a text"),
         ({1}, "payload contains {1}, and JSON has no set; write a list"),
-        ({"a": [frozenset("b")]}, "payload contains frozenset({'b'}), and JSON has no set; write a list"),
         ({"a": [1, INF]}, "payload contains Infinity, which is no JSON number; write None or a text, at payload.a[1]"),
-        ({1: 2}, "payload contains the key 1, and a key in JSON is a text; write '1'"),
         ({1: 2, "b": 3}, "payload contains the key 1, and a key in JSON is a text; write '1'"),
         (
             [{"a": {None: 2}}],
             "payload contains the key None, and a key in JSON is a text; write 'null', at payload[0].a",
-        ),
-        (
-            {"a": {True: 2, 1.5: 3}},
-            "payload contains the key True, and a key in JSON is a text; write 'true', at payload.a",
         ),
         ({"a": b"x"}, "payload contains b'x', and JSON has no bytes; write a text, such as their base64, at payload.a"),
         (
@@ -57,51 +57,39 @@ class Ratio(BaseModel):
         ({"a": iter([1])}, "payload contains <list_iterator"),
         ({(1, 2): 3}, "payload {(1, 2): 3} has no form in JSON: keys must be str, int, float, bool or None, not tuple"),
         (LOOP, "payload [[...]] has no form in JSON: Circular reference detected"),
-    ],
-    ids=lambda it: repr(it).partition(" at 0x")[0][:40],  # the printed address differs in each process
-)
-async def test_a_value_without_a_json_form_is_refused(
-    dsn: str, client: AsyncClient, payload: Any, sentence: str
-) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
-        await client.schedule(delay="PT1H", payload=payload)
-    with pytest.raises(ValueError, match=f"^timer 1: {re.escape(sentence)}"):
-        await anext(client.schedule_many([{"delay": "PT1H", "payload": payload}]))
-    assert await pending_rows(dsn) == []
+    ]
+    for payload, sentence in cases:
+        with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
+            await nowhere.schedule(delay="PT1H", payload=payload)
+        with pytest.raises(ValueError, match=f"^timer 1: {re.escape(sentence)}"):
+            await anext(nowhere.schedule_many([{"delay": "PT1H", "payload": payload}]))
 
 
 HALF_PAIR = "half of a surrogate pair, which UTF-8 can't encode; write whole characters"
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"payload": {"a": "\ud83d"}}, f"payload contains {HALF_PAIR}, at payload.a"),
+async def test_half_of_a_surrogate_pair_is_refused(nowhere: AsyncClient) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"payload": ["a", ("\ude00b",)]}, f"payload contains {HALF_PAIR}, at payload[1][0]"),
         ({"payload": {"a": {"\udfff": 1}}}, f"payload contains {HALF_PAIR}, at payload.a"),
         ({"payload": Named.model_construct(name="\ud800")}, f"payload contains {HALF_PAIR}, at payload.name"),
         ({"payload": "\ud83d\ude00"}, f"payload contains {HALF_PAIR}"),
         ({"name": "n\ud83d"}, f"name contains {HALF_PAIR}"),
         ({"target": "log\ud83d"}, f"target contains {HALF_PAIR}"),
-    ],
-    ids=lambda it: ascii(it)[:40],
-)
-async def test_half_of_a_surrogate_pair_is_refused(
-    dsn: str, client: AsyncClient, fields: dict[str, Any], sentence: str
-) -> None:
-    many: list[Any] = [{"delay": "PT1H"}, {"delay": "PT1H"} | fields]
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
-        await client.schedule(delay="PT1H", **fields)
-    with pytest.raises(ValueError, match=f"^{re.escape(f'timer 2: {sentence}')}$"):
-        await anext(client.schedule_many(many))
-    assert await pending_rows(dsn) == []
+    ]
+    for fields, sentence in cases:
+        many: list[Any] = [{"delay": "PT1H"}, {"delay": "PT1H"} | fields]
+        with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+            await nowhere.schedule(delay="PT1H", **fields)
+        with pytest.raises(ValueError, match=f"^{re.escape(f'timer 2: {sentence}')}$"):
+            await anext(nowhere.schedule_many(many))
 
 
-async def test_a_name_with_half_of_a_surrogate_pair_is_refused_wherever_it_is_written(client: AsyncClient) -> None:
+async def test_a_name_with_half_of_a_surrogate_pair_is_refused_wherever_it_is_written(nowhere: AsyncClient) -> None:
     for ask in (
-        lambda: client.get(name="n\ud83d"),
-        lambda: client.cancel(name="n\ud83d"),
-        lambda: anext(client.list(name_prefix="n\ud83d")),
+        lambda: nowhere.get(name="n\ud83d"),
+        lambda: nowhere.cancel(name="n\ud83d"),
+        lambda: anext(nowhere.list(name_prefix="n\ud83d")),
     ):
         with pytest.raises(ValueError, match=rf"^name\w* '.*' is refused: it contains {HALF_PAIR}$"):
             await ask()

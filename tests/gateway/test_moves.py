@@ -25,28 +25,24 @@ FLOWS = "s>u u>sub sub>e"
 XML = {"Content-Type": "application/xml"}
 
 
-@pytest.mark.parametrize(
-    ("moved", "sentence"),
-    [
+async def test_a_move_of_tokens_or_nodes_that_the_instance_lacks_is_refused() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"begun": ["nodes"]}, "node 'nodes' is not in the instance's process: its nodes are 's', 'u', 'sub', "),
         ({"begun": ["p"]}, "node 'p' is not in the instance's process: its nodes are "),
         ({"begun": ["in"]}, "node 'in' is inside 'sub', where no token is now; begin 'sub' instead"),
         ({"terminated": [9]}, "token 9 is not in the instance now: its tokens are 3 at 'u'"),
         ({"terminated": [1]}, "token 1 is the process itself; cancel the instance instead"),
-    ],
-)
-async def test_a_move_of_tokens_or_nodes_that_the_instance_lacks_is_refused(
-    moved: dict[str, Any], sentence: str
-) -> None:
+    ]
     async with running() as it:
         await it.deploy(MODEL, connected=FLOWS)
         key = await it.start()
         stored = await token_moves.model_of(it.session, key)
         assert stored is not None
         definition = token_moves.definition_in(stored)
-        with pytest.raises(Refusal) as refused:
-            await token_moves.move(it.session, key, definition=definition, **moved)
-        assert str(refused.value).startswith(sentence)
+        for moved, sentence in cases:
+            with pytest.raises(Refusal) as refused:
+                await token_moves.move(it.session, key, definition=definition, **moved)
+            assert str(refused.value).startswith(sentence)
         await it.settle()
         assert await it.stale(key) == []
 

@@ -87,19 +87,6 @@ async def test_invalid_requests_about_processes_are_refused_in_a_sentence(api: A
     assert (await api.post("/v1/tasks/7/complete", {})).status == 404
 
 
-async def test_variables_that_postgres_can_not_store_are_refused_before_they_are_sent(api: Api) -> None:
-    nul, half = {"a": ["x\0"]}, {"a": {"b": "\ud800"}}
-    said = {"name": "m", "correlation": "k"}
-    for path, body in (
-        ("/v1/processes/p/start", {}), ("/v1/messages", said), ("/v1/signals", {"name": "s"}),
-        ("/v1/instances/7/variables", {}), ("/v1/tasks/7/complete", {}), ("/v1/service-tasks/7/complete", {"claim": 1}),
-    ):  # fmt: skip
-        refused = await api.post(path, body | {"variables": nul})
-        refused.assert_problem("refused", 422, "variables.a 'x\\x00' contains a NUL character, which Postgres can't")
-        refused = await api.post(path, body | {"variables": half})
-        refused.assert_problem("refused", 422, "variables.a.b '\\ud800' contains half of a surrogate pair")
-
-
 async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())

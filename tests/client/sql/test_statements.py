@@ -28,22 +28,16 @@ def test_each_statement_file_is_used() -> None:
     assert len(NAMES) > 12
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_statement_opens_with_a_sentence_and_names_its_input_output_locks_and_index(name: str) -> None:
-    header = Header.in_file(FOLDER / f"{name}.sql")
-
-    assert re.match(r"[A-Z].*[.]\Z", header.sentence, re.DOTALL)
-    assert list(header.sections) == ["in", "out", "locks", "index"]
-    assert header.parameters == [("asked", "text")]
-    assert header.columns == [("answer", "text")]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_statement_contains_no_other_placeholder(name: str) -> None:
-    text = statement(name).text
-
-    assert text.count(PLACE) == 1
-    assert not re.search(r"%|\$|\?|(?<![:\w]):(?!asked\b)\w|--", text)
+def test_a_statement_opens_with_a_sentence_and_names_its_input_output_locks_and_index() -> None:
+    for name in NAMES:
+        header = Header.in_file(FOLDER / f"{name}.sql")
+        assert re.match(r"[A-Z].*[.]\Z", header.sentence, re.DOTALL)
+        assert list(header.sections) == ["in", "out", "locks", "index"]
+        assert header.parameters == [("asked", "text")]
+        assert header.columns == [("answer", "text")]
+        text = statement(name).text
+        assert text.count(PLACE) == 1, "a statement contains no other placeholder"
+        assert not re.search(r"%|\$|\?|(?<![:\w]):(?!asked\b)\w|--", text)
 
 
 async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:

@@ -157,3 +157,25 @@ async def test_a_pause_takes_an_end_which_the_pages_show_until_another_end_repla
     assert "until 'soon' is not an ISO 8601 date-time" in refused.main
     await browser.submit("/timers/by-name/beat/pause")
     assert "Paused until a resume" in (await browser.get("/timers/by-name/beat?at=&x=")).main
+
+
+async def test_the_resume_of_many_schedules_counts_their_missed_occurrences_and_takes_one_choice(
+    dsn: str, api: Api, browser: Browser
+) -> None:
+    for name in ("a", "b"):
+        await add_schedule(
+            dsn, "R/PT1H", "now() - interval '90 minutes'", anchor="now() - interval '150 minutes'", name=f"'{name}'"
+        )
+        await api.post(f"/v1/timers/by-name/{name}/pause")
+    chosen = {"only_schedules": "true", "state": "paused"}
+
+    counted = await browser.submit("/timers/bulk/resume?dry_run=true", chosen)
+    assert "2 paused timers match" in counted.main
+    assert "4 occurrences were missed during the pause" in counted.main
+    (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
+    await browser.submit("/timers/bulk/resume", {**chosen, "missed": "skip", "token": token})
+    assert await ends_of(dsn) == [("resume", "DONE", 2, 2)]
+
+    assert [row["missed_once"] for row in await pending_rows(dsn)] == ["skip", "skip"]
+    acts = await query(dsn, "select parameters ->> 'missed' as missed from shardclock.audit where verb = 'resume'")
+    assert [row["missed"] for row in acts] == ["skip"]
