@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from shardclock_server.service.wording import span_of
@@ -27,9 +26,8 @@ from tests.support.cli_asserts import (
     assert_refused,
 )
 from tests.support.factories import BOUND_S, add_holder, add_timers, query
-from tests.support.memory import IN_MEMORY
 from tests.support.postgres import Server
-from tests.support.program import PROGRAM, Shell, run
+from tests.support.program import PROGRAM, Shell
 
 
 @pytest.mark.parametrize(
@@ -266,17 +264,3 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     listed = Shell(DOWN, capsys)("--help").out.partition("Commands:")[2]
 
     assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == HELPED
-
-
-@pytest.mark.slow
-def test_without_a_dsn_every_command_finds_the_same_data() -> None:
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
-        environment = {"SHARDCLOCK_DATA_DIR": place}
-        first = run("schedule", "--in", "PT1H", "--name", "kept", environment=environment)
-        second = run("list", "--json", environment=environment)
-
-        assert (first.code, second.code, second.err) == (DONE, DONE, "")
-        assert first.err.startswith(f"shardclock: the embedded Postgres at {place} is new")
-        assert "; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another" in first.err
-        assert [timer["name"] for timer in second.json["timers"]] == ["kept"]
-        assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]

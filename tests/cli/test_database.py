@@ -43,9 +43,10 @@ def test_the_wait_for_a_frozen_postgres_is_reported_before_the_timeout(
 
 
 @pytest.mark.slow
-def test_the_embedded_postgres_is_found_and_reported_if_it_does_not_run() -> None:
+def test_without_a_dsn_each_command_finds_the_same_embedded_postgres() -> None:
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         environment = {"SHARDCLOCK_DATA_DIR": place}
+        first = run("schedule", "--in", "PT1H", "--name", "kept", environment=environment)
         stopped = run("dsn", environment=environment)
         postgres = EmbeddedPostgres.start(Path(place))
         try:
@@ -53,12 +54,13 @@ def test_the_embedded_postgres_is_found_and_reported_if_it_does_not_run() -> Non
         finally:
             postgres.close()
         # psql starts the embedded Postgres if it does not run, and stops it at its end.
-        asked = run("psql", "-Atc", "select count(*) from shardclock.timers", environment=environment)
-
-        assert (stopped.code, stopped.out, running.err) == (DONE, running.out, "")
+        asked = run("psql", "-Atc", "select name from shardclock.timers", environment=environment)
+        assert first.err.startswith(f"shardclock: the embedded Postgres at {place} is new")
+        assert "; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another" in first.err
+        assert (first.code, stopped.code, stopped.out, running.err) == (DONE, DONE, running.out, "")
         assert "isn't running: `shardclock up`" in stopped.err
         assert running.out == f"{postgres.dsn}\n"
-        assert (asked.code, asked.out, asked.err) == (DONE, "0\n", "")
+        assert (asked.code, asked.out, asked.err) == (DONE, "kept\n", "")
         assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]
 
 

@@ -102,11 +102,6 @@ def test_an_unknown_cluster_is_refused_with_the_known_ones(shell: Shell) -> None
     assert leader_of(shell) == ("blue", 9)
 
 
-def test_a_switch_without_a_running_cluster_is_refused(shell: Shell) -> None:
-    assert_refused(shell("switch", "green", "--wait", 0), "'green'", "no cluster runs on this database")
-    assert leader_of(shell) == (None, None)
-
-
 def test_the_lead_does_not_go_to_a_cluster_with_too_few_shards(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3)
@@ -282,13 +277,6 @@ def test_the_last_shards_leave_only_after_a_confirmation(shell: Shell) -> None:
 
     assert shell("leave", "--within", "0", stdin=b"y\n", tty=True).code == DONE
     assert [holder.holder for holder in do(shell, list_holders)] == [3]
-
-
-def test_shards_leave_without_a_question_if_another_host_has_shards(shell: Shell) -> None:
-    start(shell, "blue", 1)
-    start(shell, "blue", 2, host=ELSEWHERE)
-
-    assert shell("leave", "--within", "0").code == DONE
 
 
 def test_leave_ends_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

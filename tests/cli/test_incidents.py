@@ -56,15 +56,6 @@ def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
     assert "there are no such incidents" in stopped("processes", "incidents", "--process", "q").err
 
 
-def test_a_start_without_an_engine_has_no_incident_to_resolve(stopped: Shell) -> None:
-    key = stopped("processes", "start", "p", "--json").json["instance_key"]
-
-    refused = stopped("processes", "resolve", key, 1)
-
-    assert refused.code == NOT_DONE
-    assert f"no engine has begun instance {key} yet" in refused.err
-
-
 def test_many_incidents_are_resolved_with_yes_and_counted_without_it(stopped: Shell) -> None:
     words = ("processes", "resolve", "--all", "--process", "p", "--containing", "expired")
     would = stopped(*words)

@@ -155,16 +155,6 @@ def test_a_client_s_open_transaction_does_not_stop_up_and_the_app_is_declared_af
     assert [row["name"] for row in asyncio.run(query(dsn, "select name from shardclock.jobs"))] == ["refresh"]
 
 
-def test_the_wanted_shards_are_written_once_even_if_the_lead_moves(dsn: str) -> None:
-    it = Preparation(load_settings(shards=5).model_copy(update={"cluster_id": TIMERS}), App("orders", ".", ()))
-    turn(it, dsn)
-    asyncio.run(query(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'"))
-    let_lead(dsn, TIMERS, 1)
-    turn(it, dsn)
-
-    assert asyncio.run(query(dsn, "select wanted from shardclock.scale where role = 'shard'"))[0]["wanted"] == 7
-
-
 def test_up_without_an_app_reports_declared_handlers(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     turn(preparation(app=None), dsn)
     assert capsys.readouterr().err == ""
@@ -177,14 +167,6 @@ def test_up_without_an_app_reports_declared_handlers(dsn: str, capsys: pytest.Ca
         "2 handlers are declared, and this cluster has no app: deliveries to them wait until a cluster leads that has"
         " one (`shardclock up --app`)\n"
     )
-
-
-def test_up_without_an_app_reports_that_it_stands_by(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
-    let_lead(dsn, SHOP, 1)
-
-    turn(preparation(app=None), dsn)
-
-    assert capsys.readouterr().err == "another cluster leads: this one stands by\n"
 
 
 def lapse(dsn: str, *, is_over: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from unittest.mock import ANY
 
-from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused, count
+from tests.support.cli_asserts import BAD_INPUT, DONE, assert_refused, count
 from tests.support.factories import add_timers
 from tests.support.program import Shell
 
@@ -16,13 +16,6 @@ def add(shell: Shell, number: int, **columns: str) -> list[int]:
     """Add timers that are due one hour apart, the first one in an hour."""
     due = "now() + i * interval '1 hour'"
     return asyncio.run(add_timers(shell.dsn, number, due, **columns))
-
-
-def test_no_command_of_a_client_changes_a_timer_of_an_instance(shell: Shell) -> None:
-    (key,) = add(shell, 1, **OF_INSTANCE)
-    for command in (("cancel",), ("pause",), ("resume",), ("run-now",), ("reschedule", "--in", "PT5M")):
-        done = shell(command[0], key, *command[1:])
-        assert_refused(done, f"timer {key} belongs to instance 1200", "shardclock operate", code=NOT_DONE)
 
 
 def test_an_operator_changes_a_timer_of_an_instance_and_the_audit_records_it(shell: Shell) -> None:

@@ -108,31 +108,18 @@ def test_an_invalid_module_name_is_refused(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["no_such.module", "no_such:act"])
-def test_a_missing_package_is_refused(name: str) -> None:
-    assert refusal(name).startswith(f"app '{name}' can't be imported: there is no module 'no_such'; check its name")
-
-
-def test_a_missing_module_is_refused() -> None:
-    assert refusal("no_such") == (
-        "app 'no_such' can't be imported: there is no module 'no_such'; check its name, and that its folder is on the"
-        " Python path"
-    )
-
-
 @pytest.mark.parametrize(
-    ("name", "missing", "meant"),
-    [("shop.py", "shop.py", "shop"), ("shop.py:act", "shop.py", "shop:act"), ("no_such.py", "no_such", "no_such")],
+    ("name", "why"),
+    [
+        *((name, "'no_such'; check its name, and that its folder is") for name in ("no_such.module", "no_such:act")),
+        ("shop.py", "'shop.py'; write shop, without .py, and check that its folder is"),
+        ("shop.py:act", "'shop.py'; write shop:act, without .py, and check that its folder is"),
+        ("no_such.py", "'no_such'; write no_such, without .py, and check that its folder is"),
+    ],
 )
-def test_a_file_instead_of_its_module_is_refused_with_the_modules_name(
-    app: App, name: str, missing: str, meant: str
-) -> None:
+def test_a_missing_module_or_a_file_is_refused_with_the_modules_name(app: App, name: str, why: str) -> None:
     app("shop.py", handler("a", "act"))
-
-    assert refusal(name) == (
-        f"app '{name}' can't be imported: there is no module '{missing}'; write {meant}, without .py, and check that"
-        " its folder is on the Python path"
-    )
+    assert refusal(name) == f"app '{name}' can't be imported: there is no module {why} on the Python path"
 
 
 @pytest.mark.parametrize(

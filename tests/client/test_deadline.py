@@ -121,15 +121,6 @@ async def test_a_cancellation_by_the_caller_is_passed_on(declare: Declare) -> No
     assert task.cancelled()
 
 
-async def test_a_timeout_of_the_caller_is_passed_on(declare: Declare) -> None:
-    async def waits(timer: Timer) -> None:
-        await asyncio.Event().wait()
-
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.02):
-            await call_async(declare(waits), timer())
-
-
 async def test_a_cancellation_by_the_caller_is_passed_on_after_the_timeout(declare: Declare) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 

@@ -226,7 +226,7 @@ async def test_a_request_that_times_out_is_retried(dsn: str, gateway: Api) -> No
 
 async def test_a_request_succeeds_when_postgres_comes_back(dsn: str, gateway: Api, client: AsyncClient) -> None:
     schedule = Combiner.schedule
-    failures = [StoreUnavailable("Postgres is away")] * 2
+    failures = [StoreUnavailable("Postgres is away")]
 
     async def failing(self: Combiner, *args: object) -> object:
         if failures:

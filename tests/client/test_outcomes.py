@@ -81,16 +81,13 @@ def deep(levels: int) -> Any:
     return value
 
 
-def test_a_result_that_is_a_pydantic_model_is_recorded_as_its_json(declare: Declare) -> None:
+def test_a_result_may_have_a_hundred_levels_and_be_a_pydantic_model(declare: Declare) -> None:
+    assert ends(declare, lambda: deep(100)) == Completed(deep(100))
     paid = Paid(order=7, at=datetime(2026, 1, 31, tzinfo=UTC))
     recorded = {"order": 7, "at": "2026-01-31T00:00:00Z"}
 
     assert ends(declare, lambda: paid) == Completed(recorded)
     assert ends(declare, lambda: {"all": [paid]}) == Completed({"all": [recorded]})
-
-
-def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:
-    assert ends(declare, lambda: deep(100)) == Completed(deep(100))
 
 
 @pytest.mark.parametrize(
@@ -141,32 +138,25 @@ def test_a_large_result_is_not_copied(declare: Declare) -> None:
     assert peak < 5_000_000
 
 
-def test_a_discard_ends_the_retries(declare: Declare) -> None:
+def test_a_discard_ends_the_retries_and_needs_no_reason(declare: Declare) -> None:
+    for error, outcome in (
+        (Discard("paid\n already\0"), Discarded("paid already\N{REPLACEMENT CHARACTER}")),
+        (Discard(), Discarded("the handler discarded it")),
+    ):
+        assert ends(declare, raising(error)) == outcome
+
+
+def raising(error: Exception) -> Callable[[], None]:
     def act() -> None:
-        raise Discard("paid\n already\0")
+        raise error
 
-    assert ends(declare, act) == Discarded("paid already\N{REPLACEMENT CHARACTER}")
-
-
-def test_a_discard_needs_no_reason(declare: Declare) -> None:
-    def act() -> None:
-        raise Discard
-
-    assert ends(declare, act) == Discarded("the handler discarded it")
+    return act
 
 
-def test_a_retry_in_needs_no_reason(declare: Declare) -> None:
-    def act() -> None:
-        raise RetryIn("PT0S")
-
-    assert ends(declare, act) == RetryLater(0.0, "the handler asked for another attempt")
-
-
-def test_a_retry_in_sets_the_pause(declare: Declare) -> None:
-    def act() -> None:
-        raise RetryIn(timedelta(minutes=5), "closed")
-
-    assert ends(declare, act) == RetryLater(300.0, "closed")
+def test_a_retry_in_sets_the_pause_and_needs_no_reason(declare: Declare) -> None:
+    asked_again = RetryLater(0.0, "the handler asked for another attempt")
+    assert ends(declare, raising(RetryIn(timedelta(minutes=5), "closed"))) == RetryLater(300.0, "closed")
+    assert ends(declare, raising(RetryIn("PT0S"))) == asked_again
 
 
 @pytest.mark.parametrize(
@@ -217,7 +207,7 @@ def test_an_exception_without_a_text_is_reported_by_its_type(declare: Declare) -
 
 
 def test_an_exception_with_a_huge_text_is_reported_in_one_line(declare: Declare) -> None:
-    outcome = failing(declare, ValueError("x\n\0\ud800" * 3_000_000))
+    outcome = failing(declare, ValueError("x\n\0\ud800" * 300_000))
 
     assert len(outcome.reason) == 300
     assert outcome.reason.startswith("ValueError: x ")

@@ -37,22 +37,6 @@ async def test_a_job_is_made_changed_and_removed(dsn: str, api: Api) -> None:
     assert verbs == ["jobs remove", "jobs remove", "jobs apply", "jobs apply"]
 
 
-async def test_a_job_that_is_withdrawn_disabled_or_cancelled_is_recognized(dsn: str, api: Api) -> None:
-    await declare(dsn, job_spec(every_s=3600.0))
-    made = (await api.get("/v1/jobs/refresh")).json
-    await api.post("/v1/jobs/refresh/disable", {"reason": "strike"})
-    disabled = (await api.get("/v1/jobs/refresh")).json
-    await api.post("/v1/jobs/refresh/enable")
-    await declare(dsn)
-    (withdrawn,) = (await api.get("/v1/jobs")).json["jobs"]
-
-    names = ("withdrawn_at", "disabled_by", "cancel_why", "consecutive_crashes")
-    assert [made[name] for name in names] == [None, None, None, 0]
-    assert (disabled["disabled_by"], disabled["withdrawn_at"]) == ("test_gateway", None)
-    assert (withdrawn["state"], withdrawn["disabled_why"]) == ("DISABLED", None)
-    assert withdrawn["withdrawn_at"]
-
-
 async def test_an_invalid_job_is_refused_and_not_stored(dsn: str, api: Api) -> None:
     for body, words in (
         ({}, ["function is missing"]),

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from shardclock_server.service.bulk_run import BulkBroken
-from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import DeadLetterChange, discarding, redriving
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
@@ -153,11 +152,3 @@ async def test_a_broken_run_reports_its_changes_and_the_number_of_unknown_outcom
     with pytest.raises(BulkBroken, match="Postgres does not answer"):
         await run.run(operator, Told(), dry_run=False)
     assert (run.outcome(dry_run=False).sentence, run.unsure) == ("2 dead letters discarded", 2)
-
-
-async def test_a_run_without_dead_letters_reports_that_there_are_none(operator: Session) -> None:
-    run = DeadLetterRun(an_operator(), redriving(operator), EACH)
-
-    await run.run(operator, Told(), dry_run=False)
-
-    assert run.outcome(dry_run=False) == BulkResult(run.changed_keys, "there is no such dead letter", more=False)

@@ -111,10 +111,9 @@ async def test_a_lease_ends_at_the_byte_limit_and_the_next_lease_begins_after_it
     assert max(map(len, batches)) <= LARGEST_FITTING
 
 
-@CONNECTS
-async def test_a_read_returns_a_record_that_is_larger_than_the_byte_limit(dsn: str, connect: Connect) -> None:
+async def test_a_read_returns_a_record_that_is_larger_than_the_byte_limit(dsn: str) -> None:
     await _append(dsn, 1, 2, "to_jsonb(repeat('x', 5000000))")
-    connection = await connect(dsn)
+    connection = await _asyncpg(dsn)
     try:
         first = await _read(connection, 0)
         second = await _read(connection, first[-1].position)
@@ -125,12 +124,11 @@ async def test_a_read_returns_a_record_that_is_larger_than_the_byte_limit(dsn: s
     assert [[record.timer_key for record in records] for records in (first, second, rest)] == [[1], [2], []]
 
 
-@CONNECTS
-async def test_a_read_does_not_load_payloads_beyond_the_byte_limit(dsn: str, connect: Connect) -> None:
+async def test_a_read_does_not_load_payloads_beyond_the_byte_limit(dsn: str) -> None:
     await _without_autovacuum(dsn)
     await _append(dsn, 1, 500, INCOMPRESSIBLE)
     before = await value(dsn, TOAST_BLOCKS)
-    connection = await connect(dsn)
+    connection = await _asyncpg(dsn)
     try:
         found = await _read(connection, 0)
         await connection.execute("select pg_stat_force_next_flush()")

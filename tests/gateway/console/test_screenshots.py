@@ -25,7 +25,7 @@ def test_the_docs_show_each_picture_with_a_description() -> None:
         assert len(picture) <= BYTES_MAX, shot.name
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_each_page_of_a_picture_has_its_main_elements(dsn: str, api: Api) -> None:
     async with chromium() as browser, watched(browser, **VIEW) as opened:
         await fill(dsn, api)
