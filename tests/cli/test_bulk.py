@@ -20,7 +20,7 @@ from shardclock_server.service import bulk_change
 from shardclock_server.sql.clients.search import find_keys
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
-from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count
+from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_refused, count
 from tests.support.factories import add_timers, query, value
 from tests.support.program import Shell
 
@@ -304,27 +304,3 @@ def test_a_shift_that_is_refused_for_a_later_timer_reports_the_moved_ones(shell:
     assert "years 1 to 9999" in done.err
     assert "those before it were moved" in done.err
     assert "may have been" not in done.err
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (["cancel", "1", "--all"], ["either one timer", "or many"]),
-        (["pause", "1", "--process-instance", "7"], ["either one timer", "or many"]),
-        (["cancel", "--name-prefix", "x"], ["add --all"]),
-        (["cancel", "--tenant", "acme", "--yes"], ["--all for many"]),
-        (["cancel", "--all", "--due-before", "soon"], ["--due-before 'soon'"]),
-        (["cancel", "--all", "--process-instance", "x"], ["x"]),
-        (["run-now", "--all"], ["--all"]),
-        (["reschedule", "--all"], ["exactly one of"]),
-        (["reschedule", "--all", "--in", "PT1H"], ["by --shift only"]),
-        (["reschedule", "--all", "--cron", "@daily"], ["by --shift only"]),
-        (["reschedule", "--all", "--shift", "an hour"], ["--shift 'an hour'"]),
-        (["reschedule", "--all", "--shift", "PT1H", "--operation", ""], ["--operation ''", "1 to 200"]),
-    ],
-    ids=lambda item: " ".join(item)[:40],
-)
-def test_a_nonsensical_command_is_refused_before_any_statement(
-    capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
-) -> None:
-    assert_refused(Shell(DOWN, capsys)(*command), *words)

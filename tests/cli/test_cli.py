@@ -17,7 +17,6 @@ from shardclock_server.service.wording import span_of
 from shardclock_server.sql.scripts import functions, steps
 from tests.support.cli_asserts import (
     BAD_INPUT,
-    BIG,
     DONE,
     DOWN,
     NOT_THERE,
@@ -28,45 +27,6 @@ from tests.support.cli_asserts import (
 from tests.support.factories import BOUND_S, add_holder, add_timers, query
 from tests.support.postgres import Server
 from tests.support.program import PROGRAM, Shell
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (["show", str(BIG + 1)], [str(BIG + 1)]),
-        (["show", "first"], ["first"]),
-        (["show"], ["either its key or --name"]),
-        (["show", "1", "--name", "x"], ["either its key or --name"]),
-        (["cancel", "1", "--reason", "\udcff"], ["'\\udcff'", "UTF-8"]),
-        (["scale", "0"], ["0", "1 to 840"]),
-        (["ramp", "-1"], ["'-1'", "0 to 2147483647", "off"]),
-        (["ramp", "slow"], ["'slow'", "off"]),
-        (["ramp", "--colour"], ["'--colour'"]),
-        (["ramp", "1", "2"], ["2"]),
-        (["tail", "-n", "0"], ["0"]),
-        (["tail", "--intent", "fired"], ["--intent 'fired'", "TRIGGERED, CANCELED,"]),
-        (["up", "--shards", "841"], ["--shards '841' is refused: choose a whole number from 1 to 840 (see"]),
-        (["up", "--shards", "x"], ["--shards 'x' is refused: choose a whole number from 1 to 840 (see"]),
-        (["audit", "-n", "1.5"], ["--limit '1.5' is refused: choose a whole number from 1 to 10000 (see"]),
-        (["show", "0"], ["TIMER_KEY '0' is refused: choose a whole number from 1 to "]),
-        (["keys", "list", "-n", "0"], ["--limit '0' is refused: choose a whole number of at least 1 (see"]),
-        (
-            ["endpoints", "add", "b", "https://b.example", "--rate", "x"],
-            ["--rate 'x' is refused: choose a number from "],
-        ),
-        (["scale", "2", "--wait", "nan"], ["--wait 'nan' is refused: choose a number from 0 to "]),
-        (["switch", "green", "--wait", "-1"], ["--wait", "-1"]),
-        (["leave", "--within", "soon"], ["--within", "soon"]),
-        (["up", "--app", ":x:"], ["--app is ':x:'", "names of modules with commas between them"]),
-        (["dance"], ["dance"]),
-    ],
-    ids=lambda item: " ".join(item)[:40],
-)
-def test_a_nonsensical_command_is_refused_before_any_statement(
-    capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
-) -> None:
-    assert_refused(Shell(DOWN, capsys)(*command), *words)
-
 
 # ramp, and the timers of an outage
 

@@ -262,37 +262,7 @@ def test_a_ray_that_does_not_answer_is_a_fault(dsn: str, capsys: pytest.CaptureF
     assert "SHARDCLOCK_RAY_ADDRESS" in findings(done)["ray"]["text"]
 
 
-def test_the_end_of_a_certificate_is_told(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    authority = Authority(tmp_path / "authority")
-    with tls_before(dsn, authority.certify("localhost")) as port:
-        secured = f"postgresql://postgres@localhost:{port}/none?sslmode=verify-full&sslrootcert={authority.ca}"
-        soon = findings(Shell(secured, capsys)("doctor", "--json"))["certificate"]
-        other = Authority(tmp_path / "other")
-        wrong = findings(Shell(secured.replace(str(authority.ca), str(other.ca)), capsys)("doctor", "--json"))
-        monkeypatch.setattr(doctor, "CERTIFICATE_DAYS", 0)
-        late = findings(Shell(secured, capsys)("doctor", "--json"))["certificate"]
-
-    assert (soon["level"], wrong["certificate"]["level"], late["level"]) == ("warning", "fault", "ok")
-
-
-def test_the_certificate_is_checked_with_the_authority_of_the_environment(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    authority = Authority(tmp_path / "authority")
-    with tls_before(dsn, authority.certify("localhost")) as port:
-        shell = Shell(f"postgresql://postgres@localhost:{port}/none", capsys)
-        # As in the manifests.
-        found = findings(shell("doctor", "--json", PGSSLMODE="verify-full", PGSSLROOTCERT=str(authority.ca)))
-        without = findings(shell("doctor", "--json", PGSSLROOTCERT=""))["certificate"]
-
-    assert found["certificate"]["text"].startswith("the certificate of localhost")
-    assert (found["certificate"]["level"], without["level"]) == ("warning", "unknown")
-    assert "set sslmode=verify-full" in without["text"]
-
-
-def test_a_certificate_that_the_driver_accepts_is_not_refused(
+def test_the_certificate_is_checked_with_the_authority_of_the_dsn_or_of_the_environment(
     dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = ssl.create_default_context
@@ -303,13 +273,26 @@ def test_a_certificate_that_the_driver_accepts_is_not_refused(
         context.verify_flags |= ssl.VERIFY_X509_STRICT
         return context
 
-    monkeypatch.setattr(ssl, "create_default_context", strict)
-    authority = Authority(tmp_path / "authority")
+    authority, other = Authority(tmp_path / "authority"), Authority(tmp_path / "other")
     with tls_before(dsn, authority.certify("localhost")) as port:
-        secured = f"postgresql://postgres@localhost:{port}/none?sslmode=verify-full&sslrootcert={authority.ca}"
-        found = findings(Shell(secured, capsys)("doctor", "--json"))["certificate"]
+        plain = f"postgresql://postgres@localhost:{port}/none"
 
-    assert found["level"] == "warning", found["text"]
+        def found(dsn: str, **environment: str) -> dict[str, Any]:
+            return findings(Shell(dsn, capsys)("doctor", "--json", **environment))["certificate"]
+
+        secured = f"{plain}?sslmode=verify-full&sslrootcert={authority.ca}"
+        soon, wrong = found(secured), found(secured.replace(str(authority.ca), str(other.ca)))
+        # As in the manifests.
+        of_environment = found(plain, PGSSLMODE="verify-full", PGSSLROOTCERT=str(authority.ca))
+        without = found(plain, PGSSLROOTCERT="")
+        monkeypatch.setattr(ssl, "create_default_context", strict)
+        accepted_by_the_driver = found(secured)
+        monkeypatch.setattr(doctor, "CERTIFICATE_DAYS", 0)
+        late = found(secured)
+    levels = [it["level"] for it in (soon, wrong, of_environment, without, accepted_by_the_driver, late)]
+    assert levels == ["warning", "fault", "warning", "unknown", "warning", "ok"]
+    assert of_environment["text"].startswith("the certificate of localhost")
+    assert "set sslmode=verify-full" in without["text"]
 
 
 def test_the_disk_and_the_certificate_have_a_row_if_they_cannot_be_checked(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shardclock.api.refusals.jobs import JOB_DECLARED, UNKNOWN_JOB
-from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, assert_code, assert_refused
+from tests.support.cli_asserts import BAD_INPUT, DONE, assert_code
 from tests.support.job_runs import declare, is_whole, job_of
 from tests.support.jobs import job_spec
 from tests.support.program import Done, Shell
@@ -98,21 +98,3 @@ def test_a_file_with_bad_jobs_is_refused_whole_with_a_sentence_for_each(refresh:
     many = applied(refresh, *({"name": f"j{number}"} for number in range(30)))
     assert "and 10 more: --json lists them" in many.err
     assert [job["name"] for job in refresh("jobs", "list", "--json").json] == ["refresh"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["add", "eu"], ["--of-job"]),
-        (["add", "eu", "--of-job", "a", "--every", "1h", "--cron", "0 3 * * *"], ["has --every and --cron"]),
-        (["add", "eu", "--of-job", "a", "--every", "P1M"], ["--every 'P1M' has years or months", "give days"]),
-        (["add", "eu", "--of-job", "a", "--every", "soon"], ["--every 'soon' is not a length of time"]),
-        (["add", "eu", "--of-job", "a", "--config", "{"], ["--config '{' is not JSON"]),
-        (["apply", "/no/such/file"], ["can't read /no/such/file"]),
-    ],
-    ids=lambda item: " ".join(item)[:40],
-)
-def test_an_invalid_command_about_jobs_is_refused_before_any_statement(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: list[str]
-) -> None:
-    assert_refused(Shell(DOWN, capsys)("jobs", *words), *said, code=BAD_INPUT)

@@ -18,7 +18,7 @@ from shardclock.api.refusals.jobs import UNKNOWN_RUN
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.job_runs import FOLLOW_S
 from shardclock_server.sql.jobs.runs import BegunRun, RunProgress, advance_runs, report_runs
-from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, assert_code, assert_refused
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_code, assert_refused
 from tests.support.factories import BOUND_S, HolderClient, add_holder, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of
 from tests.support.jobs import job_spec
@@ -244,21 +244,3 @@ def test_a_misspelled_job_is_refused_with_the_nearest_names_and_changes_nothing(
     assert_code(refresh("jobs", "logs", "report", "newest", "--json"), UNKNOWN_RUN)
     assert (asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))) == before
     assert "the jobs are nightly, refresh, report" in refresh("jobs", "show", "zzz").err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["run", "refresh", "--within", "3"], ["--within goes with --wait"]),
-        (["run", "refresh", "--wait", "--within", "-1"], ["--within"]),
-        (["run", "refresh", "--config", "{city"], ["--config '{city' is not JSON"]),
-        (["run", "refresh", "--config", "@/no/such/file"], ["--config", "can't be read"]),
-        (["configure", "refresh", "NaN"], ["config 'NaN'", "no JSON number"]),
-        (["history", "refresh", "-n", "0"], ["0"]),
-    ],
-    ids=lambda item: " ".join(item)[:40],
-)
-def test_an_invalid_command_about_jobs_is_refused_before_any_statement(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: list[str]
-) -> None:
-    assert_refused(Shell(DOWN, capsys)("jobs", *words), *said, code=BAD_INPUT)

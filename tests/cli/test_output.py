@@ -37,27 +37,19 @@ def test_a_table_in_a_file_has_one_full_line_per_row(shell: Shell) -> None:
     assert len({line.index(LONG) for line in lines[1:]}) == 1, "columns stay in line"
 
 
-@pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"])
-def test_a_table_in_a_pipe_is_complete_even_if_colours_are_forced(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
+def test_a_table_in_a_pipe_is_complete_even_if_colours_are_forced(shell: Shell) -> None:
     shell("schedule", "--in", "1h", "--name", LONG)
-    monkeypatch.setenv(variable, "1")
-
-    (_, row) = shell("list", COLUMNS="40").out.splitlines()
-
-    assert row.split()[-1] == LONG
+    for variable in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
+        (_, row) = shell("list", COLUMNS="40", **{variable: "1"}).out.splitlines()
+        assert row.split()[-1] == LONG
 
 
-@pytest.mark.parametrize(
-    "name", ["deploy:fire:now", "[bold]x[/bold]", "[link=http://127.0.0.1/]x[/link]", ":email:[/]"]
-)
-def test_a_name_is_printed_as_it_was_given(shell: Shell, name: str) -> None:
-    shell("schedule", "--in", "1h", "--name", name)
-
+def test_a_name_is_printed_as_it_was_given(shell: Shell) -> None:
+    for name in ("deploy:fire:now", "[bold]x[/bold]", "[link=http://127.0.0.1/]x[/link]", ":email:[/]"):
+        shell("schedule", "--in", "1h", "--name", name)
+        assert name in shell("list").out
+        assert name in shell("cancel", "--name", f"{name}?").err
     assert name in shell("explain", "--name", name).out
-    assert name in shell("list").out
-    assert name in shell("cancel", "--name", f"{name}?").err
     assert name in shell("schedule", "--in", "1h", "--target", f"webhook:{name}").err
     assert name in shell("schedule", "--in", name).err
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shardclock.api.codes import invalid
-from tests.support.cli_asserts import DONE, DOWN, assert_code, assert_refused
+from tests.support.cli_asserts import DONE, assert_code, assert_refused
 from tests.support.factories import BOUND_S, add_timers, query
 from tests.support.program import Shell
 
@@ -85,20 +85,3 @@ def test_an_end_in_the_past_is_refused_and_nothing_is_paused(report: Shell) -> N
         assert_refused(report("pause", *which, "--missed", "skip"), "--missed 'skip' goes with --until")
         assert_code(report("pause", *which, "--until", "2020-01-01T00:00Z", "--json"), invalid("until"))
     assert shown(report)["state"] == "PENDING"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--until", "noon"], ["--until 'noon' is not an ISO 8601 date-time"]),
-        (["--until", "2040-01-01T12:00"], ["--until '2040-01-01T12:00' has no offset"]),
-        (["--until", "2040-01-01T12:00[Mars]"], ["--until", "Mars"]),
-        (["--until", "5x"], ["--until '5x'"]),
-        (["--until", "1M"], ["--until '1M' may mean minutes or months"]),
-        (["--until", NOON, "--missed", "never"], ["--missed 'never'"]),
-    ],
-)
-def test_an_unreadable_end_is_refused_before_any_statement(
-    capsys: pytest.CaptureFixture[str], options: list[str], words: list[str]
-) -> None:
-    assert_refused(Shell(DOWN, capsys)("pause", "1", *options), *words)

@@ -179,15 +179,10 @@ async def test_an_old_limit_refuses_no_request(dsn: str, api: Api) -> None:
     await limit(dsn, rate_per_s=0.01, waiters_max=0)
     with moved_clock(api) as ahead_s:
         assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(2)] == [201, 429]
-        await limit(dsn, rate_per_s=1_000.0, waiters_max=1)
-        ahead_s[0] += STALE_S - 1  # the next count is due, and the last count is not too old
-        assert (await api.post("/v1/timers?wait=PT0.01S", HOUR, **ACME)).status == 201
-
-        await limit(dsn, rate_per_s=1_000.0, waiters_max=0)
-        ahead_s[0] += STALE_S + 1
-        assert (await api.post("/v1/timers?wait=PT0.01S", HOUR, **ACME)).status == 429
-        await limit(dsn, rate_per_s=1_000.0, waiters_max=1)
-        ahead_s[0] += STALE_S - 1
+        for waiters_max, later_s, status in ((1, STALE_S - 1, 201), (0, STALE_S + 1, 429), (1, STALE_S - 1, 201)):
+            await limit(dsn, rate_per_s=1_000.0, waiters_max=waiters_max)
+            ahead_s[0] += later_s  # the next count is due; STALE_S later the last count is too old
+            assert (await api.post("/v1/timers?wait=PT0.01S", HOUR, **ACME)).status == status
         key = await value(dsn, "select min(timer_key) from shardclock.timers")
         assert (await api.get(f"/v1/timers/{key}/end?wait=PT0.01S", **ACME)).status == 204
 

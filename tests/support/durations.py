@@ -17,8 +17,8 @@ LONG = {
     "bpmn/step": "lookups random",
     "chaos": "chaos plan proxy proxy_traps recorder",
     "cli": (
-        "audit bulk cli commands consumers database dead_letters deliveries done_already endpoints "
-        "handover incidents inspect job_changes job_check jobs keys lists output preparation processes release scaling "
+        "audit bulk cli commands consumers database dead_letters deliveries done_already endpoints handover incidents "
+        "inspect job_changes job_check jobs keys lists output preparation processes refused_commands release scaling "
         "schedule status streams targets tasks tenants verbs"
     ),
     "client": (
