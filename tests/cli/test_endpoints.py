@@ -193,9 +193,11 @@ def test_a_change_affects_the_given_fields_and_the_others_stay(shell: Shell) -> 
 def test_headers_limits_and_lengths_are_changed_and_removed(shell: Shell) -> None:
     added = ("--rate", 2, "--header", "x-a: 1", "--expires-after", "PT10M", "--retry-min", "0.5s")
     shell("endpoints", "add", "billing", "--url", URL, *added)
+    policy = shell("endpoints", "--json").json[0]["policy"]
     changed = shell("endpoints", "change", "billing", "--no-rate", "--no-headers", "--no-expires-after")
     again = shell("endpoints", "change", "billing", "--no-rate", "--no-headers")
     longer = shell("endpoints", "change", "billing", "--give-up-after", "7d", "--retry-max", "P1D")
+    assert policy == {"rate_per_s": 2.0, "expires_after_s": 600.0, "retry_min_s": 0.5}
     for words in ("sends 0 headers of its own", "has no rate_per_s", "has no expires_after_s"):
         assert words in changed.err
     assert (again.code, again.err.endswith("has no rate_per_s already\n")) == (DONE, True)
