@@ -45,7 +45,7 @@ async def stored(operator: Session) -> StoredEndpoint:
     [
         ({"key": EndpointName("acme", "Bil ling")}, "name 'Bil ling' is refused"),
         ({"url": "http://example.com/"}, "http is not encrypted"),
-        ({"headers": {"webhook-id": "1"}}, "it is set by the sender"),
+        ({"headers": {"webhook-id": "1"}}, "the sender or a proxy sets this header"),
         ({"secret": "whsec_AAAA"}, "a secret of 3 bytes is refused"),
         ({"policy": {"concurrency": 0}}, "policy is refused: concurrency 0 is refused"),
         ({"policy": {"timeout_s": 300}}, "must be from 1 to 30 seconds"),
@@ -174,7 +174,7 @@ async def test_a_change_leaves_the_other_fields_and_is_checked_with_them(operato
     for wrong, sentence in (
         (EndpointChange(), "give a field to change"),
         (EndpointChange(policy={"retry_max_s": 1.0}), "policy is refused"),
-        (EndpointChange(headers={"webhook-id": "1"}), "it is set by the sender"),
+        (EndpointChange(headers={"webhook-id": "1"}), "the sender or a proxy sets this header"),
         (EndpointChange(url="", policy={"concurrency": 6}), "it must begin with https://"),
     ):
         with pytest.raises(Refusal, match=sentence):

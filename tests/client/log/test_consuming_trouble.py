@@ -229,7 +229,7 @@ async def test_work_that_ends_its_transaction_fails_with_a_clear_error(dsn: str,
 
     group = await group_of(dsn)
     assert group.position == 0
-    assert "ended the transaction" in str(group.error)
+    assert "ended the consumer's transaction" in str(group.error)
 
 
 async def test_work_may_use_savepoints(dsn: str) -> None:
