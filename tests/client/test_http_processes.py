@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -96,38 +97,34 @@ async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, cl
     await client.processes.deploy(model(START + USER, connected="s>u"))
     key = (await client.processes.start("p", business_key="order-42")).instance_key
     await sc.advance("PT0S")
-    (task,) = [task async for task in client.tasks.list(group="bosses")]
-    assert task.business_key == "order-42"
+
+    async def listed(**chosen: Any) -> list[Any]:
+        return [one async for one in client.tasks.list(**chosen)]
+
+    (task,) = await listed(group="bosses")
+    assert (task.name, task.instance_key, task.business_key) == ("Approve", key, "order-42")
     for chosen in (
-        {"group": ["none", "bosses"]}, {"for_user": "eve", "group": ("bosses",)}, {"for_user": "ann"},
-        {"business_key": "order-42"},
+        {"group": ["none", "bosses"]}, {"for_user": "ann"}, {"business_key": "order-42"},
+        {"user": "bob", "unassigned": True},
     ):  # fmt: skip
-        assert [one async for one in client.tasks.list(**chosen)] == [task]
-    assert [one async for one in client.tasks.list(for_user="eve", group=["none"])] == []
-    assert (task.name, task.instance_key) == ("Approve", key)
-    assert [one async for one in client.tasks.list(user="bob", unassigned=True)] == [task]
-    assert [one async for one in client.tasks.list(user="eve")] == []
+        assert await listed(**chosen) == [task]
+    assert await listed(for_user="eve", group=["none"]) == await listed(user="eve") == []
+
     assert (await client.tasks.claim(task.task_key, "ann")).state == "ASSIGNED"
-    assert [one async for one in client.tasks.list(unassigned=True)] == []
     with pytest.raises(Refused, match="exclude each other"):
-        _ = [one async for one in client.tasks.list(assignee="ann", unassigned=True)]
+        await listed(assignee="ann", unassigned=True)
     with pytest.raises(Conflict, match="is assigned to 'ann'") as taken:
         await client.tasks.claim(task.task_key, "bob")
     assert taken.value.members["assignee"] == "ann"
     assert (await client.tasks.give_back(task.task_key)).state == "CREATED"
     await client.tasks.claim(task.task_key, "bob")
-    assert [one.assignee async for one in client.tasks.list(assignee="bob")] == ["bob"]
+    assert [one.assignee for one in await listed(assignee="bob")] == ["bob"]
     shown = await client.tasks.show(task.task_key)
     assert (shown.state, shown.variables, shown.candidate_users) == ("ASSIGNED", {}, ("ann", "bob"))
     assert [act.detail.get("assignee") for act in shown.acts] == [None, "ann", None, "bob"]
-    with pytest.raises(Conflict, match="is assigned to 'bob'"):
-        await client.tasks.complete(task.task_key, assignee="ann")
     assert (await client.tasks.complete(task.task_key, {"approved": True}, assignee="bob")).state == "COMPLETED"
-    for asked in (client.tasks.complete(task.task_key), client.tasks.claim(task.task_key, "ann")):
-        with pytest.raises(Conflict, match="was completed already"):
-            await asked
-    with pytest.raises(NotFound):
-        await client.tasks.complete(task.task_key + 1_000)
+    with pytest.raises(Conflict, match="was completed already"):
+        await client.tasks.complete(task.task_key)
     with pytest.raises(NotFound):
         await client.tasks.show(task.task_key + 1_000)
     await sc.advance("PT0S")
@@ -153,35 +150,25 @@ async def test_a_program_leases_and_answers_service_tasks(sc: SteppedCluster, cl
     await sc.advance("PT0S")
     answered = await client.tasks.activate("pack", most=5, lease="PT30S", worker="packer-3")
     taken = {task.variables["n"]: task for task in answered}
-    assert sorted(taken) == [0, 1, 2]
     one = taken[0]
     assert (one.type, one.process_id, one.version, one.business_key) == ("pack", "p", 1, None)
     assert (one.attempts_left, one.headers, one.claimed_until is not None) == (3, {}, True)
     assert await client.tasks.activate("pack") == ()
     assert (await client.tasks.extend(taken[0], "PT2M")).state == "EXTENDED"
-    with pytest.raises(Refused, match="give a second to a day"):
-        await client.tasks.extend(taken[0], "P2D")
     assert (await client.tasks.complete_service_task(taken[0], {"packed": True})).state == "COMPLETED"
     assert (await client.tasks.fail_service_task(taken[1], "no box is left", retries=1)).state == "RETRIED"
     assert (await client.tasks.throw_error(taken[2], "E7", reason="why")).state == "DISCARDED"
     (retried,) = await client.tasks.activate("pack")
-    assert (retried.claim, retried.failed_attempts) == (2, 1)
+    assert (retried.claim, retried.failed_attempts, retried.attempts_left) == (2, 1, 1)
     with pytest.raises(Conflict) as lost:
         await client.tasks.extend(taken[1])
-    assert lost.value.code == "service_task_taken"
-    assert lost.value.state == "TAKEN"
-    with pytest.raises(Conflict, match="was completed already") as lost:
-        await client.tasks.complete_service_task(taken[0])
-    assert lost.value.state == "COMPLETED_BEFORE"
+    assert (lost.value.code, lost.value.state) == ("service_task_taken", "TAKEN")
     with pytest.raises(NotFound, match="is unknown under this claim"):
         await client.tasks.complete_service_task(retried.model_copy(update={"claim": 3}))
-    assert (retried.attempts_left, (await client.tasks.fail_service_task(retried, "no box is left")).state) == (
-        1,
-        "DEAD",
-    )
+    assert (await client.tasks.fail_service_task(retried, "no box is left")).state == "DEAD"
     await sc.advance("PT0S")
     assert (await client.processes.show(keys[0])).result == {"n": 0, "packed": True}
-    of = {one.instance_key: one.sentence for one in await client.processes.incidents(process_id="p", version=1)}
+    of = {found.instance_key: found.sentence for found in await client.processes.incidents(process_id="p", version=1)}
     assert of[keys[1]] == "no box is left"
     assert "E7" in of[keys[2]]
 

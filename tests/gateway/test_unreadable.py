@@ -56,8 +56,8 @@ async def test_an_unreadable_payload_is_replaced_by_the_reason(dsn: str, api: Ap
     assert [record["name"] for record in leased.json["records"]] == ["a", "b"], leased.json
 
 
-@pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
-async def test_an_unreadable_service_task_becomes_an_incident_and_the_others_are_leased(poison: str) -> None:
+@pytest.mark.parametrize("kind", ["300 deep", "a number of 5,000 digits"])
+async def test_an_unreadable_service_task_becomes_an_incident_and_the_others_are_leased(kind: str) -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>' + job("pack"), connected="s>pack"), XML)
@@ -65,7 +65,7 @@ async def test_an_unreadable_service_task_becomes_an_incident_and_the_others_are
         await sc.advance("PT0S")
         await query(
             sc.dsn,
-            f"update shardclock.deliveries set payload = jsonb_build_object('a', {poison})"
+            f"update shardclock.deliveries set payload = jsonb_build_object('a', {POISONS[kind]})"
             " where timer_type = 'SERVICE_TASK' and process_instance_key = $1",
             keys[0],
         )
@@ -75,7 +75,7 @@ async def test_an_unreadable_service_task_becomes_an_incident_and_the_others_are
         await sc.advance("PT0S")
         shown = (await api.get(f"/v1/instances/{keys[0]}")).json
         (incident,) = shown["incident_list"]
-        assert incident["sentence"].startswith("a program can't read its variables: it ")
+        assert incident["sentence"].startswith("a program can't read its variables: ")
 
 
 async def test_an_instance_with_a_too_deep_state_is_shown_and_listed() -> None:

