@@ -277,7 +277,7 @@ def test_the_certificate_is_checked_with_the_authority_of_the_dsn_or_of_the_envi
     with tls_before(dsn, authority.certify("localhost")) as port:
         plain = f"postgresql://postgres@localhost:{port}/none"
 
-        def found(dsn: str, **environment: str) -> dict[str, Any]:
+        def found(dsn: str, **environment: Any) -> dict[str, Any]:
             return findings(Shell(dsn, capsys)("doctor", "--json", **environment))["certificate"]
 
         secured = f"{plain}?sslmode=verify-full&sslrootcert={authority.ca}"

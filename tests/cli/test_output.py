@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from codecs import BOM_UTF8
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -40,7 +41,8 @@ def test_a_table_in_a_file_has_one_full_line_per_row(shell: Shell) -> None:
 def test_a_table_in_a_pipe_is_complete_even_if_colours_are_forced(shell: Shell) -> None:
     shell("schedule", "--in", "1h", "--name", LONG)
     for variable in ("FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"):
-        (_, row) = shell("list", COLUMNS="40", **{variable: "1"}).out.splitlines()
+        environment: dict[str, Any] = {variable: "1"}
+        (_, row) = shell("list", COLUMNS="40", **environment).out.splitlines()
         assert row.split()[-1] == LONG
 
 
