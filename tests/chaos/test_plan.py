@@ -223,10 +223,6 @@ def test_faults_leave_the_begin_and_the_end_of_a_run_quiet(length_s: float, clus
         assert all(one.at_s < next_one.at_s for one, next_one in pairwise(drawn))
 
 
-def test_a_plan_without_fault_options_has_no_faults() -> None:
-    assert not draw(1, length_s=MINUTE_S, calls_per_s=CALLS_PER_S, fault_options=()).faults
-
-
 def test_a_change_concerns_an_earlier_timer() -> None:
     for seed in SEEDS:
         drawn = plan(seed, MINUTE_S)
@@ -300,10 +296,6 @@ def test_the_same_seed_starts_the_same_instances_at_any_load() -> None:
 
     assert few == many
     assert len(few) > 200
-
-
-def test_a_run_starts_no_instances_by_default() -> None:
-    assert draw(7, length_s=60.0, calls_per_s=1.0, fault_options=fault_options("ray", length_s=60.0)).instances == []
 
 
 def test_a_run_without_workers_has_no_faults_of_workers() -> None:

@@ -201,10 +201,6 @@ def test_a_fault_without_a_measurement_is_counted_too(tmp_path: Path) -> None:
     assert cells(page_of(tmp_path, run), "lock: lock it") == ["lock: lock it", "2", *[""] * 7]
 
 
-def test_a_run_without_faults_says_so(tmp_path: Path) -> None:
-    assert "## Faults\n\nNothing was broken.\n" in page_of(tmp_path, history((1, 0.004)))
-
-
 def test_every_kind_of_fault_has_a_colour_of_its_own() -> None:
     assert set(COLORS) == set(get_args(FaultKind))
     assert len({*COLORS.values()}) == len(COLORS)

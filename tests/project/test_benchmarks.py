@@ -170,20 +170,12 @@ async def databases(dsn: str) -> list[str]:
     return [str(row["datname"]) for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["drian"], "'drian' is unknown; use drain, paced, "),
-        (["drain", "--rounds", "0"], "--rounds 0: must be at least 1"),
-        (["drain", "--only", "oban"], "--only oban: no contender's name contains this text: Shardclock, 1 shard, "),
-    ],
-)
-def test_a_case_that_cannot_be_measured_is_refused_at_the_start(dsn: str, arguments: list[str], why: str) -> None:
-    running = benchmark(*arguments, dsn=dsn)
+def test_a_case_that_cannot_be_measured_is_refused_at_the_start(dsn: str) -> None:
+    running = benchmark("drain", "--only", "oban", dsn=dsn)
     _, complained = running.communicate(timeout=BOUND_S)
 
     assert running.returncode == 2
-    assert why in complained
+    assert "--only oban: no contender's name contains this text: Shardclock, 1 shard, " in complained
 
 
 @pytest.mark.exhaustive
