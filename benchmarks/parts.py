@@ -44,7 +44,7 @@ BUSY = """
 
 @dataclass
 class Meter:
-    """Measure operations by their processor time and write-ahead log."""
+    """Measure the processor time and the write-ahead log of operations."""
 
     session: Session
     server: psutil.Process

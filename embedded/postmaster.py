@@ -174,9 +174,9 @@ class Postmaster:
     def _remove_stale_lock_files(self) -> None:
         """Remove the lock files of a dead postmaster if its pid belongs to a zombie or to another process.
 
-        Postgres would treat the other process as a postmaster, and refuse to start. This happens in containers, where
-        pids are soon reused, and not every init process reaps zombies. Without the lock files Postgres still detects
-        children of the dead postmaster by their shared memory.
+        Postgres would treat the other process as a postmaster, and refuse to start. A pid is reused in containers,
+        where pids are soon reused, and not every init process reaps zombies. Without the lock files Postgres still
+        detects children of the dead postmaster by their shared memory.
         """
         lines = self._pid_lines()
         if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])):

@@ -93,7 +93,7 @@ class EmbeddedPostgres:
         return process.pid
 
     def is_running(self) -> bool:
-        """Return whether the postmaster lives; the server may still be in recovery."""
+        """Return whether the postmaster is alive; the server may still be in recovery."""
         return self._postmaster.process() is not None
 
     def restart_if_dead(self) -> bool:

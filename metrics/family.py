@@ -91,7 +91,7 @@ class Family:
         return [label.name for label in self.labels]
 
     def accepts(self, values: Iterable[str]) -> bool:
-        """Return whether these are possible values of the labels."""
+        """Return whether the given values are possible values of the labels."""
         given = tuple(values)
         return len(given) == len(self.labels) and all(
             label.accepts(value) for label, value in zip(self.labels, given, strict=True)

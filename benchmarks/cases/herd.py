@@ -27,7 +27,7 @@ HERDS = {
 
 
 async def measure(contender: Contender) -> Figures:
-    """Measure the numbers of timers one after the other."""
+    """Measure the herds, the smallest first."""
     require_quick(contender)
     figures: dict[str, float] = {}
     before = 0

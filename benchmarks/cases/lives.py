@@ -84,7 +84,7 @@ class Engines(OnRay):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Start many instances together, then start some at a pace."""
+    """Start many instances at the same time, then start further instances at a pace."""
     assert isinstance(contender, Engines)
     await contender.start()
     await live_through(contender, AT_ONCE)  # this call warms up the plans of Postgres and the code of Python

@@ -5,7 +5,7 @@ FIRE_LAG = 'shardclock_fire_lag_seconds_bucket{job="$job", asked="ahead"}[$__rat
 
 
 def quantile(share: float, buckets: str, *, by: str = "le") -> str:
-    """Write a query for the value below which this share of a histogram's measurements is.
+    """Write a query for a quantile of a histogram's measurements.
 
     shape:   `buckets` is a range vector; `by` names `le` and the labels of separate series
     """
