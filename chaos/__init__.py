@@ -1,36 +1,41 @@
 """Inject faults into a cluster under load, and judge the cluster's promises from the recording.
 
-This program, the rig, has three parts: load with faults, recording, and verdict. The verdict uses no code of the
-product.
+This program, called the rig, has three parts: the load with faults, the recording, and the verdict. The verdict uses no
+code of the product.
 
-Plan and load:
-    plan             the calls of clients and the faults, drawn from one seed; process_plan: the process instances
-    fault_options    the faults of a run and their frequency, by cluster
-    clients          the connections of clients, and their calls with the answers
-    timer_load       clients of timers, which send each call at its time; process_load: clients of processes
-    process_models   the models of processes, and the paths through each model
-    behaviours       the actions of handlers (in app) and of an endpoint (webhook_receiver, which webhooks starts)
-    dead_letters     redrives and discards dead letters, as an operator does
-    nemesis          injects the planned faults; faults: one function for each fault
-    sandbox          a Postgres for one run, behind the proxy, with a cluster
-    proxy            passes the traffic between cluster and Postgres on, and can cut, hold or slow it, or lose a reply;
-                     frames: of Postgres's protocol
-    clusters         `up` in each of its modes, or keepers alone (keeper_pool, worker_pool); multi_host: on four hosts
-    running          one run, from the first client to the last record; waiting: for conditions
+The modules of the load:
 
-Recording:
-    recorder         reads transactions in commit order from a logical replication slot; pgoutput decodes them
-    readers          two readers of the command log
-    history          the whole recording; history_files: the same as JSON lines
+- `plan` and `process_plan` draw the calls of clients, the process instances and the faults of a run from one seed.
+- `fault_options` has the possible faults of a run and their frequency, by cluster.
+- `clients` shares connections among clients, and records their calls with the answers.
+- `timer_load` and `process_load` send each planned call of a client at its time.
+- `process_models` has the models of processes, and the paths through each model.
+- `behaviours` lists the actions of handlers and of an endpoint.
+- `app` has the handlers, and `webhook_receiver`, which `webhooks` starts, is the endpoint.
+- `dead_letters` redrives and discards dead letters as an operator would.
+- `nemesis` injects the planned faults, and `faults` has one function for each fault.
+- `sandbox` sets up Postgres, the proxy and a cluster for one run.
+- `proxy` forwards the traffic between cluster and Postgres, and can cut, hold or delay it, or lose a reply.
+- `frames` reads the frames of Postgres's protocol for the proxy.
+- `clusters` runs `up` in each of its modes, or only keepers, with `keeper_pool` and `worker_pool`.
+- `multi_host` runs a cluster on several simulated hosts, which `network` creates.
+- `running` executes one run, from the first client to the last record, and `waiting` waits for conditions.
+- `jobs` is a separate rig for an app's jobs.
 
-Verdict:
-    run_index        the history by timer, holder and key, in one pass; process_index: by instance, signal and task
-    promises         one check for each promise; oracle: the occurrences of schedules by independent code
-    fault_windows    the allowed lateness during faults; orphaned_slots: slots without a shard; takeover: the durations
-    checker          the verdict: valid, invalid or unknown
-    report           a page and a picture (picture, fault_marks)
-    broken           runs the broken_builds: the checker must find each build's mistake
-    scripted         hand-written runs: a valid run, and violations of each promise
+The modules of the recording:
 
-The data flow: plan → clients and nemesis → history → run_index → checker → report.
+- `recorder` reads transactions in commit order from a logical replication slot, and `pgoutput` decodes these.
+- `readers` reads the command log with two readers.
+- `history` is the whole recording, and `history_files` saves it as JSON lines.
+
+The modules of the verdict:
+
+- `run_index` indexes a history by timer, holder and key, and `process_index` by instance, signal and task.
+- `promises` has one check for each promise, and `oracle` computes the occurrences of schedules with independent code.
+- `fault_windows` has the allowed lateness during faults, and `orphaned_slots` finds slots without a shard.
+- `takeover` measures the durations of takeovers and recoveries.
+- `checker` gives the verdict: valid, invalid or unknown.
+- `report` writes a page with a picture, which `picture` and `fault_marks` draw.
+- `broken` runs the builds in `broken_builds`, and the checker must find the mistake of each build.
+- `scripted` has hand-written runs: a valid run, and violations of each promise.
 """

@@ -38,16 +38,17 @@ CALLS_PER_S = 25.0  # about 150 timers a second
 INSTANCES_PER_S = 5.0
 ENGINES = 2
 APP = Path(__file__).with_name("app.py")
-# An invalid run is judged again with its time limits multiplied by this factor, because the machine also runs the
-# clients and readers.
+# The factor for the time limits in the second verdict on an invalid run, because the machine also runs the clients and
+# readers.
 DOUBLED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Describe a kind of run: the share of timers with a target, and whether it has process instances.
+    """A kind of run: the share of timers with a target, and whether the run has process instances.
 
-    shape:   `least` has, by minutes and the longest first, the minimum of faults, firings and deliveries
+    shape:   `least` maps lengths of runs in minutes, the longest first, to the minimum of faults, firings and
+             deliveries
     """
 
     least: Mapping[int, Bounds]
@@ -84,7 +85,7 @@ KINDS = {
 
 
 def main() -> int:
-    """Read the arguments, do the run, write the report."""
+    """Read the arguments, execute the run, and write the report."""
     given = _arguments()
     kind, length_s = KINDS[given.of], given.minutes * 60
     instances_per_s = given.instances_per_s if kind.instances else 0.0
@@ -116,10 +117,10 @@ def main() -> int:
             if given.cluster in MODES
             else ProcessCluster(4, workers=workers, engines=engines, log=log)
         )
-        # All traffic with Postgres goes through the rig, which shares the processors with the cluster.
+        # Use the faster event loop, because all traffic with Postgres goes through the rig.
         history = uvloop.run(_run(plan, cluster, bar, bounds=_least(kind.least, given.minutes)))
     _tell("judging")
-    gc.disable()  # the judge allocates millions of small objects without cycles
+    gc.disable()  # The checker allocates millions of small objects without cycles.
     history = patient(history, given.patience)
     exercised = kind.exercised if plan.instances else kind.exercised - PROCESSES
     verdict = judge(history, exercised=exercised)
@@ -139,29 +140,29 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long clients and faults go on")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
+    parser.add_argument("--minutes", type=float, default=10.0, help="the length of the load with faults, in minutes")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(10**6), help="the seed of an earlier run, to repeat the run"
+    )
     parser.add_argument(
         "--cluster",
         choices=CLUSTERS,
         default="standby",
-        help="`shardclock up` with local processes, with Ray, or with Ray and a local stand-by as users start it; or"
-        " shards, workers and engines alone",
+        help="`shardclock up` with local processes, with Ray, or with both; or shards, workers and engines alone",
     )
     parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
     parser.add_argument(
-        "--instances-per-s", type=float, default=INSTANCES_PER_S, help="instances of processes that are started"
+        "--instances-per-s", type=float, default=INSTANCES_PER_S, help="process instances that start per second"
     )
     parser.add_argument(
         "--of",
         choices=KINDS,
         default="all",
-        help="timers alone; or deliveries: half of the timers have a target, and the processes that deliver are killed",
+        help="only timers; or deliveries, where half of the timers have a target, and faults kill the delivering"
+        " processes",
     )
-    parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="where the report is written")
-    parser.add_argument(
-        "--patience", type=float, default=1.0, help="times by which lateness may be longer than promised"
-    )
+    parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="the directory for the report")
+    parser.add_argument("--patience", type=float, default=1.0, help="the factor for the promised limits of lateness")
     return parser.parse_args()
 
 

@@ -1,8 +1,10 @@
-"""Define the handlers of a chaos run: each records its call in a file, then performs the action in the payload.
+"""Define the handlers of a chaos run.
 
-A line is one write to an append-only file in the run's directory. So a line is complete even if the process dies, and
-the record depends on no part of the product. This file imports no module of the rig, because a cluster runs this file
-as a user's app. `behaviours` lists the expected end of each delivery.
+Each handler records its call in a file, and then performs the action in the payload.
+
+A handler writes each line with one call to an append-only file in the run's directory. So a line is complete even if
+the process dies, and the record does not depend on the product. This file imports no module of the rig, because a
+cluster runs this file as a user's app. `behaviours` lists the expected end of each delivery.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from typing import Any
 
 import shardclock
 
-DIRECTORY = "CHAOS_DIRECTORY"  # names the run's directory, in the environment of all processes of the run
+DIRECTORY = "CHAOS_DIRECTORY"  # The environment variable with the run's directory, in all processes of the run.
 FILE = "attempts.ndjson"
-SLOW_S = 3.0  # longer than the time for which a worker stays frozen after another worker's takeover
+SLOW_S = 3.0  # Longer than the fault that freezes a worker during the takeover by another worker.
 NEVER_S = 3_600.0
 
 
 @shardclock.on_timer("chaos.async", max_attempts=8, timeout="PT5S", retry_min="PT0.1S", retry_max="PT0.4S")
 async def call_async(timer: shardclock.Timer) -> str | None:
-    """Perform the action concurrently with other calls in this process."""
+    """Perform the action; other calls run concurrently in this process."""
     write_down(timer)
     match timer.payload["act"]:
         case "hang" if timer.attempt == 1:
@@ -40,7 +42,7 @@ async def call_async(timer: shardclock.Timer) -> str | None:
 
 @shardclock.on_timer("chaos.plain", max_attempts=8, timeout="PT1.5S", retry_min="PT0.1S", retry_max="PT0.4S")
 def call_plain(timer: shardclock.Timer) -> str | None:
-    """Perform the action as the only call in this process."""
+    """Perform the action; no other call runs in this process."""
     write_down(timer)
     match timer.payload["act"]:
         case "exit" if timer.attempt == 1:
@@ -60,7 +62,7 @@ def write_down(timer: shardclock.Timer) -> None:
 
 
 def hash_of(payload: Any) -> str:
-    """Hash a payload, independent of the order of its members."""
+    """Hash a payload; the order of its members has no effect."""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -69,7 +71,7 @@ def _end(timer: shardclock.Timer) -> str | None:
     act = timer.payload["act"]
     if act == "die" or (act == "raise" and timer.attempt < 3):
         raise ValueError(f"{act} at attempt {timer.attempt}")
-    # A service task's result becomes variables, and the models only expect their own counter.
+    # Return no result for a service task, because its result would become variables.
     return None if timer.timer_type == "SERVICE_TASK" else f"{act} at attempt {timer.attempt}"
 
 

@@ -13,7 +13,7 @@ ASYNC, PLAIN, WEBHOOK = "chaos.async", "chaos.plain", "webhook:chaos"
 
 
 class Behaviour(NamedTuple):
-    """Describe the action that a payload requests, the timer's target, and the end of the delivery.
+    """The action that a payload requests, with the timer's target and the expected end of the delivery.
 
     `attempt` is the earliest attempt at which the delivery can have this end.
     """
@@ -27,10 +27,11 @@ class Behaviour(NamedTuple):
 RETURN, RETURN_PLAIN = Behaviour("return", ASYNC), Behaviour("return", PLAIN)
 RAISE, RAISE_PLAIN = Behaviour("raise", ASYNC, attempt=3), Behaviour("raise", PLAIN, attempt=3)
 SLOW = Behaviour("slow", ASYNC)
-HANG = Behaviour("hang", ASYNC, attempt=2)  # longer than its timeout; the timeout ends only this call
+HANG = Behaviour("hang", ASYNC, attempt=2)  # The action takes longer than the timeout, which ends only this call.
 DISCARD = Behaviour("discard", ASYNC, "DISCARDED")
 DIE = Behaviour("die", ASYNC, "DEAD", attempt=8)
-STALL = Behaviour("stall", PLAIN, attempt=2)  # longer than its timeout; only the end of the process ends the call
+# The action takes longer than the timeout, and only the end of the process ends the call.
+STALL = Behaviour("stall", PLAIN, attempt=2)
 EXIT = Behaviour("exit", PLAIN, attempt=2)
 
 # The relative frequency of each action.
@@ -38,11 +39,11 @@ WEIGHTS: Mapping[Behaviour, float] = {
     RETURN: 8.0, RETURN_PLAIN: 4.0, RAISE: 3.0, RAISE_PLAIN: 1.0, SLOW: 4.0, HANG: 0.5, DISCARD: 1.5, DIE: 1.5,
 }  # fmt: skip
 QUICK = (RETURN, RETURN_PLAIN, RAISE, DISCARD)
-# These actions are planned at fixed intervals, independent of the load, because the start of a process takes most of a
-# second of processor time.
+# These actions are planned at fixed intervals, independently of the load, because each of these actions costs the start
+# of a process, which takes almost a second of processor time.
 COSTLY = (EXIT, STALL)
 
-# Most webhooks are accepted: after five failures in a row the product pauses an endpoint.
+# Most webhooks are accepted, because the product pauses an endpoint after five consecutive failures.
 WEBHOOKS: Mapping[Behaviour, float] = {
     Behaviour("accept", WEBHOOK): 12.0,
     Behaviour("fail", WEBHOOK): 0.7,

@@ -2,8 +2,9 @@
 
     python -m chaos.broken
 
-Each build is a copy of the sources with a few words replaced. A broken build does the same run as the sound build, on
-shards without Ray. The sound build runs first and must be valid; otherwise the other results would prove nothing.
+Each build is a copy of the sources with a few words replaced. The trial of a broken build is the same run as the trial
+of the sound build, on shards without Ray. The sound build runs first and must be valid; otherwise the other results
+would prove nothing.
 exit:    0 the sound build is valid, and every broken build is invalid
 """
 
@@ -41,9 +42,9 @@ SEED = 7
 SECONDS = 60.0
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
-LATE_S = 2.5  # two trials on two cores delay timers by less than this, and each mistake by more
+LATE_S = 2.5  # Two concurrent trials on two cores delay timers by less than this; each mistake delays timers by more.
 TRIAL_S = 400.0
-RESTART_S = 40.0  # longer than the windows of consecutive faults, so the other shards must take over
+RESTART_S = 40.0  # Longer than the windows of consecutive faults, so that the other shards must take over.
 
 
 def main() -> int:
@@ -107,7 +108,7 @@ def make(build: Build, directory: Path) -> None:
         file = directory / edit.file
         text = file.read_text(encoding="utf-8")
         if edit.old not in text:
-            raise ValueError(f"{build.name}: {edit.file} has no {edit.old!r} any more")
+            raise ValueError(f"{build.name}: {edit.file} no longer contains {edit.old!r}")
         file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
 
 
@@ -141,9 +142,11 @@ def _tell(words: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos.broken", description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long clients and faults go on")
-    parser.add_argument("--only", action="append", metavar="BUILD", help="this one and the sound one; may be repeated")
-    parser.add_argument("--trial", choices=TRIALS, help="run this trial of the sources that lie here")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="the length of the load with faults, in minutes")
+    parser.add_argument(
+        "--only", action="append", metavar="BUILD", help="run only this build and the sound build; may be repeated"
+    )
+    parser.add_argument("--trial", choices=TRIALS, help="run this trial with the sources in the current directory")
     return parser.parse_args()
 
 

@@ -17,7 +17,7 @@ FAULTS = (
 )
 WORKER_FAULTS = ("replace a frozen worker", "kill worker", "kill handler", "freeze worker", "kill postmaster")
 ENGINE_FAULTS = (
-    *["replace a frozen engine"] * 3,  # the fence exists for this fault
+    *["replace a frozen engine"] * 3,  # The fence protects against this fault.
     "lose a step's answer",
     "kill engine in a step",
     "freeze engine before a step",
@@ -28,7 +28,7 @@ ENGINE_FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace a text in one file. The text must occur, or the build would be sound."""
+    """Replace a text in one file; a missing text is an error, because the build would be sound."""
 
     file: str
     old: str
@@ -37,7 +37,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Describe the run of a build: its faults, its number of workers and engines, and its share of targeted timers."""
+    """The run of a build: its faults, the numbers of workers and engines, and the share of timers with a target."""
 
     faults: Sequence[str]
     exercised: frozenset[str]
@@ -56,7 +56,7 @@ TRIALS = {
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Describe a build: its edits, the promises of which the checker must find at least one broken, and its trial."""
+    """A build: its edits, its trial, and a list of promises, of which the checker must find at least one broken."""
 
     name: str
     edits: Sequence[Edit]
@@ -161,7 +161,7 @@ BUILDS = (
     )
 """,
             ),
-            # The mistake has an effect only with one of several query plans, so this build forces that plan.
+            # The mistake has an effect only with one of several query plans, so the build forces this plan.
             Edit("sql/session.py", '    "jit": "off",', f'    "jit": "off",{_NESTED}'),
         ),
         ("B1",),
@@ -193,7 +193,7 @@ BUILDS = (
         "fires without a delivery",
         (
             Edit("sql/included/deliver.sql", "where f.target <> 'log'", "where f.target = 'none'"),
-            # Disable the hand-over, too.
+            # Also disable the hand-over.
             Edit("sql/included/deliver_and_measure.sql", "where exists (select from granted)", "where false"),
         ),
         ("S10",),
@@ -223,9 +223,9 @@ BUILDS = (
                 "where i.instance_key = s.instance_key\n",
             ),
             Edit(_APPLY, "        and i.version = s.was\n    returning", "    returning"),
-            # Disable this check, too: a missing signal must not protect the instance.
+            # Also disable this check, so that a missing signal does not protect the instance.
             Edit(_APPLY, "where g.timer_key not in (select h.timer_key from held h)", "where false"),
-            # The primary key of the history would refuse the second step.
+            # Without this edit, the primary key of the history would refuse the second step.
             Edit(
                 _APPLY,
                 "(select w.instance_key from written w)\n),\nclosed as",

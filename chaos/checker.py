@@ -1,4 +1,4 @@
-"""Judge a history: check every promise, and use only the recorded rows."""
+"""Check each promise against a history, with only the recorded rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from chaos.run_index import NumberedChange, RunIndex, index_run
 Status: TypeAlias = Literal["valid", "invalid", "unknown"]
 
 SHOWN = 10
-# Each run must have cases of these promises; a run without them proves too little.
+# Each run must have cases of these promises; otherwise its verdict is unknown.
 EXERCISED = frozenset({"S1", "S2", "S3", "S8", "S9", "S10", "D1", "L2", "L3", "L4"})
-PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})  # a run with processes must also have cases of these
+# A run with processes must also have cases of these promises.
+PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The result of one promise: the number of cases and violations, and the first violations as text.
 
-    `note` is the reason for a check without cases; otherwise it is empty.
+    `note` is the reason if a check has no cases; otherwise it is empty.
     """
 
     promise: str
@@ -50,7 +51,7 @@ def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: RunI
     `invalid`: a promise is broken. `unknown`: nothing fired, too few faults took effect, the recording is incomplete,
     or a promise in `exercised` has no case. Otherwise the history is `valid`.
 
-    shape:   `run` is the index of the same history, if the caller has already made the index
+    shape:   `run` is the index of this history, if the caller has built it already
     """
     run = run or index_run(history)
     findings = [_find(promise, run) for promise in PROMISES]
@@ -98,10 +99,10 @@ def _missing_cases(run: RunIndex) -> Iterator[str]:
 def _contradictions(run: RunIndex) -> Iterator[str]:
     """Report contradictions in the recording itself, which no defect of the product can cause."""
     if run.torn:
-        yield f"the recording is torn: {run.torn[0]} ({len(run.torn):,} such)"
+        yield f"the recording contradicts itself: {run.torn[0]} ({len(run.torn):,} such)"
     commits = run.history.commits
     if any(late.lsn <= early.lsn for early, late in pairwise(commits)):
-        yield "the recording is out of order: a commit's lsn is not above the one before it"
+        yield "the recording is out of order: the LSN of a commit is not above the LSN of the previous commit"
     yield from _unwritten_records(run)
     yield from _missing_deliveries(run)
     yield from _missing_instances(run)
@@ -116,10 +117,10 @@ def _contradictions(run: RunIndex) -> Iterator[str]:
 
 
 def _unwritten_records(run: RunIndex) -> Iterator[str]:
-    """Report log records that a reader read and no commit contains."""
+    """Report log records that a reader read, but that no commit contains."""
     written = {it.position for commit in run.history.commits for it in commit.changes if isinstance(it, Recorded)}
     if strange := {read.position for read in run.history.reads} - written:
-        yield f"the recording is incomplete: {min(strange)} was read and is in no commit ({len(strange):,} such)"
+        yield f"the recording is incomplete: {min(strange)} was read, and no commit contains it ({len(strange):,} such)"
 
 
 def _agree(pending: Pending, due_date: object, paused: bool) -> bool:
@@ -127,9 +128,9 @@ def _agree(pending: Pending, due_date: object, paused: bool) -> bool:
 
 
 def _missing_deliveries(run: RunIndex) -> Iterator[str]:
-    """Report calls that are missing in the app's file, and deliveries that only the table or only the commits have."""
+    """Report calls that the app's file lacks, and deliveries that are only in the table or only in the commits."""
     if run.deliveries and not run.history.attempts:
-        yield "the recording is incomplete: there were deliveries, and no handler wrote down a call"
+        yield "the recording is incomplete: there were deliveries, and no handler recorded a call"
     left = {key for key, steps in run.deliveries.items() if _is_left(steps)}
     left |= {key for key, signal in run.processes.signals.items() if signal.sent is not None and signal.gone is None}
     if wrong := sorted(left ^ set(run.history.undelivered)):
@@ -139,7 +140,7 @@ def _missing_deliveries(run: RunIndex) -> Iterator[str]:
 
 
 def _missing_instances(run: RunIndex) -> Iterator[str]:
-    """Report instances and tasks that only the tables or only the commits have."""
+    """Report instances and tasks that are only in the tables or only in the commits."""
     seen = run.processes
     running = {key for key, it in seen.instances.items() if it.rows and it.ended is None}
     for noun, left, told in (

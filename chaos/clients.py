@@ -1,4 +1,4 @@
-"""Lend connections to clients, and record each call with its answer.
+"""Share connections among clients, and record each call with its answer.
 
 After a lost answer a client follows the docs: it repeats the call with the same keys until the outcome is known.
 """
@@ -17,18 +17,18 @@ from chaos.history.calls import Call
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
-# This number is enough for 250 calls a second and for the backlog after an outage. Slower clients would cancel endless
-# schedules late, which adds to the load. Postgres has 100 connections in all.
+# This number is enough for 250 calls a second and for the backlog after an outage. With fewer connections, clients
+# would cancel endless schedules too late, which increases the load. Postgres allows 100 connections in total.
 SESSIONS = 60
 ANSWER_S = 5.0
-PATIENCE_S = 100.0  # the limit of a client's retries: longer than any outage
+PATIENCE_S = 100.0  # The time limit for a client's retries, which is longer than each outage.
 PAUSE_S = 0.3
 
 Send: TypeAlias = Callable[[Session, Call], Awaitable[Call]]
 
 
 class Clients:
-    """Send calls, each on a free connection; `calls` has each call with its answer."""
+    """Send each call on a free connection, and add the call with its answer to `calls`."""
 
     def __init__(self, dsn: str) -> None:
         self.calls: list[Call] = []
@@ -44,7 +44,7 @@ class Clients:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """Wait for a free connection, and reserve it for the length of a block."""
+        """Wait for a free connection, and reserve it while a block runs."""
         session = await self._sessions.get()
         try:
             yield session
@@ -54,7 +54,7 @@ class Clients:
     async def until_known(self, call: Call, send: Send) -> Call:
         """Repeat a call until its outcome is known.
 
-        Return the last call; its `resends` is the number of the first call.
+        Return the last call, which has the number of the first call in `resends`.
         """
         give_up_at = time.monotonic() + PATIENCE_S
         first = call.resends

@@ -33,10 +33,10 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "standby": {"SHARDCLOCK_STANDBY": "true"},
 }
 CLUSTERS = (*MODES, "processes")
-LED_S = 2.0  # The promised time of a takeover that a coordinator leads.
+LED_S = 2.0  # The promised time of a takeover with a leading coordinator.
 STOOD_BY_S = 2.0  # The promised time of a takeover by the local stand-by.
 APP = "chaos_app"
-WORKERS = 2  # the default of a new database
+WORKERS = 2  # The value in a new database.
 WANT_ENGINES = "update shardclock.scale set wanted = $1 where role = 'engine'"
 SERVING = """
     select from shardclock.presence
@@ -49,13 +49,13 @@ class Cluster(Protocol):
 
     name: str
     takeover_s: float
-    whole_s: float  # the promised time until other shards have replaced the shards of a lost Ray
+    whole_s: float  # The promised time until other shards have replaced all shards of a lost Ray cluster.
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
         """Start the cluster, and wait until its shards and workers serve."""
 
     async def stop(self) -> None:
-        """Stop it in order."""
+        """Stop the cluster in order."""
 
     def processes(self, word: str) -> list[psutil.Process]:
         """Find its processes with a word in their command lines."""
@@ -68,9 +68,12 @@ class Cluster(Protocol):
 
 
 class ProcessCluster:
-    """Run shards as plain processes, without Ray and coordinator: only leases, the sweep and the fence protect timers.
+    """Run shards as plain processes, without Ray and without a coordinator.
 
-    A dead shard is started again after `restart_s`, as by a supervisor; until then the other shards must take over.
+    So only leases, sweeps and fences protect timers.
+
+    A dead shard is started again after `restart_s`, as a supervisor would do; before this, the other shards must take
+    over.
     `workers` and `engines` are the numbers of workers and engines that run with the shards.
     """
 
@@ -119,13 +122,13 @@ class ProcessCluster:
         self._engines.stop()
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find the processes of handlers; all other processes here are keepers."""
+        """Find the processes of handlers; all other processes of this cluster are keepers."""
         return self._workers.processes(word)
 
     async def start_successor(self, holder: int) -> None:
         """Start a second keeper for the slots of a running one.
 
-        A dead shard with a successor is not started again; a successor of a worker or an engine is started again.
+        The successor replaces a dead shard; a successor of a worker or an engine is itself restarted when it dies.
         """
         if self._engines.has(holder):
             await self._engines.start_successor(holder)
@@ -165,7 +168,7 @@ class ProcessCluster:
                     self._tasks.append(asyncio.create_task(self._start_again(shard, process)))
 
     async def _start_again(self, shard: int, dead: ShardProcess) -> None:
-        """Start a dead shard again, until that succeeds; its assignment is removed, its leases stay."""
+        """Start a dead shard again, and repeat this until a start succeeds; remove the assignment, keep the leases."""
         await asyncio.sleep(self._restart_s)
         while True:
             try:
@@ -205,7 +208,7 @@ class UpCluster:
     async def start(self, dsn: str, direct_dsn: str) -> None:
         """Start `up` in a user's directory with the app, and wait until all keepers serve.
 
-        Engines start only after a deployment, so deploy the models before this call if the run has engines.
+        Engines start only after a deployment, so a run with engines must deploy its models before this call.
         """
         async with connected(direct_dsn) as admin:
             await admin.execute(WANT_ENGINES, max(1, self._engines))
@@ -225,7 +228,7 @@ class UpCluster:
             **MODES[self.name],
         )
         await asyncio.to_thread(self._up.until_running)
-        if self.name == "standby":  # faults of Ray need Ray's shards
+        if self.name == "standby":  # Faults of Ray require shards in Ray.
             await until_serving(direct_dsn, self._shards, but_not_on=LOCAL_NODE)
         await until_serving(direct_dsn, self._shards)
         await until_serving(direct_dsn, WORKERS if self._app else 0, role=WORKER)
@@ -260,7 +263,7 @@ class UpCluster:
 
 
 async def until_serving(dsn: str, count: int, *, role: str = SHARD, but_not_on: str = "") -> None:
-    """Wait until a number of keepers of a role have slots and a heartbeat; the keepers of one node do not count."""
+    """Wait until `count` keepers of a role, except keepers on the node `but_not_on`, have slots and a heartbeat."""
     async with connected(dsn) as admin:
 
         async def serve() -> bool:

@@ -1,4 +1,4 @@
-"""Handle dead letters as an operator: of three dead letters, redrive one, discard one, and leave one."""
+"""Handle dead letters as an operator would: redrive a third, discard a third, and leave a third."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from shardclock_server.sql.deliveries.dead_letters import (
 from shardclock_server.sql.session import Session, StoreUnavailable
 
 POLL_S = 1.0
-LIMIT = 500  # the newest dead letters; the turn a second earlier handled the older letters
+LIMIT = 500  # The number of newest dead letters in one pass; the pass a second earlier handled the older dead letters.
 EVERY = DeadLetterFilter()
 
 
 class Operator:
-    """Handle the dead letters every second; `redriven` has the keys that were delivered again."""
+    """Handle dead letters every second; `redriven` has the keys of the redriven deliveries."""
 
     def __init__(self, dsn: str) -> None:
         self.redriven: set[int] = set()
         self._session = Session(dsn, application="chaos operator")
 
     async def run(self) -> None:
-        """Repeat the turn until the task is cancelled."""
+        """Repeat one pass every second until the task is cancelled."""
         try:
             while True:
-                # After a lost answer the next turn finds the remaining letters.
+                # After a lost answer, the next pass finds the remaining dead letters.
                 with suppress(StoreUnavailable):
                     await self.turn()
                 await asyncio.sleep(POLL_S)
@@ -53,7 +53,7 @@ class Operator:
         return key % 3 == 1 and key not in self.redriven
 
     def has_done(self, keys: list[int]) -> bool:
-        """Return whether no action is left for these dead letters."""
+        """Return whether all of these dead letters are handled."""
         return not any(self.is_to_redrive(key) or is_to_discard(key) for key in keys)
 
 

@@ -1,4 +1,4 @@
-"""Place faults as marks below a picture, with one row for each kind and labels that don't overlap."""
+"""Arrange faults as marks below a picture, with a row for each kind of fault and with labels that don't overlap."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from charts.svg import Picture, text_width
 ROW_H, MARK_H, GAP = 15.0, 10.0, 5.0
 TICK_W = 3.0  # the width of a momentary fault
 LABEL = 9.0
-ROWS_MAX = 5  # Rows for one kind; a kind that needs more rows has ticks in one row, without labels.
-LABELS_MAX = 60  # Labels in all; more are unreadable.
+# The limit of rows for one kind. If a kind needs more rows, its faults become ticks in one row, without labels.
+ROWS_MAX = 5
+LABELS_MAX = 60  # The limit of labels; more labels would be unreadable.
 LABEL_CHARS_MAX = 28
 
-# Okabe and Ito's colours differ for any kind of colour vision. The rows separate the kinds even without colour.
+# Readers with any kind of colour vision can distinguish Okabe and Ito's colours. The rows separate the kinds even
+# without colours.
 COLORS: Mapping[FaultKind, str] = {
     "kill": "#d55e00", "freeze": "#56b4e9", "cut": "#cc79a7", "store": "#0072b2", "head": "#009e73",
     "load": "#e69f00", "lock": "#f0e442", "clock": "#000000", "poison": "#999999",
@@ -25,7 +27,7 @@ COLORS: Mapping[FaultKind, str] = {
 
 
 class Mark(NamedTuple):
-    """Place one fault: its left and right edge, its row within its kind, and its label, which may be empty."""
+    """The mark of one fault: its edges, its row among the rows of its kind, and its label, which may be empty."""
 
     fault: Fault
     left: float
@@ -36,7 +38,7 @@ class Mark(NamedTuple):
 
 
 def place(faults: Sequence[Fault], x: Axis) -> dict[FaultKind, list[Mark]]:
-    """Place all faults by kind, in the order of their start; kinds without a fault are left out."""
+    """Arrange all faults by kind, in the order of their start; omit kinds without a fault."""
     ordered = sorted(faults, key=lambda fault: fault.began_at)
     kinds = {kind: [fault for fault in ordered if fault.kind == kind] for kind in COLORS}
     lanes = {kind: _lane(those, x, rows=ROWS_MAX if len(faults) <= LABELS_MAX else 0) for kind, those in kinds.items()}
@@ -49,7 +51,7 @@ def height_of(lanes: Mapping[FaultKind, Sequence[Mark]]) -> float:
 
 
 def draw_lanes(picture: Picture, lanes: Mapping[FaultKind, Sequence[Mark]], x: Axis, y: float) -> None:
-    """Draw the rows, the first below `y`; each fault is one rectangle with a dark edge."""
+    """Draw the rows below `y`; each fault is a rectangle with a dark edge."""
     for kind, marks in lanes.items():
         picture.line(22, y, x.end, y, color=GRID)
         count = f" ×{len(marks)}" if len(marks) > 1 else ""

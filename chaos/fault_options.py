@@ -1,4 +1,4 @@
-"""Choose the faults of a run and their frequency, by cluster."""
+"""Choose the faults of a run and their frequency for a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from chaos.plan import FaultOption
 
-# A killed shard is replaced after two seconds. The rest is longer, so that both shards run when the next fault begins.
+# A killed shard is replaced after two seconds. The pause after the fault is longer, so that both shards run when the
+# next fault begins.
 _SHARDS = [
     FaultOption("kill shard", 14, rest_s=4.0),
     FaultOption("kill shard in a claim", 3, rest_s=4.0),
@@ -29,12 +30,12 @@ _SHARDS = [
 _WORKERS = [
     FaultOption("kill worker", 2, rest_s=2.0),
     FaultOption("kill handler", 2, rest_s=1.0),
-    FaultOption("freeze worker", 2, 1.0, 7.0, rest_s=2.0),  # after 5 s the worker is declared dead
+    FaultOption("freeze worker", 2, 1.0, 7.0, rest_s=2.0),  # A worker is declared dead after 5 s.
 ]
 _ENGINES = [
     FaultOption("kill engine", 2, rest_s=1.0),
     FaultOption("kill engine in a step", 2, rest_s=1.0),
-    FaultOption("freeze engine before a step", 2, 1.0, 7.0, rest_s=1.0),  # as for a worker
+    FaultOption("freeze engine before a step", 2, 1.0, 7.0, rest_s=1.0),  # The same time as for a worker.
     FaultOption("cut engine off", 1, 1.0, 4.0, rest_s=1.0),
     FaultOption("lose a step's answer", 2, rest_s=0.5),
 ]
@@ -75,14 +76,14 @@ DELIVERY_FAULTS = (
 # The faults of a run of jobs: a job's run can lose its worker, its process, its shard, the coordinator, and Postgres.
 JOB_FAULTS = (
     FaultOption("kill worker", rest_s=2.0),
-    FaultOption("kill run", 2, rest_s=1.0),  # often no run is active: earlier faults have killed the run
+    FaultOption("kill run", 2, rest_s=1.0),  # Often no run is active, because earlier faults have killed the run.
     FaultOption("kill shard", rest_s=2.0),
     FaultOption("kill coordinator", rest_s=3.0),
     FaultOption("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# These faults hit all of Ray. A new Ray needs half a minute until runs have their processes again.
+# These faults end all of Ray. After the start of a new Ray, it takes half a minute until runs have processes again.
 RAY_FAULTS = (FaultOption("kill raylet", rest_s=60.0), FaultOption("kill GCS", rest_s=60.0))
-# Long faults: a run of some minutes has time for one or two of these.
+# Long faults: a run of a few minutes has time for one or two of these faults.
 _LONG = [
     FaultOption("stop Postgres at once", 1, 60.0, 60.0, rest_s=15.0),
     FaultOption("lock table", 1, 30.0, 30.0, rest_s=10.0),

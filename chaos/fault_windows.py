@@ -1,4 +1,4 @@
-"""Calculate the allowed lateness of timers during faults, and the end of each excuse."""
+"""Calculate the allowed lateness of timers during and after faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VICTIM_KINDS = ("kill", "freeze", "cut")
 
 
 class Window(NamedTuple):
-    """Describe the interval in which a fault excuses late timers, by the rig's clock."""
+    """The interval in which a fault excuses late timers, in times of the rig's clock."""
 
     began_s: float
     until_s: float
@@ -21,19 +21,21 @@ class Window(NamedTuple):
 
 
 def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
-    """List the window of each fault that disturbs, ordered by start.
+    """List the windows of all faults with `disturbs`, ordered by start.
 
-    The window of a fault without a promise lasts until the whole cluster must have recovered.
+    If a fault has no promise, its window lasts until the promised recovery of the whole cluster.
     """
     windows = [Window(fault.began_at, _until_s(fault, bounds), fault) for fault in faults if fault.disturbs]
     return sorted(windows, key=lambda window: window[:2])
 
 
 def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -> float:
-    """Return the latest moment at which a ready timer must fire; fault windows around the timer extend it.
+    """Return the latest allowed moment for the firing of a ready timer.
 
-    In several windows, the allowed lateness is the sum, because one machine fires the timers that all these faults
-    delayed.
+    Overlapping fault windows make this moment later.
+
+    If several windows overlap, the allowed lateness is their sum, because one machine fires the timers that all these
+    faults delayed.
 
     shape:   `windows` in the order of `windows_of`
     """
@@ -49,9 +51,9 @@ def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -
 
 
 def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Bounds) -> bool:
-    """Return whether only a wrong clock of Postgres explains a moment.
+    """Return whether a moment is explained only by a wrong clock of Postgres.
 
-    A fault of kind clock has the offset in its detail: `offset_s`, negative for back.
+    The detail of a clock fault has the offset in `offset_s`, which is negative if the clock was set back.
     """
     for fault in faults:
         offset = fault.detail.get("offset_s", 0.0) if fault.kind == "clock" else None
@@ -63,16 +65,16 @@ def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Boun
 
 
 def is_set_by(faults: Iterable[Fault], seconds: float, *, give_or_take_s: float) -> bool:
-    """Return whether Postgres's clock was ever set by this amount, by which a firing may seem early or late."""
+    """Return whether Postgres's clock was ever set by this offset, which makes a firing seem early or late."""
     offsets = (fault.detail.get("offset_s", 0.0) for fault in faults if fault.kind == "clock")
     return any(isinstance(it, int | float) and abs(abs(it) - seconds) < give_or_take_s for it in offsets)
 
 
 def set_back_at(faults: Iterable[Fault], at_s: float, *, give_or_take_s: float) -> bool:
-    """Return whether Postgres's clock had just been set back at a moment by that clock.
+    """Return whether Postgres's clock was set back shortly before a moment, which is a time of this clock.
 
-    The clock is set back at the end of an offset ahead, or at the start of an offset back. In the second case the
-    moment includes the offset.
+    The clock is set back at the end of an offset ahead, or at the start of an offset back. If an offset back has begun,
+    the moment includes the offset.
     """
     for fault in faults:
         offset = fault.detail.get("offset_s", 0.0) if fault.kind == "clock" else None
@@ -84,7 +86,7 @@ def set_back_at(faults: Iterable[Fault], at_s: float, *, give_or_take_s: float) 
 
 
 def has_victims(fault: Fault) -> bool:
-    """Return whether a fault stops shards, so that other shards take over during the fault."""
+    """Return whether a fault stops shards, so that other shards must take over."""
     return fault.kind in VICTIM_KINDS and bool(fault.victims)
 
 

@@ -7,13 +7,13 @@ import struct
 from collections.abc import AsyncIterator
 
 CHUNK_BYTES = 65_536
-HEAD_BYTES = 5  # a frame begins with its type and its length, which counts its own bytes
+HEAD_BYTES = 5  # A frame begins with its type and its length; the length includes its own four bytes.
 SSL_REQUEST = 80_877_103
 SYNC, PARSE, BIND, QUERY, READY = b"S", b"P", b"B", b"Q", b"Z"
 
 
 async def read_hello(reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> tuple[bytes, str]:
-    """Read the client's first message and its application name; decline a request for encryption."""
+    """Read a client's first message and the application name in it; decline a request for encryption."""
     while True:
         size = await reader.readexactly(4)
         rest = await reader.readexactly(struct.unpack("!I", size)[0] - 4)
@@ -26,7 +26,7 @@ async def read_hello(reader: asyncio.StreamReader, client: asyncio.StreamWriter)
 
 
 async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, list[tuple[bytes, int, int]]]]:
-    """Yield the arrived data as whole frames, with the kind, start and end of each."""
+    """Yield the kind, start and end of each complete frame in the received data."""
     left = b""
     while chunk := await reader.read(CHUNK_BYTES):
         said, begin = left + chunk, 0

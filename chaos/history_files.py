@@ -1,4 +1,4 @@
-"""Save a history as JSON lines, one file for each kind of record, to judge or search it later."""
+"""Save a history for a later check or search, as JSON lines with one file for each kind of record."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from chaos.history.changes import (
 from chaos.history.faults import Fault
 
 RUN = "run.json"
-PACKED = 1  # gzip's level: it shrinks commits to a fifth; higher levels save little more and take longer
+PACKED = 1  # The level of gzip, which shrinks commits to a fifth; higher levels save little and take longer.
 
 
 def save(history: History, directory: Path) -> None:
-    """Write a history; the files of an earlier history in the directory are replaced.
+    """Write a history; replace the files of an earlier history in the directory.
 
     shape:  records are objects without default values, rows are arrays, and a change begins with its kind
     """
     directory.mkdir(parents=True, exist_ok=True)
-    # The last file of a save, so a directory with this file is complete.
+    # This file is saved last, so a directory with this file is complete.
     (directory / RUN).unlink(missing_ok=True)
     counts = {}
     for kind, (name, _) in FILES.items():
@@ -53,8 +53,8 @@ def save(history: History, directory: Path) -> None:
 def load(directory: Path) -> History:
     """Read a saved history; sequences become tuples, moments are in UTC.
 
-    errors:  FileNotFoundError     the directory has no history, or an incomplete one
-             ValueError, EOFError  a file was truncated
+    errors:  FileNotFoundError     the directory has no history, or an incomplete history.
+             ValueError, EOFError  A file was truncated.
     """
     run = json.loads((directory / RUN).read_text(encoding="utf-8"))
     counts = run.pop("counts")
@@ -81,7 +81,7 @@ def _plain(value: object) -> object:
         return value.isoformat()
     if isinstance(value, frozenset):
         return sorted(value)
-    assert isinstance(value, TimerRequest | Call | Fault | Bounds), f"{value!r} has no place in a history"
+    assert isinstance(value, TimerRequest | Call | Fault | Bounds), f"{value!r} can't be part of a history"
     named = ((field, getattr(value, field.name)) for field in fields(value))
     return {field.name: content for field, content in named if content != field.default}
 
@@ -94,7 +94,7 @@ def _tagged(commit: Commit) -> tuple[object, ...]:
 
 
 def _record(kind: type) -> Callable[[dict[str, Any]], Any]:
-    """Make the reader of a kind of record; the record's annotations tell which fields are moments."""
+    """Make the reader for a kind of record; its annotations show which fields are moments."""
     moments = _moments(kind)
 
     def read(row: dict[str, Any]) -> Any:
@@ -140,7 +140,7 @@ def _commit(values: list[Any]) -> Commit:
     return Commit(lsn, xid, datetime.fromisoformat(committed_at), made)
 
 
-# The fields of a history with a separate file, and the reader of a row.
+# The fields of a history that have a separate file, each with the reader of a row.
 FILES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "calls": ("calls.ndjson", _call),
     "commits": ("commits.ndjson.gz", _commit),

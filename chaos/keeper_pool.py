@@ -10,7 +10,7 @@ from chaos.waiting import POLL_S, UNAVAILABLE, connected, until
 from tests.support.factories import query
 from tests.support.shard_pool import incarnation
 
-AGAIN_S = 1.0  # the pause before a dead keeper is started again
+AGAIN_S = 1.0  # The pause before the restart of a dead keeper.
 START_S = 60.0
 SERVES = "select exists (select from shardclock.presence where holder = $1 and seen_at > started_at)"
 REGISTER = """
@@ -29,13 +29,13 @@ END = """
 
 
 class KeeperProcess(Protocol):
-    """Describe the process of one keeper."""
+    """The process of one keeper."""
 
     holder: int
 
     @property
     def pid(self) -> int:
-        """Return its process id."""
+        """Return the process id."""
 
     def has_ended(self) -> bool:
         """Return whether the process has ended."""
@@ -45,7 +45,7 @@ class KeeperProcess(Protocol):
 
 
 class KeeperPool:
-    """Keep a number of keepers of a role running; a dead keeper is started again after a moment.
+    """Runs a number of keepers of a role, and starts a dead keeper again after a pause.
 
     `spawn` starts the process of a holder.
     """
@@ -86,7 +86,7 @@ class KeeperPool:
         successor = self.running[part]
 
         async def serves_or_ended() -> bool:
-            # Postgres may be unavailable during the wait, so each check opens a connection.
+            # Each check opens a connection, because Postgres may be unavailable during the wait.
             async with connected(self._direct_dsn) as admin:
                 return successor.has_ended() or bool(await admin.fetchval(SERVES, successor.holder))
 
@@ -114,7 +114,7 @@ class KeeperPool:
                     self._tasks.append(asyncio.create_task(self._start_again(part, process)))
 
     async def _start_again(self, part: int, dead: KeeperProcess) -> None:
-        """Declare a keeper dead, which frees its claims, and start another keeper; repeat until a start succeeds."""
+        """Declare a keeper dead, which frees its claims, and start another keeper; repeat this until it succeeds."""
         await asyncio.sleep(AGAIN_S)
         while True:
             try:

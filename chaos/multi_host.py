@@ -1,4 +1,4 @@
-"""Run Ray on four hosts, Postgres on a fifth, and `shardclock up` beside Ray's head, as a small installation does."""
+"""Run Ray on four hosts, Postgres on a fifth host, and `shardclock up` on the host of Ray's head."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ JOINED = "Ray runtime started"
 LISTEN = "listen_addresses = '*'"
 TRUST = "host all all 10.77.0.0/24 trust\n"
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
-# The variables that `cluster.ray_cluster.prepare_environment` sets for a Ray of `up`'s own, and that docs/operate sets
-# for a joined Ray.
+# For a Ray that `up` starts, `cluster.ray_cluster.prepare_environment` sets these variables. For a joined Ray,
+# docs/operate sets them.
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
@@ -55,7 +55,7 @@ BEATING = """
 
 
 class HostedPostmaster(Postmaster):
-    """Start the server on a host of a network; its Unix socket needs no network."""
+    """Start the Postgres server on a host of a network; processes outside of the network use its Unix socket."""
 
     def __init__(self, network: Network, data_dir: Path, version: int) -> None:
         super().__init__(data_dir, version)
@@ -64,7 +64,7 @@ class HostedPostmaster(Postmaster):
     def ensure_up(self) -> None:
         """Start the server on its host.
 
-        Hosts can log in from the second start on, because the first start writes the rules for logins.
+        The first start writes the rules for logins, so other hosts can log in only after the second start.
         """
         rules = self.pgdata / "pg_hba.conf"
         if rules.exists() and TRUST not in rules.read_text():
@@ -82,7 +82,8 @@ class MultiHostCluster:
     def __init__(self, network: Network, directory: Path) -> None:
         self.network = network
         self._directory = directory
-        self._temp = Path(tempfile.mkdtemp(prefix="sc-"))  # a short path, because Ray puts sockets below this directory
+        # The path is short, because Ray puts sockets below this directory.
+        self._temp = Path(tempfile.mkdtemp(prefix="sc-"))
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._keeping: asyncio.Task[None] | None = None
         self._up: ClusterProcess | None = None
@@ -148,7 +149,7 @@ class MultiHostCluster:
         return [host for pid in pids if (host := self.network.host_of(pid))]
 
     async def is_whole(self) -> bool:
-        """Return whether all shards serve, each on another host.
+        """Return whether all shards serve, each on a different host.
 
         errors:  one of UNAVAILABLE
         """
@@ -166,7 +167,7 @@ class MultiHostCluster:
         return JOINED in (self._temp / host / "said").read_text()
 
     async def _keep(self) -> None:
-        """Start Ray again on each worker host on which Ray has ended, as KubeRay does.
+        """Start Ray again on each worker host without a running Ray, as KubeRay does.
 
         Ray ends on a worker host after the head has declared the host dead.
         """

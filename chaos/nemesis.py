@@ -17,13 +17,17 @@ from chaos.plan import Plan, PlannedFault
 from chaos.sandbox import Sandbox
 from chaos.waiting import UNAVAILABLE
 
-FELT_S = 0.2  # A fault that fails later than this after its start had an effect.
-RETRIES_S = 20.0  # A fault that fails because of an earlier fault is retried for this time.
-REST_S = 4.0  # The pause between two retried faults; otherwise all would begin at the moment when Postgres is back.
+FELT_S = 0.2  # If a fault fails later than this after its start, the fault had an effect.
+RETRIES_S = 20.0  # The time for retries of a fault that fails because of an earlier fault.
+# The pause between two retried faults. Without a pause, all of these would begin when Postgres is available again.
+REST_S = 4.0
 
 
 class Nemesis:
-    """Inject a plan's faults; `faults` has the injected faults, `missed` the reason for each fault without a target."""
+    """Injects a plan's faults.
+
+    `faults` has the injected faults, and `missed` has the reason for each fault without a target.
+    """
 
     def __init__(self, sandbox: Sandbox, plan: Plan) -> None:
         self.faults: list[Fault] = []
@@ -36,7 +40,7 @@ class Nemesis:
         self._again = asyncio.Lock()
 
     async def run(self) -> None:
-        """Inject each fault at its time, and wait until all are over."""
+        """Inject each fault at its time, and wait until all faults are over."""
         begin = time.monotonic()
         async with asyncio.TaskGroup() as breaks:
             for number, it in enumerate(self._plan.faults):
@@ -56,12 +60,12 @@ class Nemesis:
             self.missed.append(missed)
 
     async def _try(self, kind: FaultType, it: PlannedFault, chance: random.Random) -> str:
-        """Inject one fault, and record the fault; return the reason if the fault found no target."""
+        """Inject and record one fault; return the reason if the fault found no target."""
         began_at = time.time()
         try:
             hit = await kind.inject(self._sandbox, chance, it.for_s)
         except (*UNAVAILABLE, NothingToBreak, LookupError, psutil.Error) as error:
-            # One of two simultaneous faults may find no target, or may be interrupted by the other fault.
+            # If two faults are simultaneous, one fault may find no target, or may be interrupted by the other fault.
             if time.time() - began_at <= FELT_S:
                 return f"{it.fault}: {type(error).__name__} {error}"
             hit = Hit(detail={"broken_off": type(error).__name__})

@@ -1,7 +1,7 @@
-"""Simulate hosts on one machine: network namespaces around a router that can separate any two of them.
+"""Simulate hosts on one machine as network namespaces; a router can separate any two hosts.
 
-The simulation needs root and iproute2. The router drops packets silently, as a failed switch does, so both ends notice
-the loss only by a timeout.
+The simulation needs root and iproute2. The router drops packets without a message, as a failed switch does, so both
+hosts notice the loss only by a timeout.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Network:
-    """Run named hosts, each in a network namespace with an address; `close` removes the hosts and their processes."""
+    """Named hosts, each in a network namespace with an address; `close` removes the hosts and their processes."""
 
     def __init__(self, *hosts: str) -> None:
         self.addresses = {host: f"10.77.0.{number}" for number, host in enumerate(hosts, start=1)}
@@ -76,7 +76,7 @@ class Network:
         self._rule("add", ways)
 
     def mend(self, *ways: tuple[str, str]) -> None:
-        """Let the packets between these pairs of hosts pass again."""
+        """Stop dropping the packets between these pairs of hosts."""
         self._rule("del", ways)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Network:
 
 
 def both_ways(host: str, *others: str) -> list[tuple[str, str]]:
-    """List the directions between a host and each of the others."""
+    """List the directions between a host and each other host."""
     return list(itertools.chain.from_iterable(((host, other), (other, host)) for other in others))
 
 
@@ -127,18 +127,18 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None:
-        return "no `ip` here: `make iproute2` installs it"
+        return "the command `ip` is missing: install it with `make iproute2`"
     name = f"shardclock-{os.getpid()}-try"
     try:
         _ip("netns", "add", name)
         _ip("netns", "delete", name)
     except subprocess.CalledProcessError as error:
-        return f"no network namespaces here: {error.stderr.strip()}"
+        return f"network namespaces are not available: {error.stderr.strip()}"
     return ""
 
 
 def _forward() -> None:
-    """Make this host forward packets between others, and answer ARP requests for their addresses."""
+    """Make this machine forward packets between the hosts, and answer ARP requests for the hosts' addresses."""
     ipv4 = Path("/proc/sys/net/ipv4")
     (ipv4 / "ip_forward").write_text("1\n")
     (ipv4 / "conf/all/proxy_arp").write_text("1\n")

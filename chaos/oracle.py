@@ -16,26 +16,29 @@ REPEAT = re.compile(r"R(-1|\d*)/PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 
 
 class Rule(Protocol):
-    """Calculate the occurrences of one schedule; `count` is their number, None without an end."""
+    """Calculates the occurrences of one schedule.
+
+    `count` is the number of occurrences, None for an endless schedule.
+    """
 
     count: int | None
 
     def due(self, first: datetime, number: int) -> datetime | None:
-        """Return the due date of an occurrence, given the first one; None if that first date can't be an occurrence."""
+        """Return the due date of an occurrence; None if the given first date is not an occurrence of the rule."""
 
     def latest_first(self, made: datetime) -> datetime:
         """Return the latest possible first occurrence of a schedule that was made at this moment."""
 
 
 class Repeat:
-    """Repeat a period of elapsed time, counted from the first occurrence."""
+    """Repeats a period of elapsed time, which counts from the first occurrence."""
 
     def __init__(self, count: int | None, period: timedelta) -> None:
         self.count = count
         self.period = period
 
     def due(self, first: datetime, number: int) -> datetime:
-        """Count periods from the first occurrence."""
+        """Add the number of periods to the first occurrence."""
         return first + (number - 1) * self.period
 
     def latest_first(self, made: datetime) -> datetime:
@@ -44,7 +47,7 @@ class Repeat:
 
 
 class Cron:
-    """Step through a cron rule of five or six fields in UTC, once for all schedules of the run."""
+    """Steps through a cron rule of five or six fields in UTC; all schedules of a run share the result."""
 
     count: int | None = None
 
@@ -55,7 +58,7 @@ class Cron:
         self._steps: CronSim | None = None
 
     def due(self, first: datetime, number: int) -> datetime | None:
-        """Step from the first occurrence to the wanted one, and cache each step."""
+        """Step from the first occurrence to the wanted occurrence, and cache each step."""
         if not self._grid or first < self._grid[0]:
             self._steps, self._grid, self._places = CronSim(self.text, first - timedelta(seconds=1)), [], {}
         while not self._grid or self._grid[-1] < first:

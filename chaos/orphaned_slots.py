@@ -1,4 +1,7 @@
-"""Find the slots that no shard had after the loss of a shard; the slots' timers may be as late as a takeover."""
+"""Find the slots that no shard had after the loss of a shard.
+
+The timers in these slots may be late by the time of a takeover.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from chaos.history.faults import Fault
 from chaos.run_index import Firing, HolderState, RunIndex
 
 SLOTS = 840
-LED_AGAIN_S = 2.0  # the time from the death of a coordinator, or the end of its freeze, until another coordinator leads
+# The time until another coordinator leads, after the death of a coordinator or the end of its freeze.
+LED_AGAIN_S = 2.0
 
 
 class OrphanedSlots(NamedTuple):
-    """Describe slots that lost their shard at `began_s` and had another shard from `until_s` on.
+    """Slots that lost their shard at `began_s`, and got another shard at `until_s`.
 
     `late_s` is the promised lateness of the timers in these slots.
     """
@@ -27,7 +31,7 @@ class OrphanedSlots(NamedTuple):
 
 
 class SlotChange(NamedTuple):
-    """Record that a holder has these slots from a commit on, and had other slots before."""
+    """A commit that changed the slots of a holder."""
 
     committed_s: float
     holder: int
@@ -35,7 +39,7 @@ class SlotChange(NamedTuple):
 
 
 def orphaned_slots_of(run: RunIndex) -> list[OrphanedSlots]:
-    """Find the orphaned slots of each fault that took shards away and promises a lateness."""
+    """Find the orphaned slots of each fault that stopped shards and has a promised lateness."""
     found = []
     changes, promised_s = _slot_changes(run), promised_of(run)
     for fault in run.history.faults:
@@ -47,7 +51,7 @@ def orphaned_slots_of(run: RunIndex) -> list[OrphanedSlots]:
 
 
 def waits_for_takeover(orphaned: Iterable[OrphanedSlots], firing: Firing, *, allowed_s: float) -> bool:
-    """Return whether a ready timer's slot was orphaned, and it fired within the promised time of a takeover."""
+    """Return whether a ready timer had an orphaned slot, and fired within the promised time of a takeover."""
     slot = firing.record.timer_key % SLOTS
     late_s = firing.fired_s - firing.ready_s
     return any(
@@ -60,10 +64,10 @@ def waits_for_takeover(orphaned: Iterable[OrphanedSlots], firing: Firing, *, all
 
 
 def promised_of(run: RunIndex) -> dict[int, float | None]:
-    """Return, by the number of each fault, the promised time until another keeper has the lost slots.
+    """Return the promised time until another keeper has the lost slots, by the number of the fault.
 
     The time is longer if no coordinator led, or if no shard was left and new shards had to start. If a shard is lost
-    while another shard is still lost, or during the takeover of that other shard, both times are added.
+    before the takeover of another lost shard is complete, both times are added.
     """
     history = run.history
     alone = _deserted(_slot_changes(run))
@@ -81,7 +85,7 @@ def promised_of(run: RunIndex) -> dict[int, float | None]:
 
 
 def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
-    """Return the slots that a fault's victims had when it began."""
+    """Return the slots that a fault's victims had at the start of the fault."""
     slots: set[int] = set()
     for holder in fault.victims:
         states = [it for it in run.holders.get(holder, ()) if it.committed_s <= fault.began_at]
@@ -90,9 +94,9 @@ def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
 
 
 def served_again_at(run: RunIndex, fault: Fault) -> float:
-    """Return the moment when as many shards had slots as before the loss of a head, and no lost shard had slots.
+    """Return the moment when as many shards as before the loss of a head had slots, and no lost shard had slots.
 
-    The moment is the fault's end, at which the rig had found these shards, unless the recording has an earlier commit.
+    This is the end of the fault, when the rig had found these shards, unless an earlier commit shows it.
     """
     lost, served = fault.detail.get("lost"), fault.detail.get("served")
     if not isinstance(lost, Sequence) or not isinstance(served, int):
@@ -107,7 +111,7 @@ def served_again_at(run: RunIndex, fault: Fault) -> float:
 
 
 def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
-    """Yield the promised takeover time of each other shard that is lost when a fault begins."""
+    """Yield the promised takeover time of each other shard that is already lost when a fault begins."""
     for other in faults:
         within_s = other.recovers_within_s
         if (
@@ -122,7 +126,7 @@ def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
 def _kept_again_s(
     changes: Iterable[SlotChange], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float
 ) -> float:
-    """Return the moment when others had all slots, or the moment when the shard could continue if it is earlier."""
+    """Return the moment when other holders had all slots, or earlier, when the lost shard could continue."""
     latest = at_the_latest_s if fault.kind == "kill" else fault.ended_at
     kept: dict[int, frozenset[int]] = {}
     for change in changes:

@@ -38,7 +38,7 @@ class _Relation(NamedTuple):
 
 
 def decode(messages: list[bytes]) -> Iterator[tuple[Commit, int]]:
-    """Turn pgoutput's messages into transactions, each with the LSN after its end."""
+    """Decodes pgoutput's messages into transactions, each with the LSN after the transaction's end."""
     relations: dict[int, _Relation] = {}
     xid, changes = 0, list[Change]()
     for message in messages:
@@ -65,7 +65,7 @@ def _relation(body: bytes) -> tuple[int, _Relation]:
     for _ in range(count):
         end = rest.index(b"\0", at + 1)
         columns.append(rest[at + 1 : end].decode())
-        at = end + 9  # its type and modifier
+        at = end + 9  # Skip the type and the modifier of the column.
     return relid, _Relation(columns, table.decode())
 
 
@@ -77,8 +77,8 @@ def _change(kind: bytes, body: bytes, relations: Mapping[int, _Relation]) -> Cha
     if body[4:5] in b"KO" and kind == b"U":
         row, at = _tuple(body, at + 1, relation.columns)
     if kind == b"D":
-        # Deletions without a record: a deleted holder or instance has ended long before, and a deleted incident has its
-        # own record.
+        # Ignore these deletions: a deleted holder or instance has ended long before, and a deleted incident has a
+        # separate record.
         return _GONE[relation.table](row) if relation.table in _GONE else None
     return _MAKE[relation.table](row, kind == b"I")
 
@@ -94,7 +94,7 @@ def _tuple(body: bytes, at: int, columns: list[str]) -> tuple[dict[str, str], in
             size = int.from_bytes(body[at : at + 4], "big")
             row[column] = sys.intern(
                 body[at + 4 : at + 4 + size].decode()
-            )  # the same names and rules occur many times in an hour
+            )  # Share equal texts, because the same names and rules occur many times.
             at += 4 + size
     return row, at
 

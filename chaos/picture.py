@@ -1,4 +1,4 @@
-"""Draw the lateness of timers over the time of a run, with its faults."""
+"""Draw the lateness of timers during a run, together with the faults."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from charts.scales import Axis
 from charts.svg import Picture
 
 WIDTH, MARGIN, HEAD_H, PLOT_H, AXIS_H = 1200.0, 22.0, 66.0, 330.0, 42.0
-NAMES_W = 106.0  # The width left of the plot for the axis's values, and below these the kinds of faults.
-POINTS_MAX = 1_300  # The largest number of points that still look like a line: about one point a pixel.
+NAMES_W = 106.0  # The width to the left of the plot, for the values of the axis and for the kinds of faults.
+POINTS_MAX = 1_300  # The limit of points in a curve, about one point per pixel.
 TIMES_MAX = 16  # Ticks below the plot.
-FLOOR_S = 0.0001  # Smaller values are drawn at the foot of the axis.
+FLOOR_S = 0.0001  # Smaller values are drawn at the lower end of the axis.
 
-# From light to dark: max is above p99, and p99 above p50, so the curves differ without colour, too.
+# Colours from light to dark. The curves also differ without colours, because max is above p99, and p99 is above p50.
 CURVES: Mapping[str, tuple[float, str]] = {"max": (1.0, "#86b6e0"), "p99": (0.99, "#2a6fb0"), "p50": (0.5, "#06264d")}
 BOUND, BOUND_DASH = "#b42318", "6 3"
 SHADE, SHADE_OPACITY = "#8c959f", 0.14
 
 
 def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> str:
-    """Draw lag over time as SVG, and each fault as a mark below the plot, in a row for the fault's kind.
+    """Draw the lag over time as SVG, and below the plot a mark for each fault, in a row for each kind of fault.
 
-    shape:  `lags` are pairs of firing time and lateness; each is drawn at its due date
+    shape:  `lags` are pairs of a firing time and a lateness; the plot shows a lateness at the due date
     """
     frame = Frame(NAMES_W, HEAD_H, WIDTH - NAMES_W - MARGIN, PLOT_H)
     x = frame.x_axis(history.began_at, max(history.ended_at, history.began_at + 1))
@@ -57,7 +57,7 @@ def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> s
 
 
 def _step(length_s: float) -> float:
-    """Choose the number of seconds for each point of a curve: one second, or more in a long run."""
+    """Choose the number of seconds that one point of a curve represents: one, or more in a long run."""
     return next((s for s in (1, 2, 5, 10, 15, 30, 60) if length_s / s <= POINTS_MAX), 300)
 
 
@@ -70,9 +70,10 @@ def _curves(history: History, lags: Sequence[tuple[float, float]], step_s: float
 
 
 def _bound(history: History) -> Iterator[tuple[float, float]]:
-    """Yield the lateness that the checker allows: for each second, and on both sides of each jump."""
+    """Yield the lateness that the checker allows, for each second and for both sides of each jump."""
     normal_s, windows = history.bounds.normal_s, windows_of(history.faults, history.bounds)
-    # Begin the window early: a timer that is due just before a fault may be waiting when the fault begins.
+    # The window begins before the fault, because a timer that is due shortly before the fault may still wait when the
+    # fault begins.
     leaps = [window.began_s - normal_s + beside for window in windows for beside in (-0.001, 0.001)]
     paces = [history.began_at + number for number in range(int(history.ended_at - history.began_at) + 1)]
     for at in sorted([*paces, *(leap for leap in leaps if leap > history.began_at)]):
@@ -90,13 +91,16 @@ def _legend(step_s: float) -> Legend:
         Entry(f"Lag of the timers due in each {step}:"),
         *(Entry(name, color, "line") for name, (_, color) in CURVES.items()),
         Entry("latest that is promised", BOUND, "line", dash=BOUND_DASH),
-        Entry("something is broken, or not yet healed", SHADE, "shade", opacity=0.3),
+        Entry("a fault is active, or the recovery is not complete", SHADE, "shade", opacity=0.3),
     ]
     return Legend(entries, WIDTH - 2 * MARGIN)
 
 
 def _draw_windows(plot: Plot, history: History, lanes: Mapping[FaultKind, Sequence[Mark]]) -> None:
-    """Shade the windows in which a fault explains lateness: in the colour of its kind if each fault has a label."""
+    """Shade the windows in which a fault explains lateness.
+
+    Use the colour of the fault's kind if each fault has a label.
+    """
     windows = windows_of(history.faults, history.bounds)
     if all(mark.label for marks in lanes.values() for mark in marks):
         for began_s, until_s, fault in windows:

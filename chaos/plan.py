@@ -12,31 +12,32 @@ from chaos.behaviours import COSTLY, QUICK, WEBHOOKS, WEIGHTS, Behaviour
 from chaos.process_plan import PlannedInstance, draw_instances
 
 TENANTS = ("ada", "bob", "eve")
-FIRST_FAULT_S = 6.0  # So that the run shows the normal lag first.
+FIRST_FAULT_S = 6.0  # The time before the first fault, which shows the normal lag.
 LAST_FAULT_S = 15.0  # The time from the last fault to the load's end, which shows the recovery.
-SIZES = (1, 1, 2, 3, 8, 40)  # A call has one of these numbers of timers.
+SIZES = (1, 1, 2, 3, 8, 40)  # The possible numbers of timers in a call.
 DUE_MEAN_S = 3.0
 DUE_MAX_S = 20.0
-DUE_AFTER_S = 4.0  # No timer is due later than this after the end of the load.
-ENDLESS_S = 15.0  # The life of a rule without an end, so that the load does not grow.
+DUE_AFTER_S = 4.0  # The latest due date of timers, in seconds after the end of the load.
+ENDLESS_S = 15.0  # The time until the cancellation of an endless rule, so that the load does not grow.
 COSTLY_S = 10.0  # The time between two actions that end a process.
-LAST_ACT_S = 8.0  # At the end of the load, deliveries succeed at once for this long, so that the run can end.
+# In this time at the end of the load, deliveries succeed at the first attempt, so that the run can end.
+LAST_ACT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTimer:
-    """Describe one timer of a client's call."""
+    """One timer in a client's call."""
 
     due_in_s: float
-    as_moment: bool = False  # request a due date instead of a delay
+    as_moment: bool = False  # The client gives a due date instead of a delay.
     name: str | None = None
     rule: str | None = None
-    behaviour: Behaviour | None = None  # the action of its target; None: the target is the log
+    behaviour: Behaviour | None = None  # The action of the target; None if the target is the log.
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTimers:
-    """Schedule timers in one call; with `again_s` the client repeats the call `again_s` seconds after the answer."""
+    """A call that schedules timers. With `again_s`, the client repeats the call `again_s` seconds after the answer."""
 
     at_s: float
     tenant_id: str
@@ -46,17 +47,17 @@ class CreateTimers:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTimer:
-    """Cancel, move or pause the first timer of an earlier `CreateTimers`, by the timer's key or name.
+    """A call that cancels, moves or pauses the first timer of an earlier `CreateTimers`, by the timer's key or name.
 
     A pause ends after `due_in_s`.
     """
 
     at_s: float
     verb: Literal["cancel", "reschedule", "pause"]
-    of: int  # the index of that step in the plan
+    of: int  # The index of the `CreateTimers` in the plan.
     by_name: bool
     due_in_s: float = 0.0
-    open_s: float = 0.0  # the time for which the client's own transaction stays open around the call
+    open_s: float = 0.0  # The time for which the client's transaction around the call stays open.
 
 
 ClientStep: TypeAlias = CreateTimers | ChangeTimer
@@ -64,7 +65,7 @@ ClientStep: TypeAlias = CreateTimers | ChangeTimer
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """Inject a fault at a time, for a duration."""
+    """A fault with its time and duration."""
 
     at_s: float
     fault: str
@@ -84,7 +85,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class FaultOption:
-    """Describe a fault that may be drawn: its relative frequency, its duration, and the pause after the fault."""
+    """A possible fault: its relative frequency, its duration, and the pause after the fault."""
 
     fault: str
     weight: float = 1.0
@@ -105,12 +106,12 @@ def draw(
 ) -> Plan:
     """Draw a plan; the same arguments give the same plan.
 
-    units:   a call has about six timers, with occurrences of schedules; `targeted` is the share of timers with a
-             target; half of the targets are webhooks if `webhooks` is set; `instances_per_s` instances are started as
-             well
+    units:   a call has about six timers, including the occurrences of schedules; `targeted` is the share of timers with
+             a target; half of the targets are webhooks if `webhooks` is set; in addition, `instances_per_s` process
+             instances start per second
     """
-    # Each part of the plan has its own generator: a seed gives the same faults at any load, and the same timers for any
-    # targets.
+    # Each part of the plan has a separate random generator. So a seed gives the same faults for each load, and the same
+    # timers for each share of targets.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
@@ -127,7 +128,7 @@ def _aimed(
     share: float,
     length_s: float,
 ) -> Iterator[ClientStep]:
-    """Give a share of the timers a target, and draw its action."""
+    """Give a share of the timers a target, and choose an action at random for each."""
     costly_at_s = 0.0
     for step in steps:
         if not isinstance(step, CreateTimers):
@@ -166,7 +167,7 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
         steps.append(_create(chance, at_s, tenant_id, number=names[tenant_id], left_s=length_s - at_s))
         if _is_endless(steps[-1]):
             endless.append(_end(at_s + ENDLESS_S, creates[-1]))
-    # Cancel each endless rule again at the end, because a client's repeated call may create the rule after the
+    # Cancel each endless rule again at the end, because a repeated call of a client may create the rule after the first
     # cancellation.
     return steps + [_end(length_s, number) for number in creates if _is_endless(steps[number])]
 
@@ -174,8 +175,8 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
 def _create(chance: random.Random, at_s: float, tenant_id: str, *, number: int, left_s: float) -> CreateTimers:
     """Draw the timers of a call.
 
-    All tenants use the same names, and each tenant uses a name once. So the run shows whether a tenant's call changes
-    another tenant's timer.
+    All tenants use the same names, and each tenant uses a name once. So the checker can find a call that changes the
+    timer of another tenant.
     """
     if chance.random() < 0.15:
         timer = PlannedTimer(due_in_s=0.0, name=f"rule {number}", rule=_rule(chance, left_s))
@@ -197,10 +198,10 @@ def _again(chance: random.Random, share: float) -> float | None:
 
 
 def _rule(chance: random.Random, left_s: float) -> str:
-    """Draw a repeat or a cron rule that ends, or is cancelled, before the run does."""
+    """Draw a repeat or a cron rule that ends, or that a client cancels, before the end of the run."""
     period_s = chance.choice((1, 2, 3))
     if chance.random() < 0.2:
-        return f"*/{period_s} * * * * *"  # a rule without end, which is cancelled later
+        return f"*/{period_s} * * * * *"  # An endless rule, which a client cancels later.
     return f"R{max(1, min(chance.randint(1, 12), int(left_s / period_s)))}/PT{period_s}S"
 
 
@@ -218,7 +219,7 @@ def _change(chance: random.Random, at_s: float, steps: Sequence[ClientStep], *, 
     first = create.timers[0]
     return ChangeTimer(
         at_s,
-        # Don't move or pause schedules: the oracle could not check a schedule outside of its grid, or with missed
+        # Don't move or pause schedules, because the oracle can't check a schedule after a move or after missed
         # occurrences.
         "cancel" if first.rule else chance.choice(("cancel", "reschedule", "pause")),
         of,
@@ -229,7 +230,7 @@ def _change(chance: random.Random, at_s: float, steps: Sequence[ClientStep], *, 
 
 
 def draw_faults(chance: random.Random, *, length_s: float, fault_options: Sequence[FaultOption]) -> list[PlannedFault]:
-    """Draw faults in sequence; sometimes the next fault begins during the previous fault."""
+    """Draw a sequence of faults; sometimes a fault begins during the previous fault."""
     faults: list[PlannedFault] = []
     at_s, end_s = FIRST_FAULT_S, length_s - LAST_FAULT_S
     deck: list[FaultOption] = []
@@ -238,7 +239,8 @@ def draw_faults(chance: random.Random, *, length_s: float, fault_options: Sequen
         entry = deck.pop()
         for_s = chance.uniform(entry.least_s, entry.most_s)
         if at_s + for_s > end_s:
-            deck = [it for it in deck if at_s + it.most_s <= end_s]  # a shorter fault may still fit
+            # A shorter fault may still fit into the rest of the load.
+            deck = [it for it in deck if at_s + it.most_s <= end_s]
             if not deck:
                 break
             continue
@@ -249,7 +251,10 @@ def draw_faults(chance: random.Random, *, length_s: float, fault_options: Sequen
 
 
 def _deck(chance: random.Random, fault_options: Sequence[FaultOption]) -> list[FaultOption]:
-    """Shuffle the faults; each fault occurs as often as its weight says, and evenly spread."""
+    """Shuffle the faults.
+
+    The number of occurrences of a fault is proportional to its weight, and the occurrences are spread evenly.
+    """
     cards = [(entry, nth) for entry in fault_options for nth in range(_times(entry))]
     chance.shuffle(cards)
     places = [(nth + place / len(cards)) / _times(entry) for place, (entry, nth) in enumerate(cards)]

@@ -23,12 +23,13 @@ from chaos.history.changes import (
 from chaos.process_models import NodeItem
 
 BEGIN, FIRED = "begin", "fired"
-CLOSED = "closed"  # The kind of a signal that removes rows which were locked when their token was terminated.
+# The kind of a signal that removes remaining rows; these were locked when their token was terminated.
+CLOSED = "closed"
 STALE = "STALE"  # The record of a signal that arrived after the end of its instance.
 
 
 class TokenMove(NamedTuple):
-    """Record that a token entered a node, left it, or was terminated there."""
+    """A move of a token: it entered a node, left the node, or was terminated at the node."""
 
     token: int
     node_id: str
@@ -36,7 +37,7 @@ class TokenMove(NamedTuple):
 
 
 class TakenSignal(NamedTuple):
-    """Describe a signal as the step that took it does; a stale signal had no effect."""
+    """A signal in the record of the step that took it; a stale signal had no effect."""
 
     signal_key: int
     kind: str
@@ -45,14 +46,15 @@ class TakenSignal(NamedTuple):
     stale: bool
 
 
-NumberedStep: TypeAlias = tuple[int, InstanceStepped]  # the commit's index in the history
+NumberedStep: TypeAlias = tuple[int, InstanceStepped]  # The index of the commit in the history.
 
 
 @dataclass(slots=True)
 class InstanceHistory:
-    """Collect all commits of one instance, in commit order.
+    """All commits of one instance, in commit order.
 
-    `ended` is the commit that wrote its outcome. The commits in `closed` removed rows that were locked at that moment.
+    `ended` is the commit that wrote the outcome. The commits in `closed` removed rows that were locked at the end of
+    the instance.
     """
 
     instance_key: int
@@ -69,19 +71,19 @@ class InstanceHistory:
         return self.rows[-1][1]
 
     def moves(self) -> Iterator[TokenMove]:
-        """Yield the moves of its tokens, in order."""
+        """Yield the moves of the instance's tokens, in order."""
         for _, step in self.steps:
             yield from moves_of(step)
 
     def signals(self) -> Iterator[TakenSignal]:
-        """Yield the signals that it took, in order."""
+        """Yield the signals that the instance took, in order."""
         for _, step in self.steps:
             yield from signals_of(step)
 
 
 @dataclass(slots=True)
 class SignalHistory:
-    """Collect the commits that sent one signal, took the signal, recorded it as too late, and deleted it."""
+    """The commits that sent one signal, took it, recorded it as too late, or deleted it."""
 
     signal_key: int
     instance_key: int
@@ -98,7 +100,7 @@ class SignalHistory:
 
 @dataclass(slots=True)
 class TaskHistory:
-    """Collect the commits of one user task."""
+    """The commits of one user task."""
 
     row: TaskWritten
     made: int
@@ -113,11 +115,11 @@ class ProcessIndex:
     instances: dict[int, InstanceHistory] = field(default_factory=dict)
     signals: dict[int, SignalHistory] = field(default_factory=dict)
     tasks: dict[int, TaskHistory] = field(default_factory=dict)
-    jobs: dict[int, int] = field(default_factory=dict)  # the instance of each service task
+    jobs: dict[int, int] = field(default_factory=dict)  # Maps each service task to its instance.
     torn: list[str] = field(default_factory=list)
 
     def instance(self, key: int) -> InstanceHistory:
-        """Return the collected commits of an instance; begin with none."""
+        """Return the commits of an instance; create an empty record for a new instance."""
         return self.instances.setdefault(key, InstanceHistory(key))
 
     def learn(self, number: int, change: Change) -> bool:
@@ -185,7 +187,7 @@ class ProcessIndex:
             elif change.intent == "DEAD" and late is not None:
                 late.given_up = True
             else:
-                return False  # its timer was cancelled or moved
+                return False  # The timer was cancelled or moved.
             return True
         return False
 
@@ -206,5 +208,5 @@ def signals_of(step: InstanceStepped) -> list[TakenSignal]:
     return [
         TakenSignal(it["key"], it["kind"], it.get("token"), it.get("node"), bool(it.get("stale")))
         for it in json.loads(step.signals)
-        if "key" in it  # an incident of the step is no signal
+        if "key" in it  # An incident in the step's record is not a signal.
     ]

@@ -1,4 +1,4 @@
-"""Start process instances, complete tasks, publish messages and cancel instances as the plan says."""
+"""Start process instances, complete tasks, publish messages and cancel instances according to the plan."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from shardclock_server.sql.processes.instances import cancel_instance, find_inst
 from shardclock_server.sql.processes.tasks import complete_task, find_tasks
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-POLL_S = 0.1  # the interval of the polls for open tasks
+POLL_S = 0.1  # The interval between polls for open tasks.
 PAGE = 1_000
-KEPT_S = 3_600.0  # A message must stay in the store until its instance waits for the message.
-ASKS_S = 2.0  # After this time without a task a client asks whether the instance has ended.
+KEPT_S = 3_600.0  # The time for which a message is stored, so that its instance can receive it later.
+ASKS_S = 2.0  # The time without a task after which a client checks whether the instance has ended.
 
 
 async def deploy_all(dsn: str) -> None:
@@ -37,7 +37,7 @@ class ProcessLoad:
     def __init__(self, clients: Clients, instances: Sequence[PlannedInstance]) -> None:
         self._clients = clients
         self._instances = instances
-        self._tasks: dict[int, int] = {}  # the known tasks, by instance
+        self._tasks: dict[int, int] = {}  # The open tasks by instance.
 
     async def run(self) -> None:
         """Start each instance at its time, and wait for the last action."""
@@ -71,7 +71,7 @@ class ProcessLoad:
         await self._clients.until_known(self._call(planned, "start", resends=first), _starts(planned))
 
     async def _do(self, planned: PlannedInstance, key: int, after_s: float) -> None:
-        """Complete the task of an instance, or publish the message for it."""
+        """Complete the task of an instance, or publish the message that the instance waits for."""
         await asyncio.sleep(after_s)
         if PROCESSES[planned.process_id].message:
             await self._clients.until_known(self._call(planned, "publish", instance_key=key), _publishes(planned, key))
@@ -84,7 +84,10 @@ class ProcessLoad:
         await self._clients.until_known(self._call(planned, "stop", instance_key=key), _stops(planned, key))
 
     async def _task_of(self, planned: PlannedInstance, key: int) -> int | None:
-        """Wait until the list has the instance's task; return None if the instance has ended without a task."""
+        """Wait until the list of open tasks has the instance's task.
+
+        Return None if the instance has ended without a task.
+        """
         give_up_s = time.monotonic() + PATIENCE_S
         asks_s = time.monotonic() + ASKS_S
         while key not in self._tasks and time.monotonic() < give_up_s:

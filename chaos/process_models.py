@@ -1,6 +1,6 @@
-"""Define the process models of a chaos run, and the paths through each.
+"""Define the process models of a chaos run, and the possible paths through each model.
 
-The paths are written by hand next to each model, and share no code with the engine.
+The paths are written by hand beside each model, without code of the engine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAID = (
 
 
 def _counts(node_id: str) -> str:
-    """Make a script that increments `n`, so that the result shows a script that was lost or ran twice."""
+    """Make a script that increments `n`, so that the value of `n` shows a script that did not run or ran twice."""
     script = '<zeebe:script expression="=n + 1" resultVariable="n"/>'
     return f'<scriptTask id="{node_id}"><extensionElements>{script}</extensionElements></scriptTask>'
 
@@ -32,16 +32,17 @@ def _service(node_id: str) -> str:
 
 
 class NodeItem(NamedTuple):
-    """Name a timer, user task, job or signal of a node."""
+    """A timer, user task, job or signal of a node."""
 
     kind: str
     node_id: str
 
 
 class ModelPath(NamedTuple):
-    """Describe one path through a model: the nodes that tokens leave, each once, and the items that these nodes create.
+    """One path through a model: the nodes that tokens leave, each once, and the items that these nodes create.
 
-    `after` has, for a node, the nodes that tokens must have left before they enter it. `takes` are the signals with an
+    `after` maps a node to the nodes that tokens must have left before a token enters the node. `takes` are the signals
+    with an
     effect, `counted` is the number of scripts that run, and `terminated` are the nodes at which a token is terminated.
     """
 
@@ -55,7 +56,7 @@ class ModelPath(NamedTuple):
 
 
 class Process(NamedTuple):
-    """Describe a model with its paths, the task that clients complete, and the node that waits for their message.
+    """A model with its paths, the task that clients complete, and the node that waits for a message of clients.
 
     `boundary` is a timer at the boundary of the task; the timer ends the instance even if no client completes the task.
     """
@@ -69,7 +70,7 @@ class Process(NamedTuple):
 
 
 def _line(*nodes: str) -> Mapping[str, Sequence[str]]:
-    """Require the order of these nodes."""
+    """Add the order of these nodes to a path."""
     return {late: (early,) for early, late in pairwise(nodes)}
 
 

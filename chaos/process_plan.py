@@ -1,4 +1,4 @@
-"""Draw the process instances of a run and their clients' actions from the run's seed."""
+"""Draw the process instances of a run, and the actions of clients on these instances, from the run's seed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from chaos.process_models import PROCESSES
 TENANTS = ("ada", "bob")
 DUE_MEAN_S = 1.5
 DUE_MAX_S = 6.0
-# A task's completion this close to the timer's due date may win or lose the race against the timer.
+# If a client completes a task this close to the timer's due date, either the completion or the timer may come first.
 CLOSE_S = 0.15
-LAST_START_S = 2.0  # the time from the last start to the load's end
+LAST_START_S = 2.0  # The time from the last start to the end of the load.
 STOPPED_SHARE, RACED_SHARE, NEVER_SHARE, AGAIN_SHARE = 0.1, 0.4, 0.2, 0.15
-# The actions of the instances' service tasks; few actions are slow, because a slow one occupies a slot of its handler.
+# The actions of the instances' service tasks. Few actions are slow, because a slow action occupies a slot of its
+# handler.
 BEHAVIOURS = {RETURN: 16.0, RAISE: 2.0, SLOW: 0.5}
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedInstance:
-    """Start an instance and act for its client; all times except `at_s` count from the answer to the start.
+    """The start of an instance, and the later actions of its client.
+
+    All times except `at_s` count from the answer to the start.
 
     `due_s` is the duration of the instance's timer. The task is completed, or the message published, after `drive_s`;
     with None the task stays open. The start is repeated after `again_s`, and the instance is cancelled after `stop_s`.
@@ -40,7 +43,10 @@ class PlannedInstance:
 
     @property
     def key(self) -> str:
-        """Return the start's key and the message's correlation key, which are equal; all tenants use the same keys."""
+        """Return the idempotency key of the start, which is also the correlation key of the message.
+
+        All tenants use the same keys.
+        """
         return f"order {self.number}"
 
 

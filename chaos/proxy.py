@@ -1,8 +1,8 @@
-"""Pass the traffic between the cluster and Postgres through a TCP proxy that cuts, holds, slows, or loses one reply.
+"""A TCP proxy between the cluster and Postgres, which can reset, hold and delay connections, and can drop one reply.
 
-The proxy reads the frames of both directions (a type, a length, a body: Postgres's protocol, version 3). So a fault can
-hit an exact moment, which a signal to a process can't: before a claim leaves, when its answer arrives, or during the
-transaction that fires.
+The proxy reads the frames of Postgres's protocol in both directions. So a fault can hit an exact moment, such as before
+a claim is sent, before its answer arrives, or during the transaction of a firing. A signal to a process alone can't do
+this.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Link:
     _prepared: dict[bytes, str | None] = field(default_factory=dict)
 
     def learn(self, kind: bytes, body: bytes) -> None:
-        """Note which of the watched statements is being sent."""
+        """Store the name of the watched statement that is being sent."""
         if kind == PARSE:
             name, text, _ = body.split(b"\0", 2)
             self._prepared[name] = next((it for it in WATCHED if text.startswith(_first_line(it))), None)
@@ -50,14 +50,14 @@ class Link:
             self.doing = COMMIT if body.upper().startswith(b"COMMIT") else None
 
     def close(self) -> None:
-        """Break the connection off with a reset."""
+        """Reset the connection."""
         for writer in (self.client, self.server):
             writer.transport.abort()
 
 
 @dataclass(eq=False)
 class Trap:
-    """A link from a moment of its statement until `release`; `spring` is called first."""
+    """A trap for a link at a moment of a statement. The trap calls `spring`, and holds the link until `release`."""
 
     select: Select
     statement: str
@@ -67,7 +67,7 @@ class Trap:
     spring: Callable[[Link], None] = lambda _: None
 
     async def at(self, link: Link, doing: str | None, moment: Moment) -> None:
-        """Let a link pass, unless the trap waits for this statement at this moment."""
+        """Hold a link if the trap waits for this statement at this moment; otherwise return immediately."""
         if self.caught.done() or (doing, moment) != (self.statement, self.moment) or not self.select(link):
             return
         self.spring(link)
@@ -76,7 +76,7 @@ class Trap:
 
 
 class Proxy:
-    """Listen on loopback and pass all traffic on to the socket of a Postgres, except during a fault."""
+    """Listens on loopback, and forwards all traffic to the socket of a Postgres, except during a fault."""
 
     @classmethod
     def before(cls, dsn: str) -> Self:
@@ -105,7 +105,7 @@ class Proxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
     async def close(self) -> None:
-        """Break all connections off and stop listening."""
+        """Reset all connections, and stop listening."""
         assert self._server is not None
         self._server.close()
         for link in self._links:
@@ -120,7 +120,7 @@ class Proxy:
         return [link for link in self._links if select(link)]
 
     async def cut(self, select: Select, *, for_s: float) -> None:
-        """Break the matching connections off, and refuse new connections for a while."""
+        """Reset the matching connections, and refuse new connections for a while."""
         self._refused.append(select)
         for link in self.links(select):
             link.close()
@@ -161,7 +161,7 @@ class Proxy:
         self._slowed.append((select, delay_s))
 
     def lose_reply(self, select: Select, name: str) -> None:
-        """Let the next run of a statement commit, drop its answer, and break the connection off."""
+        """Let the next execution of a statement commit, drop the answer, and reset the connection."""
         _require_watched(name)
         for link in self.links(select):
             link.loses = name
@@ -201,7 +201,7 @@ class Proxy:
             ways = [asyncio.create_task(way) for way in (self._up(link, reader), self._down(link, from_server))]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                await link.open.wait()  # half-open: each end does not notice that the other end has closed
+                await link.open.wait()  # Half-open connections: neither end notices that the other end has closed.
             finally:
                 for way in ways:
                     way.cancel()
@@ -217,7 +217,7 @@ class Proxy:
         self._links.add(link)
 
     async def _up(self, link: Link, reader: asyncio.StreamReader) -> None:
-        """Pass the client's frames on, until a trap holds them."""
+        """Forward the client's frames, unless a trap holds them."""
         async for said, frames in read_frames(reader):
             passed = 0
             for kind, begin, end in frames:
@@ -230,7 +230,7 @@ class Proxy:
             await self._pass(link, link.server, said[passed:])
 
     async def _down(self, link: Link, reader: asyncio.StreamReader) -> None:
-        """Pass the server's frames on; an answer is complete at the frame "ready for query"."""
+        """Forward the server's frames; an answer is complete at the frame "ready for query"."""
         async for said, frames in read_frames(reader):
             for kind, *_ in frames:
                 if kind != READY:
@@ -265,5 +265,5 @@ def _require_watched(name: str) -> None:
 
 @cache
 def _first_line(name: str) -> bytes:
-    """Return the line that identifies a statement, also in a broken build."""
+    """Return the line that identifies a statement; the line is the same in all broken builds."""
     return statement(name).text.partition("\n")[0].encode()

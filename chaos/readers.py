@@ -1,7 +1,7 @@
-"""Read the log during a run, through the proxy as all clients do: python -m chaos.readers.
+"""Read the log during a run, through the proxy: python -m chaos.readers.
 
-The readers run in a separate process, because a flood's 100,000 records would block the rig, and so all traffic through
-the rig's proxy. The readers write the positions of their records into an append-only file, eight bytes each.
+The readers run in a separate process, because the 100,000 records of a flood would block the rig, and all traffic
+through its proxy. The readers write the position of each record into an append-only file, as eight bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shardclock_server.sql.session import Connection, Session, StoreUnavailable
 from tests.support.roles import as_role
 
 FILE = "followed"
-# The table for a consumer's work: the consumer's role can write to no other table.
+# The only table that the role of the consumer can write.
 RECEIVED = (
     "create table chaos_received (number bigserial primary key, position bigint not null);"
     " grant insert on chaos_received to test_consumer;"
@@ -36,7 +36,7 @@ AGAIN_S = 0.1
 
 @asynccontextmanager
 async def reading(sandbox: Sandbox) -> AsyncIterator[Path]:
-    """Run two readers of the log: a follower that writes the yielded file, and a consumer group.
+    """Run two readers of the log during a block: a consumer group, and a follower that writes into the yielded file.
 
     errors:  AssertionError  the process ended early
     """
@@ -48,7 +48,7 @@ async def reading(sandbox: Sandbox) -> AsyncIterator[Path]:
     process = await asyncio.create_subprocess_exec(*command, stdout=sys.stderr)
     try:
         yield file
-        assert process.returncode is None, f"the readers ended by themselves: {process.returncode}"
+        assert process.returncode is None, f"the process of the readers ended early: {process.returncode}"
     finally:
         if process.returncode is None:
             process.terminate()

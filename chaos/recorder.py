@@ -1,8 +1,8 @@
-"""Record transactions in commit order, from a logical replication slot that was made before the run.
+"""Record transactions in commit order, from a logical replication slot that was created before the run.
 
-Positions and timestamps are drawn before a transaction commits, so they do not give the commit order. The slot gives
-whole transactions in commit order, and survives every crash of the server. The recorder reads the slot by SQL, in the
-format of Postgres's own plugin `pgoutput`.
+The positions and timestamps in rows do not give the commit order, because a transaction sets them before its commit.
+The slot gives whole transactions in commit order, and survives every crash of the server. The recorder reads the slot
+by SQL, in the format of Postgres's own plugin `pgoutput`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FORGET = f"select pg_replication_slot_advance('{SLOT}', $1::text::pg_lsn)"
 class Recorder:
     """Read the slot; `commits` has the transactions so far, in commit order.
 
-    Postgres keeps its write-ahead log until the slot is read, about 20 MB a minute. Reading the slot during the run
-    would block the rig, and so all traffic through the rig's proxy.
+    Postgres keeps its write-ahead log until the slot is read, about 20 MB a minute. The recorder does not read the slot
+    during the run, because this would block the rig, and all traffic through its proxy.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -57,7 +57,7 @@ class Recorder:
         self.commits: list[Commit] = []
 
     async def start(self) -> None:
-        """Make the slot; later commits are recorded."""
+        """Create the slot, which records all later commits."""
         connection = await self._connect()
         try:
             await connection.execute(PUBLISH)

@@ -1,4 +1,4 @@
-"""Write a page and a picture of a run: its promises, faults and lateness, and the command that repeats it."""
+"""Write a page and a picture of a run, with its promises, faults and lateness, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chaos.takeover import lags, quantile, recoveries, takeovers
 from charts.units import format_value
 
 ENDS = {"TRIGGERED": "fired", "CANCELED": "cancelled", "RESCHEDULED": "rescheduled", "SKIPPED": "skipped"}
-SURE = Context(prec=2, rounding=ROUND_CEILING)  # a bound must be rounded up
+SURE = Context(prec=2, rounding=ROUND_CEILING)  # An upper limit must be rounded up.
 
 
 def report(history: History, verdict: Verdict, directory: Path, *, versions: Mapping[str, object], repeat: str) -> Path:
@@ -42,9 +42,9 @@ def report(history: History, verdict: Verdict, directory: Path, *, versions: Map
 
 
 def sure_below(cases: int) -> str:
-    """Bound the rate of an event that never occurred in a number of cases, at 95 % confidence.
+    """Return the upper limit for the rate of an event that did not occur in a number of cases, at 95 % confidence.
 
-    shape:   empty without a useful bound
+    shape:   empty if the number of cases gives no useful limit
     source:  the rule of three: (1 - p)^n = 0.05 at p = 3/n, nearly
     """
     if cases <= 3:
@@ -54,7 +54,7 @@ def sure_below(cases: int) -> str:
 
 
 def calm(late: Sequence[tuple[float, float]], history: History) -> list[float]:
-    """Return the lags of timers that did not wait during any fault's window."""
+    """Return the lags of timers that did not wait during the window of a fault."""
     windows = windows_of(history.faults, history.bounds)
     begins = [window.began_s for window in windows]
     latest = list(accumulate((window.until_s for window in windows), max))
@@ -136,7 +136,7 @@ def _faults(history: History, run: RunIndex) -> Iterator[str]:
 
 
 def _measures(history: History, run: RunIndex) -> dict[tuple[str, str], dict[str, list[tuple[float, float | None]]]]:
-    """Group the measured times and their bounds by kind and name of fault, and by measure."""
+    """Group the measured times and their limits by kind and name of the fault, and by measure."""
     found: dict[tuple[str, str], dict[str, list[tuple[float, float | None]]]] = {}
 
     def add(fault: Fault, measure: str, seconds: float | None, bound_s: float | None) -> None:
@@ -148,7 +148,7 @@ def _measures(history: History, run: RunIndex) -> dict[tuple[str, str], dict[str
     for recovery in recoveries(history, run=run):
         bound_s = recovery.fault.recovers_within_s
         add(recovery.fault, "a timer fired", recovery.first_s, bound_s)
-        # A timer that is due at the very end of a fault may be late by the normal lag as well.
+        # A timer that is due at the end of a fault may also be late by the normal lag.
         healed_s = None if bound_s is None else bound_s + history.bounds.normal_s
         add(recovery.fault, "no timer was late", recovery.normal_s, healed_s)
     return found

@@ -31,9 +31,9 @@ REDRIVEN = "REDRIVEN"  # The second start of a delivery.
 
 @dataclass(slots=True)
 class TimerHistory:
-    """Collect all commits of one timer, in commit order.
+    """All commits of one timer, in commit order.
 
-    `row` is its last row, also after its deletion; `ready` is the commit that gave it its due date.
+    `row` is the timer's last row, even after its deletion; `ready` is the commit that set the due date.
     """
 
     timer_key: int
@@ -59,7 +59,7 @@ class TimerHistory:
     def endings(self) -> list[tuple[int, Recorded]]:
         """List the records that end the timer.
 
-        A SKIPPED record belongs to later occurrences, unless the record has the timer's own number.
+        A SKIPPED record belongs to later occurrences, unless it has the number of this occurrence.
         """
         own = self.row.occurrence if self.row else None
         return [
@@ -70,7 +70,7 @@ class TimerHistory:
 
 
 class Firing(NamedTuple):
-    """Describe one TRIGGERED record, with the row that it deleted.
+    """One TRIGGERED record, with the row that the firing deleted.
 
     `ready_s` is the due date, or the commit that set the due date if the commit is later.
     """
@@ -83,7 +83,7 @@ class Firing(NamedTuple):
 
 
 class HolderState(NamedTuple):
-    """Describe a holder's row from one commit on."""
+    """The row of a holder after a commit."""
 
     number: int
     committed_s: float
@@ -92,7 +92,7 @@ class HolderState(NamedTuple):
 
 @dataclass(slots=True)
 class RequestHistory:
-    """Collect the calls that requested one key; `acknowledged_at` is None without an acknowledgement."""
+    """The calls that requested one key; `acknowledged_at` is None without an acknowledgement."""
 
     timer: TimerRequest
     calls: list[Call]
@@ -113,8 +113,8 @@ class RequestHistory:
 class RunIndex:
     """Index a history by timer, schedule, holder and key. `torn` lists contradictions that Postgres can't have caused.
 
-    `holders` has the holders of shards. `deliveries` has, by timer, the firings with a target and all later changes of
-    their deliveries, and also the service tasks. Signals are in `processes`.
+    `holders` has the holders of shards. `deliveries` maps a timer with a target to its firing and to all changes of its
+    delivery; it also contains the service tasks. `processes` has the signals.
     """
 
     history: History
@@ -137,7 +137,7 @@ class RunIndex:
         return not any(fault.kind == "clock" for fault in self.history.faults)
 
     def request_of(self, key: int, schedule: Schedule | None) -> RequestHistory | None:
-        """Find the request that led to a timer: by its key, or by its schedule."""
+        """Find the request for a timer, by the timer's key or by its schedule."""
         if key in self.requests or schedule is None:
             return self.requests.get(key)
         return next((self.requests[first] for first in self.names.get(schedule, ()) if first in self.requests), None)
@@ -158,9 +158,10 @@ def index_run(history: History) -> RunIndex:
 
 
 def is_free(run: RunIndex, holder: int, number: int, *, snapshot_s: float) -> bool:
-    """Return whether a holder's claims are free for other holders in a commit: the holder had ended or was suspended.
+    """Return whether a holder had ended or was suspended at a commit, so that other holders may take its claims.
 
-    units:   `snapshot_s` is the maximum age of the transaction's snapshot: a suspension that ended since then counts
+    units:   `snapshot_s` is the maximum age of the transaction's snapshot; a suspension that ended after the snapshot
+             also counts
     """
     states = run.holders.get(holder, [])
     latest = bisect_right(states, number, key=lambda state: state.number) - 1
@@ -176,7 +177,7 @@ def is_free(run: RunIndex, holder: int, number: int, *, snapshot_s: float) -> bo
 
 
 def has_ended(run: RunIndex, worker: int, number: int) -> bool:
-    """Return whether a worker had ended before a commit; the claims of an ended worker are free."""
+    """Return whether a worker had ended before a commit, so that other workers may take its claims."""
     return any(it.number < number and it.row.ended_at is not None for it in run.workers.get(worker, ()))
 
 
@@ -231,7 +232,7 @@ def _write(run: RunIndex, number: int, row: TimerWritten) -> None:
     timer.steps.append((number, row))
     if row.new:
         if timer.pending:
-            run.torn.append(f"timer {row.timer_key} was inserted while it was there")
+            run.torn.append(f"timer {row.timer_key} was inserted, and existed already")
         timer.inserted = number if timer.inserted is None else timer.inserted
         timer.deleted = None
         if row.name is not None:
@@ -239,7 +240,7 @@ def _write(run: RunIndex, number: int, row: TimerWritten) -> None:
             if row.schedule is not None:
                 run.schedules[row.tenant_id, row.name].append((number, row))
     elif not timer.pending:
-        run.torn.append(f"timer {row.timer_key} was updated while it was not there")
+        run.torn.append(f"timer {row.timer_key} was updated, and did not exist")
     if row.new or timer.row is None or row.due_date != timer.row.due_date or row.paused != timer.row.paused:
         timer.ready = number
     timer.row = row
@@ -249,7 +250,7 @@ def _delete(run: RunIndex, number: int, change: TimerDeleted) -> None:
     timer = _timer(run, change.timer_key)
     timer.steps.append((number, change))
     if not timer.pending:
-        run.torn.append(f"timer {change.timer_key} was deleted while it was not there")
+        run.torn.append(f"timer {change.timer_key} was deleted, and did not exist")
     timer.deleted = number
 
 

@@ -26,12 +26,13 @@ from chaos.waiting import until
 from tests.support.roles import as_role
 
 FREEZE_S = 2.0
-BLOCKED_S = 0.5  # The rig is reported if it is blocked for longer than this, because a blocked rig delays all traffic.
-CALM_S = 90.0  # The limit for due timers and readers after the last fault.
+BLOCKED_S = 0.5  # A block of the rig that is longer than this is reported, because a blocked rig delays all traffic.
+CALM_S = 90.0  # The time limit for due timers and readers after the last fault.
 LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """
-# A delay that was counted while the database's clock was ahead may end in an hour; the run does not wait for that.
+# If a delay was computed while the database's clock was ahead, the timer may be due in an hour. The run does not wait
+# for such a timer.
 PENDING = """
     select exists (select from shardclock.timers where due_date < now() + interval '1 min')
         or exists (select from shardclock.timers where resume_at is not null)
@@ -110,7 +111,8 @@ async def run(plan: Plan, sandbox: Sandbox, *, bounds: Bounds, tell: Tell) -> Hi
 def read_attempts(directory: Path) -> list[Attempt]:
     """Read the calls that handlers recorded, ordered by time; empty if no handler was called.
 
-    errors:  ValueError, TypeError  a line is incomplete: the file was damaged, because each line is one write
+    errors:  ValueError, TypeError  a line is incomplete; this means that the file was damaged, because each line is one
+             write
     """
     file = directory / ATTEMPTS
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
@@ -131,7 +133,7 @@ async def _operated(operator: Operator) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _frozen() -> AsyncIterator[None]:
-    """Freeze the recorded objects in the collector, because a full collection would block the rig and all traffic."""
+    """Exclude the recorded objects from garbage collection, which would block the rig and all traffic."""
 
     async def work() -> None:
         while True:
@@ -147,7 +149,7 @@ async def _frozen() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _watched(tell: Tell) -> AsyncIterator[None]:
-    """Report when the rig itself was blocked, because a block explains a delay."""
+    """Report each time at which the rig itself was blocked, because this explains delays."""
 
     async def work() -> None:
         awake = time.monotonic()
@@ -166,7 +168,7 @@ async def _watched(tell: Tell) -> AsyncIterator[None]:
 
 
 async def _until_calm(sandbox: Sandbox, followed: Path, operator: Operator) -> None:
-    """Wait, within a limit, until timers and deliveries have ended and readers are at the log's end."""
+    """Wait, up to a time limit, until timers and deliveries have ended and readers are at the end of the log."""
 
     async def calm() -> bool:
         async with sandbox.admin() as admin:

@@ -24,11 +24,12 @@ from tests.support.processes import kill
 from tests.support.roles import migrate_with_roles
 
 POSTGRES = 18
-DIRECTORY = "CHAOS_DIRECTORY"  # all processes of a sandbox have this variable; no fault touches another process
+# All processes of a sandbox have this environment variable; faults hit only these processes.
+DIRECTORY = "CHAOS_DIRECTORY"
 Prepare = Callable[[Path], AbstractContextManager[object]]
 MakePostmaster = Callable[[Path, int], Postmaster]
 START_S = 60.0
-ORPHANS_S = 5.0  # the limit for remaining backends, which normally end within a moment
+ORPHANS_S = 5.0  # The time limit for remaining backends, which normally end quickly.
 KEEPERS = """
     select holder, pid, part, node_id = $2 as is_local from shardclock.holders
     where role = $1 and ended_at is null and part is not null order by part
@@ -37,20 +38,20 @@ KEEPERS = """
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Describe one serving shard, worker or engine."""
+    """One shard, worker or engine with slots."""
 
     holder: int
     pid: int
     part: int
     role: str = SHARD
-    is_local: bool = False  # a local host has started the keeper
+    is_local: bool = False  # A local host process has started the keeper.
 
     def owns(self, link: Link) -> bool:
         """Return whether a connection belongs to the keeper.
 
         The name of each session of a keeper begins with the role, and ends with the holder. The operating system's list
-        of a process's connections is not read: for all links of a cluster that blocked the rig, and so all traffic, for
-        a second.
+        of connections is not used, because its query for all links of a cluster blocked the rig and all traffic for a
+        second.
         """
         return link.application.startswith(f"shardclock {self.role} ") and link.application.endswith(
             f" {self.holder:016x}"
@@ -60,7 +61,7 @@ class Keeper:
 class Sandbox:
     """A Postgres, the proxy in front of it, and a cluster. The server can read `directory`.
 
-    A fault holds `outage` while Postgres is unavailable, until it accepts connections again.
+    A fault that makes Postgres unavailable holds the lock `outage` until Postgres accepts connections again.
     """
 
     def __init__(self, cluster: Cluster, directory: Path, *, postmaster: MakePostmaster = Postmaster) -> None:
@@ -77,7 +78,7 @@ class Sandbox:
         return f"postgresql://postgres@127.0.0.1:{self.proxy.port}/postgres"
 
     async def shards(self) -> list[Keeper]:
-        """List the living shards that have slots. A killed shard is left out, even if its row is still there.
+        """List the living shards that have slots. A killed shard is not in the list, even if its row still exists.
 
         errors:  one of UNAVAILABLE
         """
@@ -120,7 +121,7 @@ class Sandbox:
     def send(self, pid: int, number: signal.Signals) -> None:
         """Send a signal to a process of this sandbox.
 
-        errors:  LookupError  the process has ended; a new process with its pid is not touched
+        errors:  LookupError  the process has ended; a new process with the same pid gets no signal
         """
         if not self._is_ours(pid):
             raise LookupError(f"process {pid} is gone")
@@ -146,14 +147,14 @@ class Sandbox:
             return False
 
     async def restart_postgres(self) -> None:
-        """Start Postgres in any state, and wait until it accepts connections."""
+        """Start Postgres if it does not run, and wait until it accepts connections."""
         if self.postmaster.process() is None:
             await asyncio.to_thread(self.clear_orphans)
         await asyncio.to_thread(self.postmaster.ensure_up)
         await until(self.answers, within_s=START_S)
 
     def clear_orphans(self) -> None:
-        """Kill the remaining backends of a killed server: one that decodes for the recorder may wait for ever."""
+        """Kill the remaining backends of a killed server, because a backend of the recorder may never end."""
         pgdata = str(self.postmaster.pgdata)
         orphans = [it for it in psutil.process_iter(["name", "cwd"]) if it.info["cwd"] == pgdata]
         _, stuck = psutil.wait_procs(orphans, timeout=ORPHANS_S)
@@ -171,8 +172,8 @@ async def sandbox_for(
 ) -> AsyncIterator[Sandbox]:
     """Set up a sandbox for one run, without starting the cluster, and remove the whole sandbox at the end.
 
-    `prepare` is a context around the whole sandbox, which is entered before the server is made: for a disk or a clock
-    of the sandbox's own. `postmaster` makes the server's supervisor, for a server that runs elsewhere.
+    `prepare` is a context around the whole sandbox, which begins before the creation of the server; it provides a
+    separate disk or clock. `postmaster` creates the supervisor of the server, for a server on another host.
     """
     directory = Path(tempfile.mkdtemp(prefix="shardclock-chaos-"))
     sandbox = Sandbox(cluster, directory, postmaster=postmaster)
@@ -207,7 +208,7 @@ def _make_server(postmaster: Postmaster, settings: Sequence[str]) -> None:
     postmaster.ensure_up()
     postmaster.stop()
     with (postmaster.pgdata / "postgresql.auto.conf").open("a") as conf:
-        # fsync protects against the loss of a machine, which the rig can't cause; kill -9 of Postgres loses nothing
-        # without fsync.
+        # Disable fsync, which protects only against the loss of a machine. The rig can't cause this loss, and a killed
+        # Postgres loses no data without fsync.
         conf.write("\n".join(["wal_level = logical", "fsync = off", "log_min_messages = fatal", *settings, ""]))
     postmaster.ensure_up()

@@ -14,12 +14,14 @@ from chaos.history.faults import Fault
 from chaos.orphaned_slots import SLOTS, promised_of, slots_of
 from chaos.run_index import Firing, RunIndex, index_run
 
-WATCHED_S = 15.0  # a lease, a sweep and a margin; timers that were due later belong to the successor
+WATCHED_S = 15.0  # A lease, a sweep and a margin. Timers that were due later belong to the successor.
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """Describe the worst lateness among a lost shard's timers that were due during the loss; `timers` is their number.
+    """The highest lateness of a lost shard's timers that were due during the loss.
+
+    `timers` is the number of these timers.
 
     `seconds` is None if no timer was due; `bound_s` is None without a promise.
     """
@@ -32,7 +34,7 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Describe the time from the end of a fault to the first firing, and to the last late firing.
+    """The time from the end of a fault to the first firing, and the time to the last late firing.
 
     `first_s` is None if nothing fired before the next fault; `normal_s` is 0.0 if no timer was late.
     """
@@ -43,9 +45,9 @@ class Recovery:
 
 
 def takeovers(history: History, *, run: RunIndex | None = None) -> list[Takeover]:
-    """Measure each fault with victims; timers that another fault may have delayed are left out.
+    """Measure each fault with victims, without the timers that another fault may have delayed.
 
-    shape:   `run` is the index of the same history, if the caller has it already
+    shape:   `run` is the index of this history, if the caller has built it already
     """
     run = run or index_run(history)
     promised_s = promised_of(run)
@@ -70,7 +72,7 @@ def takeovers(history: History, *, run: RunIndex | None = None) -> list[Takeover
 
 
 def recoveries(history: History, *, run: RunIndex | None = None) -> list[Recovery]:
-    """Measure each fault of kind store or head until the next fault; faults that end during another fault are left out.
+    """Measure each fault of kind store or head until the next fault; omit faults that end during another fault.
 
     shape:   as `takeovers`
     """
@@ -91,20 +93,23 @@ def recoveries(history: History, *, run: RunIndex | None = None) -> list[Recover
 
 
 def lags(history: History, *, run: RunIndex | None = None) -> list[tuple[float, float]]:
-    """List each firing in commit order: its time by Postgres's clock, in seconds since 1970, and its lateness.
+    """List the time and the lateness of each firing in commit order.
 
-    shape:   as `takeovers`; a timer that was already due when it was made or moved counts from that commit
+    The time is in seconds since 1970 by Postgres's clock.
+
+    shape:   as in `takeovers`; if a timer was already due when it was created or moved, lateness counts from that
+             commit
     """
     return [(it.fired_s, it.fired_s - it.ready_s) for it in (run or index_run(history)).firings]
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Return the value at a quantile, by nearest rank; `values` need no order, and must not be empty."""
+    """Return the value at a quantile, by nearest rank; `values` need not be sorted, and must not be empty."""
     return sorted(values)[max(0, math.ceil(len(values) * q) - 1)]
 
 
 def _until_taken_over(window: Window, promised_s: Mapping[int, float | None]) -> Window:
-    """Extend the window of a lost shard's fault to the promised time of the takeover."""
+    """Extend the window of a fault by the promised time of a takeover."""
     within_s = promised_s[window.fault.number] if has_victims(window.fault) else None
     return window if within_s is None else window._replace(until_s=window.fault.began_at + within_s)
 

@@ -1,4 +1,4 @@
-"""Send the planned calls of timers at their times, whether or not earlier answers have arrived (an open model)."""
+"""Send the planned calls about timers at their times, even if earlier answers have not arrived (an open model)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shardclock_server.timers.model import NewTimer
 
 
 class Load:
-    """Send the calls of timers in a plan."""
+    """Sends the calls about timers in a plan."""
 
     def __init__(self, clients: Clients, plan: Plan) -> None:
         self._clients = clients
@@ -107,7 +107,7 @@ class Load:
 
 @asynccontextmanager
 async def _open(session: Session, open_s: float) -> AsyncIterator[None]:
-    """Run the block inside a transaction of the client, and keep it open for `open_s`; with 0, use no transaction."""
+    """Run the block inside a transaction of the client that stays open for `open_s`; with 0, use no transaction."""
     if not open_s:
         yield
         return

@@ -1,4 +1,4 @@
-"""Wait for conditions while Postgres is unavailable now and then."""
+"""Wait for conditions, although Postgres may be unavailable at times."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any
 
 import asyncpg
 
-# asyncpg raises InternalClientError if a caller uses a connection before asyncpg has noticed its loss.
+# asyncpg raises InternalClientError if a connection is lost and asyncpg has not noticed the loss.
 UNAVAILABLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 POLL_S = 0.05
 
 
 async def until(holds: Callable[[], Any], *, within_s: float) -> bool:
-    """Wait until a condition holds, and return whether it did; an unavailable Postgres counts as "not yet"."""
+    """Wait until a condition is true.
+
+    Return false after the time limit. If Postgres is unavailable, the condition counts as false.
+    """
     try:
         async with asyncio.timeout(within_s):
             while True:
@@ -31,7 +34,7 @@ async def until(holds: Callable[[], Any], *, within_s: float) -> bool:
 
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Open a connection for the length of a block.
+    """Open a connection for a block, and close it afterwards.
 
     errors:  one of UNAVAILABLE
     """

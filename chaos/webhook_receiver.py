@@ -1,9 +1,9 @@
-"""Receive the webhooks of a chaos run: record each request, then perform the action in its payload.
+"""Receive the webhooks of a chaos run: record each request, and then perform the action in the payload.
 
     python -m chaos.webhook_receiver PORT_FILE SECRET
 
-As the handlers' `app` does, the receiver writes lines into the run's directory. A webhook has no attempt number, so the
-line has 0 in its place. A request with a wrong signature gets a body that matches no firing.
+The receiver writes lines into the run's directory, as `app` does for handlers. A webhook has no attempt number, so the
+line has the number 0. A request with a wrong signature gets a body that matches no firing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from chaos.app import DIRECTORY, FILE, hash_of
 NOT_OURS = "forged"
 HANGS_UP_AT_ONCE = struct.pack("ii", 1, 0)
 DRIP_S, FLOOD_BYTES = 0.2, 2**20
-SILENT_S = 3_600.0  # a limited wait: in an endless wait the connection would be collected as garbage, and so closed
+SILENT_S = 3_600.0  # The wait is limited, because an endless wait would let the garbage collector close the connection.
 ACCEPTED = "204 No Content"
-# The answers to the first request for a timer, or the first two; the next request is accepted.
+# The answers to the first one or two requests for a timer; later requests are accepted.
 ANSWERS = {
     "fail": ["500 Internal Server Error"] * 2,
     "refuse": ["404 Not Found"],
@@ -40,7 +40,7 @@ ANSWERS = {
 
 
 class Receiver:
-    """Answer each request by its payload and the number of earlier requests for its timer."""
+    """Answer each request according to its payload and to the number of earlier requests for the same timer."""
 
     def __init__(self, secret: str, file: int) -> None:
         self._verifier = Webhook(secret)

@@ -1,4 +1,4 @@
-"""Start the webhook receiver of a run, and give each tenant an endpoint with the receiver's address."""
+"""Start the webhook receiver of a run, and add an endpoint with the receiver's address for each tenant."""
 
 from __future__ import annotations
 

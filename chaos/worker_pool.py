@@ -1,4 +1,4 @@
-"""Run workers as plain processes, so that only claims and leases are tested."""
+"""Run workers as plain processes, so that a run tests only claims and leases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ APP = "chaos.app"
 
 
 class WorkerProcess:
-    """Run one worker's process; its handlers' processes are its children."""
+    """The process of one worker; the processes of its handlers are its children."""
 
     def __init__(
         self, holder: int, handlers: Sequence[HandlerSpec], dsn: str, *, build: Path | None, log: IO[bytes] | None
@@ -37,12 +37,13 @@ class WorkerProcess:
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=log,
-            cwd=build,  # Python imports from here first, so the worker may run another build than the rig
+            # Python imports modules from this directory first, so the worker may run another build than the rig.
+            cwd=build,
         )
 
     @property
     def pid(self) -> int:
-        """Return its process id."""
+        """Return the process id."""
         return self._process.pid
 
     def has_ended(self) -> bool:
@@ -50,13 +51,16 @@ class WorkerProcess:
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """Kill the process as `kill -9` does, and wait for its end; its handlers' processes end by themselves."""
+        """Kill the process as `kill -9` does, and wait for its end.
+
+        The processes of its handlers then end by themselves.
+        """
         self._process.kill()
         self._process.wait(BOUND_S)
 
 
 class WorkerPool:
-    """Keep a number of workers with the rig's app running."""
+    """Runs a number of workers with the rig's app."""
 
     def __init__(self, count: int, *, build: Path | None, log: IO[bytes] | None) -> None:
         self._count, self._build, self._log = count, build, log

@@ -1,4 +1,7 @@
-"""Kill, freeze and cut off engines. Timers do not wait for engines, so no engine counts as a victim; instances wait."""
+"""Kill, freeze and cut off engines.
+
+Timers fire without engines, so an engine does not count as a victim; only instances wait.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ async def kill_engine_in_step(sandbox: Sandbox, chance: random.Random, _: float)
 
 
 async def freeze_engine(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Freeze an engine after it has advanced instances in memory and before it writes these instances."""
+    """Freeze an engine between the advance of instances in memory and their write to Postgres."""
     keeper = chance.choice(await sandbox.engines())
     began_at, exact = await trapped(sandbox, keeper, (STEP, "before"), signal.SIGSTOP, for_s=for_s)
     return Hit(began_at=began_at, detail={"engine": keeper.holder, "exact": exact, "for_s": round(for_s, 1)})
@@ -60,7 +63,7 @@ async def replace_frozen_engine(sandbox: Sandbox, chance: random.Random, for_s: 
 
 
 async def cut_engine(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Break an engine's connections off, and refuse new connections for a while."""
+    """Reset an engine's connections, and refuse new connections for a while."""
     keeper = chance.choice(await sandbox.engines())
     await sandbox.proxy.cut(keeper.owns, for_s=for_s)
     return Hit(detail={"engine": keeper.holder})

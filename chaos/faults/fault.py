@@ -11,15 +11,15 @@ from chaos.history.faults import WHOLE_S, FaultKind
 from chaos.sandbox import Sandbox
 from chaos.waiting import until
 
-BACK_S = 30.0  # the limit for the restart of a killed server or Ray
+BACK_S = 30.0  # The time limit for the restart of a killed server or of Ray.
 
 
 @dataclass(slots=True)
 class Hit:
-    """The victims of a fault, and the fault's start and end if these differ from the call's start and end.
+    """The victims of a fault. The start and end of the fault are set if they differ from the start and end of the call.
 
-    A fault with victims names its start, because the rig takes a while to choose a victim. `led` is false if the fault
-    hit a coordinator that stood by; such a fault delays no timer.
+    A fault with victims sets its start, because the rig needs some time to choose a victim. `led` is false if the fault
+    hit a coordinator on standby, which delays no timer.
     """
 
     victims: tuple[int, ...] = ()
@@ -37,9 +37,9 @@ Injection = Callable[[Sandbox, random.Random, float], Awaitable[Hit]]
 
 @dataclass(frozen=True, slots=True)
 class FaultType:
-    """Describe a fault by name: its kind, its function, and the promised lateness of timers.
+    """A fault: its name, its kind, its function, and the promised lateness of timers.
 
-    `takeover` makes the cluster's promise for a lost shard apply; otherwise `recovers_within_s` applies. During a
+    With `takeover`, the cluster's promise for a lost shard applies; otherwise `recovers_within_s` applies. During a
     `leaderless` fault no coordinator leads.
     """
 
@@ -50,11 +50,11 @@ class FaultType:
     takeover: bool = False
     disturbs: bool = True
     leaderless: bool = False
-    only: str | None = None  # the only cluster that supports the fault; None: all clusters do
+    only: str | None = None  # The only cluster that supports the fault; None if all clusters support it.
 
 
 class NothingToBreak(Exception):
-    """Signal that a fault has no target; the run continues and reports the missing target."""
+    """A fault found no target; the run continues, and reports the missing target."""
 
 
 async def until_postgres_answers(sandbox: Sandbox) -> None:
@@ -63,4 +63,4 @@ async def until_postgres_answers(sandbox: Sandbox) -> None:
     errors:  NothingToBreak  Postgres accepts no connection within BACK_S
     """
     if not await until(sandbox.answers, within_s=BACK_S):
-        raise NothingToBreak(f"Postgres did not come back in {BACK_S:.0f} s")
+        raise NothingToBreak(f"Postgres did not accept connections within {BACK_S:.0f} s")

@@ -20,7 +20,10 @@ TICKS_A_S = 10
 
 
 def overload(*, tenant_id: str, per_s: int) -> Injection:
-    """For a while schedule more timers than the cluster can fire, each due immediately; wait until all have fired."""
+    """For a while, schedule more timers than the cluster can fire, all due immediately.
+
+    Then wait until all have fired.
+    """
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         calls: list[Call] = []
@@ -43,7 +46,7 @@ def overload(*, tenant_id: str, per_s: int) -> Injection:
 
 
 async def herd(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
-    """Schedule 100,000 timers of one tenant that are all due in the same instant."""
+    """Schedule 100,000 timers of one tenant, all due at the same instant."""
     at = datetime.now(UTC) + timedelta(seconds=4)
     called_at = time.time()
     async with sandbox.admin() as admin:
@@ -60,7 +63,7 @@ async def herd(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
 
 
 def _call(tenant_id: str, began_at: float, timers: Sequence[TimerRequest]) -> Call:
-    """Record timers that bypassed the clients as one call of a client, with a unique number."""
+    """Record timers that no client scheduled as one call of a client, with a unique number."""
     return Call(-timers[0].timer_key, "schedule", tenant_id, began_at, time.time(), "ok", timers=timers)
 
 
@@ -74,11 +77,12 @@ async def _until_gone(sandbox: Sandbox, tenant_id: str, *, within_s: float) -> N
 
 
 async def poison(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
-    """Write schedules that no shard can fire: a rule that can't be read, and a rule that never occurs."""
+    """Write schedules that no shard can fire: one with an invalid rule, and one with a rule without occurrences."""
     name = f"poison {time.time():.3f}"
     async with sandbox.admin() as admin:
         rows = await admin.fetch(
-            # This statement bypasses the check that refuses such rows; no shard has planned the rows yet.
+            # Update the rows directly, because the product's functions refuse these rules. No shard has planned the
+            # rows yet.
             "insert into shardclock.timers (due_date, schedule, anchor, anchor_occurrence, name, repetitions)"
             " select now(), rule, now(), null, $1 || kind, -1"
             " from (values ('R/often', ' unreadable'), ('0 0 30 2 *', ' never')) as poison (rule, kind)"

@@ -1,4 +1,4 @@
-"""Kill and freeze processes on which all keepers of a cluster depend: Ray's head, a host, `up` itself."""
+"""Kill and freeze processes on which all keepers of a cluster depend: Ray's head, a local host process, or `up`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lose_head(word: str) -> Injection:
 
 
 async def lose_local_host(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
-    """Kill the host of local keepers; wait until another host runs and other shards have replaced its own.
+    """Kill the host of local keepers; wait until another host runs and other shards have replaced the lost shards.
 
     If Ray leads, the host has no shards.
     """
@@ -64,12 +64,12 @@ async def freeze_local_host(sandbox: Sandbox, chance: random.Random, for_s: floa
 
 
 def serve_locally(shards: Collection[Keeper]) -> bool:
-    """Return whether local shards serve, and so their coordinator leads."""
+    """Return whether local shards have slots, which means that their coordinator leads."""
     return any(keeper.is_local for keeper in shards)
 
 
 async def lose_up(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
-    """Kill `up`, and start `up` again after a while; wait until other shards have replaced its shards."""
+    """Kill `up`, start it again after a while, and wait until other shards have replaced its shards."""
     before = await sandbox.shards()
     killed_at = time.time()
     await sandbox.cluster.restart(for_s)
@@ -81,7 +81,7 @@ async def lose_up(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
 
 
 def replaced(before: Collection[Keeper], now: Collection[Keeper], is_lost: Callable[[Keeper], bool]) -> bool:
-    """Return whether at least as many shards serve as before, without lost shards."""
+    """Return whether at least as many shards as before serve, and none of these is a lost shard."""
     lost = {keeper.holder for keeper in before if is_lost(keeper)}
     return len(now) >= len(before) and lost.isdisjoint(keeper.holder for keeper in now)
 
@@ -93,7 +93,7 @@ async def kill_fork_server(sandbox: Sandbox, chance: random.Random, _: float) ->
 
 
 async def freeze_fork_server(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Freeze the fork server of the local keepers; meanwhile no keeper can start."""
+    """Freeze the fork server of the local keepers, so that no keeper can start during the fault."""
     await freeze(sandbox, fork_server(sandbox, chance), for_s=for_s)
     return Hit()
 
@@ -101,9 +101,10 @@ async def freeze_fork_server(sandbox: Sandbox, chance: random.Random, for_s: flo
 def fork_server(sandbox: Sandbox, chance: random.Random) -> psutil.Process:
     """Find the fork server, as a child of the host.
 
-    The keepers have the fork server's command line and survive their host, so the command line does not identify it.
+    The keepers have the same command line as the fork server, and they survive their host. So the command line does not
+    identify the fork server.
 
-    errors:  NothingToBreak  there is none
+    errors:  NothingToBreak  there is no fork server
     """
     host = named(sandbox, chance, HOST)
     found = [child for child in host.children() if FORK_SERVER in title(child)]

@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 
 
 def set_clock(offset: str) -> Injection:
-    """Set Postgres's clock an hour ahead or back for a while; the sandbox needs `a_clock_of_its_own`."""
+    """Set Postgres's clock an hour ahead or back for a while; the sandbox must have `a_clock_of_its_own`."""
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         clock = sandbox.directory / CLOCK
@@ -34,7 +34,7 @@ def set_clock(offset: str) -> Injection:
 
 
 async def fill_disk(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
-    """Fill the disk for a while; the sandbox needs `a_disk_of_its_own`."""
+    """Fill the disk for a while; the sandbox must have `a_disk_of_its_own`."""
     ballast = sandbox.postmaster.data_dir / "ballast"
     try:
         with suppress(OSError), ballast.open("wb") as file:
@@ -52,7 +52,7 @@ async def fill_disk(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
 def a_clock_of_its_own(directory: Path) -> Iterator[None]:
     """Let Postgres read the time through libfaketime, with an offset from a file."""
     clock = directory / CLOCK
-    directory.chmod(0o755)  # the server runs as another user
+    directory.chmod(0o755)  # The server runs as another user, which must be able to read the file.
     clock.write_text("+0s\n")
     clock.chmod(0o644)
     faked = {

@@ -11,7 +11,7 @@ from chaos.sandbox import Sandbox
 
 
 async def cut_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Break a shard's connections off, and refuse new connections for a while."""
+    """Reset a shard's connections, and refuse new connections for a while."""
     keeper = chance.choice(await sandbox.shards())
     began_at = time.time()
     await sandbox.proxy.cut(keeper.owns, for_s=for_s)
@@ -34,7 +34,7 @@ async def slow_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> H
 
 
 async def cut_clients(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
-    """Break the clients' connections off, and refuse new connections for a while."""
+    """Reset the clients' connections, and refuse new connections for a while."""
     await sandbox.proxy.cut(_is_client, for_s=for_s)
     return Hit()
 

@@ -1,4 +1,4 @@
-"""Separate a host of a network from all other hosts or from one, in one or both directions, once or repeatedly.
+"""Separate a host of a network from one or all other hosts, in one or both directions, once or repeatedly.
 
 The cluster must be a `MultiHostCluster`.
 """
@@ -26,7 +26,7 @@ WaysOf = Callable[[str], Ways]
 
 
 def cut(ways_of: WaysOf) -> Injection:
-    """Drop the packets in some directions for a while, at the host of the oldest serving shard."""
+    """Drop the packets in some directions for a while; the affected host has the oldest serving shard."""
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         hosts, host = _hosts(sandbox), await _eldest(sandbox)
@@ -41,7 +41,7 @@ def cut(ways_of: WaysOf) -> Injection:
 
 
 def flap(ways_of: WaysOf) -> Injection:
-    """Drop the packets for half of each second; the pauses are too short to count as silence of the host."""
+    """Drop the packets for half of each second; each interruption is too short to count as the loss of the host."""
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         hosts, host = _hosts(sandbox), await _eldest(sandbox)
@@ -72,12 +72,12 @@ def cut_and_kill_coordinator(ways_of: WaysOf) -> Injection:
 
 
 def once_whole(inject: Injection) -> Injection:
-    """Wait until all shards serve, each on another host, then inject the fault."""
+    """Wait until all shards serve on different hosts, then inject the fault."""
 
     async def wait_and_inject(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
         hosts = _hosts(sandbox)
         if not await until(hosts.is_whole, within_s=WHOLE_S):
-            raise NothingToBreak(f"not whole within {WHOLE_S:.0f} s: shards on {await hosts.serving()}")
+            raise NothingToBreak(f"not all shards serve within {WHOLE_S:.0f} s: shards on {await hosts.serving()}")
         return await inject(sandbox, chance, for_s)
 
     return wait_and_inject
@@ -91,7 +91,7 @@ async def _eldest(sandbox: Sandbox) -> str:
 
 
 async def _losing_postgres(sandbox: Sandbox, ways: Ways) -> tuple[int, ...]:
-    """Find the shards that lose Postgres if no packet passes in these directions."""
+    """Find the shards that lose the connection to Postgres if packets in these directions are dropped."""
     network = _hosts(sandbox).network
     lost = {host for way in ways if STORE in way for host in way} - {STORE}
     return tuple(it.holder for it in await sandbox.shards() if network.host_of(it.pid) in lost)

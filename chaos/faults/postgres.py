@@ -56,7 +56,10 @@ async def stop_immediate(sandbox: Sandbox, _: random.Random, for_s: float) -> Hi
 
 @asynccontextmanager
 async def _outage(sandbox: Sandbox, for_s: float) -> AsyncIterator[psutil.Process]:
-    """Yield the server for a stop, and start it again after a while; other faults don't stop the server meanwhile."""
+    """Yield the server, so that the block stops it, and start the server again after a while.
+
+    No other fault stops the server in this time.
+    """
     process = sandbox.postmaster.process()
     if process is None or sandbox.outage.locked():
         raise NothingToBreak("Postgres is away already")
@@ -70,7 +73,7 @@ async def lock_table(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
     """Lock the timers table exclusively, as a careless ALTER TABLE does.
 
     The fault begins with the request for the lock, because all later transactions wait behind the request. The request
-    has a short timeout: if a reader stays for a minute, the waiting request would block the table for that minute.
+    has a short timeout, because a reader's long transaction would make all other transactions wait, too.
     """
     async with sandbox.admin() as admin, admin.transaction():
         began_at = time.time()

@@ -1,4 +1,4 @@
-"""Kill and freeze processes of the cluster, at any moment or at a certain statement."""
+"""Kill and freeze processes of the cluster, at a random moment or at a chosen statement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ END = """
     set ended_at = now(), ended_why = 'dead', part = null, part_count = null
     where holder = $1
 """
-CATCH_S = 4.0  # the limit for a trap; after it a shard without a timer to fire is hit at any moment
+# The time limit for the wait for a statement. After this time, the fault hits a shard that has no timer to fire at any
+# moment.
+CATCH_S = 4.0
 
 
 async def kill_shard(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
@@ -44,7 +46,7 @@ def kill_shard_at(statement: str, moment: Moment) -> Injection:
 
 
 def kill_process(word: str) -> Injection:
-    """Kill one of the cluster's processes with -9, by a word of its command line."""
+    """Kill one of the cluster's processes with -9; a word in its command line identifies the process."""
 
     async def inject(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
         kill([named(sandbox, chance, word)])
@@ -54,9 +56,9 @@ def kill_process(word: str) -> Injection:
 
 
 def named(sandbox: Sandbox, chance: random.Random, word: str) -> psutil.Process:
-    """Choose one of the cluster's processes by a word of its command line.
+    """Choose one of the cluster's processes with a word in its command line.
 
-    errors:  NothingToBreak  there is none
+    errors:  NothingToBreak  no process has this word
     """
     found = without_forks(sandbox.cluster.processes(word))
     if not found:
@@ -65,7 +67,7 @@ def named(sandbox: Sandbox, chance: random.Random, word: str) -> psutil.Process:
 
 
 def without_forks(found: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Leave out child processes: between its fork and its exec, a new Ray worker has the command line of its raylet."""
+    """Omit child processes, because a new Ray worker first has the command line of its raylet."""
     pids = {process.pid for process in found}
     kept = []
     for process in found:
@@ -76,7 +78,7 @@ def without_forks(found: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 
 def freeze_shard_at(statement: str, moment: Moment) -> Injection:
-    """Freeze a shard at a moment of a statement for a while."""
+    """Freeze a shard for a while, before, during or after a statement."""
 
     async def inject(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
         keeper = chance.choice(await sandbox.shards())
@@ -89,15 +91,15 @@ def freeze_shard_at(statement: str, moment: Moment) -> Injection:
 async def trapped(
     sandbox: Sandbox, keeper: Keeper, where: tuple[str, Moment], number: signal.Signals, *, for_s: float
 ) -> tuple[float, bool]:
-    """Send a keeper a signal at a moment of a statement, and hold the keeper's connection at that moment.
+    """Send a signal to a keeper before, during or after a statement, and hold the keeper's connection at this point.
 
-    shape:   the time of the signal, and whether the keeper had reached that moment
+    shape:   the time of the signal, and whether the keeper had reached the statement
     """
 
     def spring(link: Link) -> None:
         sandbox.send(keeper.pid, number)
         if number == signal.SIGKILL:
-            link.close()  # the server must not receive the rest
+            link.close()  # The server must not receive the rest of the statement.
 
     trap = sandbox.proxy.trap(keeper.owns, *where, spring=spring)
     try:
@@ -131,7 +133,7 @@ async def declare_dead(sandbox: Sandbox, chance: random.Random, for_s: float) ->
 
 
 async def jump_clock(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
-    """Set a shard's own clock ahead, as after a machine's sleep, so that timers look due."""
+    """Set a shard's clock ahead, as after a suspended machine wakes up, so that timers seem to be due."""
     keeper = chance.choice(await sandbox.shards())
     sandbox.send(keeper.pid, signal.SIGUSR1)
     return Hit(detail={"holder": keeper.holder})

@@ -1,4 +1,7 @@
-"""Kill and freeze workers and their child processes. Timers do not wait for workers, so workers are no victims."""
+"""Kill and freeze workers and their child processes.
+
+Timers fire without workers, so a worker does not count as a victim.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from chaos.faults.processes import END
 from chaos.sandbox import Sandbox
 from tests.support.processes import kill
 
-HANDLERS = ("HandlerActor", "shardclock.executor handler")  # the names of handler processes on Ray, and without Ray
+HANDLERS = ("HandlerActor", "shardclock.executor handler")  # The names of handler processes with Ray and without Ray.
 RUNS = "RunActor"
-STOPPED_S = 2.0  # less than a slow handler's time, so that the successor still has the claims of its takeover
+STOPPED_S = 2.0  # Shorter than a slow handler's call, so that the successor still has the claims that it took over.
 
 
 async def kill_worker(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
@@ -25,7 +28,7 @@ async def kill_worker(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
 
 
 async def kill_handler(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
-    """Kill the process of a handler with -9, during any calls."""
+    """Kill the process of a handler with -9, during its calls or between calls."""
     found = [process for word in HANDLERS for process in sandbox.cluster.processes(word)]
     if not found:
         raise NothingToBreak("no handler has a process")
@@ -34,7 +37,7 @@ async def kill_handler(sandbox: Sandbox, chance: random.Random, _: float) -> Hit
 
 
 async def kill_run(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
-    """Kill a process for runs of jobs with -9, with or without a run in it."""
+    """Kill a process for job runs with -9, during a run or between runs."""
     found = sandbox.cluster.processes(RUNS)
     if not found:
         raise NothingToBreak("no run has a process")

@@ -1,8 +1,8 @@
 """Keep the recording of a run.
 
-calls      the calls of clients and handlers, with the answers
-changes    the changes of rows, in the transactions that committed them
-faults     the injected faults
+- `calls` has the calls of clients and handlers, with the answers.
+- `changes` has the changes of rows, in the transactions that committed them.
+- `faults` has the injected faults.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from chaos.history.calls import Attempt, Call
 from chaos.history.changes import Commit
 from chaos.history.faults import Fault
 
-ALONE_S = 13.0  # the promised time of a takeover by leases and sweeps, without a coordinator
+ALONE_S = 13.0  # The promised time of a takeover without a coordinator, only with leases and sweeps.
 
 
 class Read(NamedTuple):
-    """Record one log record that a reader received, in the reader's order."""
+    """One log record that a reader received; the records are in the order of their receipt."""
 
     reader: str
     position: int
 
 
 class Pending(NamedTuple):
-    """Record a timer that was still in the table at the end."""
+    """A timer that was in the table at the end of the run."""
 
     timer_key: int
     due_date: datetime
@@ -35,11 +35,11 @@ class Pending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Set the limits of a verdict: the normal lag, the time of a recovery, and the minimum of work and faults.
+    """The limits for a verdict: the normal lag, the time of a recovery, and the minimum of work and faults.
 
-    `alone_s` is the lateness of a lost shard's timers while no coordinator leads. `flooded_s` is the lateness of other
-    tenants' timers in one tenant's flood. A run with fewer kills, freezes,
-    cuts, firings, attempts or instances than the `_min` fields proves too little.
+    `alone_s` is the allowed lateness of a lost shard's timers while no coordinator leads. `flooded_s` is the allowed
+    lateness of other tenants' timers during the flood of one tenant. If a run has fewer kills, freezes, cuts, firings,
+    attempts or instances than the `_min` fields, its verdict is unknown.
     """
 
     normal_s: float = 1.0
@@ -58,10 +58,14 @@ class Bounds:
 
 @dataclass(slots=True)
 class History:
-    """A whole run. `commits` is complete and in commit order; `began_at` and `ended_at` are by the rig's clock.
+    """A whole run.
 
-    `undelivered` and `dead_letters` are the timers with a row in the table of deliveries or dead letters at the end.
-    `running` are the instances that have not ended, and `open_tasks` are the remaining tasks.
+    The recording of a run. `commits` has all transactions in commit order; `began_at` and `ended_at` are times of the
+    rig's clock.
+
+    `undelivered` and `dead_letters` are the timers with a row in the table of deliveries or of dead letters at the end
+    of the run.
+    `running` are the instances that have not ended, and `open_tasks` are the tasks that are not completed.
     """
 
     seed: int
@@ -82,7 +86,10 @@ class History:
 
 
 def patient(history: History, times: float) -> History:
-    """Multiply the allowed lateness by a factor, for a machine with other work; safety does not depend on time."""
+    """Multiply the allowed lateness by a factor, for a machine with other work.
+
+    Promises about safety don't depend on this factor.
+    """
     faults = [
         replace(
             fault,

@@ -12,10 +12,10 @@ Outcome = Literal["ok", "fail", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class TimerRequest:
-    """Describe one timer in a client's call: a plain one, or a schedule.
+    """One timer or schedule in a client's call.
 
-    `due_date` is set if the client gave the moment. `delay_s` is set if the client gave a delay; the delay counts from
-    the moment at which Postgres wrote the row. `rule` is an ISO 8601 repeat or a cron rule. `poison` marks a timer that
+    `due_date` is set if the client gave the moment. `delay_s` is set if the client gave a delay, which counts from the
+    moment when Postgres wrote the row. `rule` is an ISO 8601 repeat or a cron rule. `poison` marks a timer that
     can't be fired. `target` is the destination of the firing.
     """
 
@@ -31,18 +31,20 @@ class TimerRequest:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Record one call of a client, with its answer.
+    """One call of a client, with its answer.
 
-    `schedule` sends `timers` under drawn keys. `cancel`, `reschedule` and `pause` name one timer, by `timer_key` or by
-    `name` within the tenant; a reschedule moves it to `delay_s` from now, and a pause lasts for `delay_s`. The verbs of
+    The verb `schedule` sends `timers` with random keys. `cancel`, `reschedule` and `pause` name one timer, by
+    `timer_key` or by `name` within the tenant. A reschedule sets the due date to `delay_s` from now, and a pause lasts
+    for `delay_s`. The verbs of
     a `process` are `start` (`name` is the idempotency key), `complete` (a task, by `task_key`), `publish` (a message;
-    `name` is the correlation key) and `stop` (cancel an instance). `instance_key` is the instance of the call, or the
-    instance in the answer to a start. `resends` is the number of the call that this call repeats under the same keys.
+    `name` is the correlation key) and `stop` (cancel an instance). `instance_key` is the instance in the call, or the
+    instance in the answer to a start. `resends` is the number of the call that this call repeats with the same keys.
     `answer` is the state that a verb returned (CANCELED, TRIGGERED, UNKNOWN ...); `refused` are the refused keys of a
     schedule.
 
     units:   moments are seconds since 1970 by the rig's clock; `ended_at` is None if the call did not return
-    shape:   `ok`: the answer arrived; `fail`: it was refused, without an effect; `unknown`: connection lost or timeout
+    shape:   the outcome is `ok` if the answer arrived, `fail` if the call was refused without an effect, and `unknown`
+             after a lost connection or a timeout
     """
 
     number: int
@@ -65,7 +67,7 @@ class Call:
 
 
 class Attempt(NamedTuple):
-    """Record one call of a handler, written by the handler before its action; `body` is a hash of its payload."""
+    """One call of a handler, which the handler itself recorded before its action; `body` is a hash of the payload."""
 
     timer_key: int
     target: str

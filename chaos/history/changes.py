@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-SIGNAL = "process:instance"  # the target of a signal to a process instance
+SIGNAL = "process:instance"  # The target of a signal to a process instance.
 
 
 class TimerWritten(NamedTuple):
-    """Record a row of `timers` after an insert (`new`) or an update.
+    """A row of `timers` after an insert (`new`) or an update.
 
     A timer with an `instance_key` belongs to a node of that instance.
     """
@@ -29,13 +29,13 @@ class TimerWritten(NamedTuple):
 
 
 class TimerDeleted(NamedTuple):
-    """Record the deletion of a row of `timers`."""
+    """The deletion of a row of `timers`."""
 
     timer_key: int
 
 
 class Recorded(NamedTuple):
-    """Record a row appended to the command log."""
+    """A row that was appended to the command log."""
 
     position: int
     recorded_at: datetime
@@ -54,20 +54,20 @@ class Recorded(NamedTuple):
 
 
 class HolderWritten(NamedTuple):
-    """Record a row of `holders` after an insert or update."""
+    """A row of `holders` after an insert or update."""
 
     holder: int
     part: int | None
     part_count: int | None
     pid: int
-    seen_at: datetime | None  # the last heartbeat of an ended holder
+    seen_at: datetime | None  # The last heartbeat before the holder ended.
     ended_at: datetime | None
     suspended_at: datetime | None
     role: str = "shard"
 
 
 class DeliveryWritten(NamedTuple):
-    """Record a row of `deliveries` after an insert (`new`) or an update.
+    """A row of `deliveries` after an insert (`new`) or an update.
 
     A row with the target SIGNAL is a signal to a process instance. The `instance_key` of a signal that starts an
     instance is null; the new instance has the key of the signal. `job` marks a service task. Only signals and service
@@ -89,13 +89,13 @@ class DeliveryWritten(NamedTuple):
 
 
 class DeliveryDeleted(NamedTuple):
-    """Record the deletion of a row of `deliveries`."""
+    """The deletion of a row of `deliveries`."""
 
     timer_key: int
 
 
 class InstanceWritten(NamedTuple):
-    """Record a row of `instances` after an insert (`new`) or an update; `result` is its final variables as JSON."""
+    """A row of `instances` after an insert (`new`) or an update; `result` is JSON with the final variables."""
 
     new: bool
     instance_key: int
@@ -107,7 +107,7 @@ class InstanceWritten(NamedTuple):
 
 
 class InstanceStepped(NamedTuple):
-    """Record a row of `instance_steps`: the signals of the step, and the moves of its tokens, each as JSON."""
+    """A row of `instance_steps`: JSON with the signals of the step, and JSON with the moves of tokens."""
 
     instance_key: int
     version: int
@@ -117,7 +117,7 @@ class InstanceStepped(NamedTuple):
 
 
 class TaskWritten(NamedTuple):
-    """Record a row of `tasks` after an insert (`new`) or an update."""
+    """A row of `tasks` after an insert (`new`) or an update."""
 
     new: bool
     task_key: int
@@ -127,13 +127,13 @@ class TaskWritten(NamedTuple):
 
 
 class TaskDeleted(NamedTuple):
-    """Record the deletion of a row of `tasks`."""
+    """The deletion of a row of `tasks`."""
 
     task_key: int
 
 
 class IncidentRaised(NamedTuple):
-    """Record a row of `incidents` after an insert or update."""
+    """A row of `incidents` after an insert or update."""
 
     instance_key: int
     node_id: str
@@ -147,7 +147,7 @@ Change: TypeAlias = (
 
 
 class Commit(NamedTuple):
-    """Record one committed transaction, with its changes in the order of their execution."""
+    """One committed transaction, with its changes in the order of their execution."""
 
     lsn: int
     xid: int

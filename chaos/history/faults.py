@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-WHOLE_S = 90.0  # the promised time until other shards have replaced the shards of a lost head
+WHOLE_S = 90.0  # The promised time until other shards have replaced all shards of a lost head.
 
 FaultKind = Literal["kill", "freeze", "cut", "store", "head", "load", "lock", "clock", "poison"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Record one injected fault, with its start and end by the rig's clock.
+    """One injected fault, with its start and end by the rig's clock.
 
     `victims` are the holders that could not work during the fault: killed, frozen or cut off. `recovers_within_s` is
-    the promised lateness: from `began_at` for a killed, frozen or cut shard, from `ended_at` for other faults; None if
-    only safety is promised. A fault without `disturbs`, such as the death of a coordinator or worker, excuses no late
-    timer. A broken worker is no victim, because timers fire without workers; `detail` names the worker. During a
-    `leaderless` fault and for a moment after it no coordinator leads. `whole_within_s` is the time within which other
-    shards must serve after the loss of a head.
+    the promised lateness. It counts from `began_at` for a killed, frozen or cut shard, and from `ended_at` for other
+    faults. It is None if only safety is promised. A fault without `disturbs` does not excuse late timers; an example is
+    the death of a coordinator or worker. A killed or frozen worker is not in `victims`, because timers fire without
+    workers; `detail` names the worker. During a `leaderless` fault and shortly after its end, no coordinator leads.
+    `whole_within_s` is the time in which other shards must serve after the loss of a head.
     """
 
     number: int

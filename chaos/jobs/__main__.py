@@ -32,7 +32,7 @@ SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class RunKind:
-    """Describe a kind of run: its faults, the process that each fault kills, and the minutes for 50 kills each."""
+    """A kind of run: its faults, the process that each fault kills, and the minutes for 50 kills by each fault."""
 
     fault_options: Sequence[FaultOption]
     kinds: Mapping[str, str]
@@ -56,7 +56,7 @@ RUNS = {
 
 
 def main() -> int:
-    """Read the arguments, do the run, print the results."""
+    """Read the arguments, execute the run, and print the results."""
     given = _arguments()
     given.to.mkdir(parents=True, exist_ok=True)
     kind, minutes = RUNS[given.of], given.minutes or RUNS[given.of].minutes
@@ -72,7 +72,7 @@ def main() -> int:
 def tell_all(record: JobsRecord, findings: Sequence[Finding], kinds: Mapping[str, str], *, kills_min: int) -> int:
     """Print the faults and the result of each promise; return the exit code."""
     kills = Counter(dict.fromkeys(kinds.values(), 0))
-    # An interrupted fault may have killed nothing.
+    # An interrupted fault may not have killed a process.
     kills.update(kinds[fault.name] for fault in record.faults if "broken_off" not in fault.detail)
     begun = {line.run for line in record.lines}
     crashed = sum(end.outcome == "CRASHED" and end.run in begun for end in record.ends)
@@ -102,11 +102,20 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos.jobs", description=__doc__)
     parser.add_argument("--of", choices=RUNS, default="processes", help="kill single processes, or all of Ray")
     parser.add_argument(
-        "--minutes", type=float, help="how long faults go on; by default until there were 50 of each kind"
+        "--minutes",
+        type=float,
+        help="the length of the faults in minutes; by default enough for 50 faults of each kind",
     )
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
-    parser.add_argument("--kills-min", type=int, default=50, help="kills of each kind below which nothing is proved")
-    parser.add_argument("--to", type=Path, default=Path("build/chaos-jobs"), help="where the record is written")
+    parser.add_argument(
+        "--seed", type=int, default=secrets.randbelow(10**6), help="the seed of an earlier run, to repeat the run"
+    )
+    parser.add_argument(
+        "--kills-min",
+        type=int,
+        default=50,
+        help="the minimum number of kills of each kind; with fewer kills, the verdict is unknown",
+    )
+    parser.add_argument("--to", type=Path, default=Path("build/chaos-jobs"), help="the directory for the record")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""Define the jobs of a chaos run. Each run writes a line at its start, during it, and at its end.
+"""Define the jobs of a chaos run. Each run writes lines at its start, while it runs, and at its end.
 
-A line is one write to an append-only file in the run's directory, so on one machine the order of lines is the order of
-events. This file imports nothing of the rig, because a cluster runs this file as a user's app.
+A run writes each line with one call to an append-only file, so on one machine the order of lines is the order of
+events. This file imports no module of the rig, because a cluster runs this file as a user's app.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import shardclock
 
-DIRECTORY = "CHAOS_DIRECTORY"  # names the run's directory, in the environment of all processes of the run
+DIRECTORY = "CHAOS_DIRECTORY"  # The environment variable with the run's directory, in all processes of the run.
 FILE = "runs.ndjson"
 BEAT_S = 0.05
 
@@ -77,7 +77,7 @@ async def replaces(run: shardclock.Run) -> None:
 
 
 async def live(run: shardclock.Run, length_s: float) -> None:
-    """Run for a time, and write a line every 50 ms."""
+    """Run for `length_s` seconds, and write a line every 50 ms."""
     end_s = time.monotonic() + length_s
     while time.monotonic() < end_s:
         await asyncio.sleep(BEAT_S)

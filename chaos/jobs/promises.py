@@ -1,4 +1,4 @@
-"""Check the promises about jobs, with one generator each, from the record alone.
+"""Check the promises about jobs, with one generator for each promise, which uses only the record.
 
 A check yields once for each case: None if the promise was kept, else a line about the violation.
 """
@@ -14,15 +14,15 @@ from chaos.history.faults import Fault
 from chaos.jobs.record import JobsRecord, Line, RunRecord
 from chaos.promises.wording import clock
 
-# The possible outcomes by the last line of the function. A run with a lost answer is a crash, even if the run had
-# ended.
+# The possible outcomes of a run, by the last line that the function wrote. If the answer was lost, the outcome is a
+# crash, even if the function had returned.
 POSSIBLE = {
     "end": {"CRASHED", "SUCCEEDED"},
     "raise": {"CRASHED", "FAILED"},
     "break": {"CRASHED", "CANCELED"},
-    "beat": {"CRASHED", "CANCELED"},  # killed after the grace
+    "beat": {"CRASHED", "CANCELED"},  # The process was killed after the grace period.
     "begin": {"CRASHED", "CANCELED"},
-    "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # a process that had made another run died before this one
+    "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # The process died after an earlier run and before this run.
 }
 LEFT = "the worker stopped"  # The run was interrupted; its last line may be any line.
 REPLACED = "a later start replaces it"  # The only reason for a cancellation before the jobs are disabled.
@@ -56,7 +56,7 @@ def judge(record: JobsRecord) -> list[Finding]:
 
 
 def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
-    """Check that a job's run begins after the last line of the job's previous run, and that no run is made twice."""
+    """Check that a job's run begins after the last line of its previous run, and that no run is executed twice."""
     going: dict[str, str] = {}
     made: dict[str, int] = {}
     over: dict[str, set[str]] = defaultdict(set)
@@ -64,9 +64,11 @@ def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
     for line in record.lines:
         fault = None
         if line.run in over[line.job]:
-            fault = f"run {line.run} of {line.job} still wrote at {clock(line.at)}, during run {going[line.job]}"
+            fault = f"run {line.run} of {line.job} still wrote a line at {clock(line.at)}, during run {going[line.job]}"
         elif line.run in made and (line.event == "begin" or line.pid != made[line.run]):
-            fault = f"run {line.run} of {line.job} was made twice, by process {line.pid}, too, at {clock(line.at)}"
+            fault = (
+                f"run {line.run} of {line.job} was executed twice, also by process {line.pid}, too, at {clock(line.at)}"
+            )
         elif going.get(line.job) != line.run:
             if line.job in going:
                 over[line.job].add(going[line.job])
@@ -78,7 +80,7 @@ def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
 
 
 def recorded(record: JobsRecord) -> Iterator[str | None]:
-    """Check that the log has one start and one end of each run, also of each run in the app's file."""
+    """Check that the log has one start and one end for each run in the log or in the app's file."""
     starts, ends = Counter(it.run for it in record.starts), Counter(it.run for it in record.ends)
     called = {line.run: line for line in record.lines}
     for run in sorted(starts.keys() | ends.keys() | called.keys()):
@@ -86,11 +88,11 @@ def recorded(record: JobsRecord) -> Iterator[str | None]:
             yield None
         else:
             of = f" of {called[run].job}" if run in called else ""
-            yield f"run {run}{of}: {starts[run]} records of its start, {ends[run]} of its end"
+            yield f"run {run}{of}: {starts[run]} start records, {ends[run]} end records"
 
 
 def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
-    """Check that each run's outcome is the function's, or a crash, and that each death is a crash."""
+    """Check that each run has the function's outcome or is a crash, and that each death of a process is a crash."""
     last: dict[str, Line] = {line.run: line for line in record.lines}
     for end in record.ends:
         event, reason = last[end.run].event if end.run in last else "nothing", end.reason or ""
@@ -103,7 +105,7 @@ def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
 
 
 def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
-    """Compare a job's counts with its records."""
+    """Compare the counts of a job with the job's records."""
     begun = Counter(it.job for it in record.starts)
     outcomes = Counter((it.job, it.outcome) for it in record.ends)
     for job in record.counted:
@@ -121,19 +123,19 @@ def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
 
 
 def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
-    """Check that at the end no job is marked as running, and that each job has begun a run shortly before."""
+    """Check that at the end no job is marked as running, and that each job has begun a run shortly before the end."""
     since = {it.job for it in record.starts if record.watched_until - LAST_S < it.at <= record.watched_until}
     for job in record.counted:
         if job.is_marked:
             yield f"{job.job} still has a run"
         elif job.job not in since:
-            yield f"{job.job} began no run in the last {LAST_S:.0f} s, when nothing was broken"
+            yield f"{job.job} began no run in the last {LAST_S:.0f} s, when no fault was active"
         else:
             yield None
 
 
 def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
-    """Check that a job begins no run before the next start in its last run's end record: no start is made twice."""
+    """Check that a job begins no run before the next start that the end record of its last run contains."""
     for job, changes in _by_job(record.changes).items():
         for end, start in pairwise(changes):
             if job not in record.counted_from_end or end.next_start is None or start.outcome is not None:
@@ -145,7 +147,7 @@ def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
 
 
 def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
-    """Check that the time between two starts of a job is its run, its pause, and the cost of faults.
+    """Check that the time between two starts of a job is the length of its run, its pause, and the cost of faults.
 
     The cost of faults is the length of the faults and of one recovery.
     """
@@ -158,7 +160,7 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
             cost_s = _cost_s(record.faults, before, after)
             may_take_s, took_s = record.takes_s[job] + LATE_S + cost_s, after - before
             if took_s > may_take_s:
-                gap = f"{job} began nothing from {clock(before)} to {clock(after)}"
+                gap = f"{job} began no run from {clock(before)} to {clock(after)}"
                 is_excused = cost_s > 0 and took_s <= 2 * may_take_s
                 late.append((is_excused, f"{gap}: {took_s:.1f} s, of {may_take_s:.1f} s that it may take"))
     may_be_late = cases // LATER_OF
@@ -169,8 +171,11 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
 
 
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
-    """Return the extra time for which a job may begin no run: at most until a recovery after the last fault."""
-    # The cluster notices a crash later, so a fault from before the last start counts, too.
+    """Return the additional time in which a job may begin no run because of faults.
+
+    It ends with the recovery from the last fault.
+    """
+    # The cluster notices a crash later, so a fault before the last start also counts.
     felt = [it for it in faults if it.began_at < after and it.ended_at + AGAIN_S > before]
     if not felt:
         return 0.0
@@ -190,10 +195,10 @@ def _by_job(changes: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
 
 PROMISES: Sequence[tuple[str, str, Check]] = (
     ("J1", "a job has one run at a time", one_at_a_time),
-    ("J2", "each run is begun once and ends once", recorded),
-    ("J3", "no crash is told as something else", crashes_counted),
+    ("J2", "each run begins once and ends once", recorded),
+    ("J3", "each crash is recorded as a crash", crashes_counted),
     ("J4", "runs, successes, failures and crashes are counted as recorded", statistics_agree),
     ("J5", "no job is stuck", none_is_stuck),
-    ("J6", "a job keeps its cadence, and has it back after a fault", keeps_its_cadence),
-    ("J7", "no start comes before its time", waits_for_its_time),
+    ("J6", "a job runs at its interval, and again after a fault", keeps_its_cadence),
+    ("J7", "no run starts too early", waits_for_its_time),
 )

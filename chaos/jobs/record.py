@@ -10,7 +10,11 @@ from chaos.history.faults import Fault
 
 
 class Line(NamedTuple):
-    """A line of a job's function: begin, beat, and end, raise (its own error) or break (the run had to end)."""
+    """A line that a job's function wrote.
+
+    Its word is `begin`, `beat`, or at the end `end`, `raise` (an error of the function) or `break` (the run had to
+    end).
+    """
 
     event: str
     job: str
@@ -20,7 +24,7 @@ class Line(NamedTuple):
 
 
 class RunRecord(NamedTuple):
-    """One log record about a run: STARTING, or its end with outcome, reason and the job's next start.
+    """One log record about a run: STARTING, or an end record with the outcome, the reason and the job's next start.
 
     units:   moments are seconds since 1970
     """
@@ -35,7 +39,7 @@ class RunRecord(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """The counts of one job in the table of jobs, and whether the job is still marked as running."""
+    """The counts of one job in the table of jobs, and whether the job is marked as running."""
 
     job: str
     runs: int
@@ -47,11 +51,14 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobsRecord:
-    """The whole recording. `lines` are in the order of writing; `changes` are in the order of the log.
+    """The whole recording.
 
-    At `warm_at` each job has made a run, so each job has a process; the first fault comes later. At `watched_until`,
-    long after the last fault, the jobs were disabled. `takes_s` is the time of a job's run and of the pause after the
-    run, if no fault occurs. The jobs in `counted_from_end` have an interval, which counts from the end of a run.
+    The recording of a run. `lines` are in the order of writing; `changes` are in the order of the log.
+
+    At `warm_at`, each job has finished a run, so each job has a process. The first fault begins later. At
+    `watched_until`, long after the last fault, the rig disabled the jobs. `takes_s` is the length of a job's run plus
+    the pause after the run, without faults. The jobs in `counted_from_end` have an interval, which counts from the end
+    of a run.
     """
 
     lines: Sequence[Line]

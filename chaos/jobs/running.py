@@ -17,11 +17,12 @@ from chaos.sandbox import Sandbox
 from chaos.waiting import until
 from tests.support.roles import as_role
 
-WARM_S = 60.0  # The limit for the first run of each job, with the start of its process.
-QUIET_S = 90.0  # The time after the last fault in which each job shows its cadence again.
-ENDED_S = 60.0  # The limit for the end of the last runs after all jobs are disabled.
+WARM_S = 60.0  # The time limit for the first run of each job, which includes the start of a process.
+QUIET_S = 90.0  # The time without faults at the end, in which each job must run at its interval again.
+ENDED_S = 60.0  # The time limit for the end of the last runs after all jobs are disabled.
 FILE = "runs.ndjson"  # Written by `app`.
-# The time of a run and the pause after it. Jobs on a grid also have their period, and a replaced job its grace.
+# The time of a run and the pause after it. For jobs on a grid, also the period; for a replaced job, also the grace
+# period.
 TAKES_S = {
     "quick": 0.6, "second": 2.0, "plain": 2.2, "long": 13.0, "fails": 1.2, "grid": 2.5, "queues": 3.5, "replaces": 6.0,
 }  # fmt: skip
@@ -46,7 +47,7 @@ MARKED = "select count(*) from shardclock.jobs where run_timer_key is not null"
 async def run(
     sandbox: Sandbox, fault_options: Sequence[FaultOption], *, seed: int, length_s: float, tell: Tell
 ) -> JobsRecord:
-    """Inject faults while the jobs run, let the jobs run without faults for a while, and read the recording."""
+    """Inject faults while the jobs run, then let the jobs run without faults for a while, and read the recording."""
     faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
     nemesis = Nemesis(sandbox, Plan(seed, length_s, (), faults))
     tell(f"starting the cluster ({sandbox.cluster.name})")
@@ -55,7 +56,7 @@ async def run(
     warm_at = time.time()
     tell(f"{length_s:.0f} s, {len(faults)} faults, seed {seed}")
     await nemesis.run()
-    tell(f"all faults are over; the jobs are left alone for {QUIET_S:.0f} s")
+    tell(f"all faults are over; the jobs run without faults for {QUIET_S:.0f} s")
     await asyncio.sleep(QUIET_S)
     watched_until = time.time()
     await _end_all(sandbox)
@@ -79,7 +80,8 @@ async def run(
 def read_lines(file: Path) -> list[Line]:
     """Read the lines of runs; the result is empty if no job has run.
 
-    errors:  ValueError, TypeError  a line is incomplete: the file was damaged, because each line is one write
+    errors:  ValueError, TypeError  a line is incomplete; this means that the file was damaged, because each line is one
+             write
     """
     if not file.exists():
         return []
@@ -92,7 +94,10 @@ async def _all_ran(sandbox: Sandbox) -> bool:
 
 
 async def _end_all(sandbox: Sandbox) -> None:
-    """Disable all jobs, and wait, within a limit, until no run is active; the judge finds the remaining runs."""
+    """Disable all jobs, and wait until no run is active, but at most a limited time.
+
+    The checker reports remaining runs.
+    """
 
     async def disabled() -> bool:
         async with sandbox.admin() as admin:

@@ -1,8 +1,8 @@
-"""Check the promises against the index of a run; each check is a generator.
+"""Check the promises against the index of a run. Each check is a generator.
 
 A check yields once for each case: None if the promise was kept, else a line that names the writer and the violation.
-Each independent violation is reported by one promise only, the most specific one. A promise without a check is
-not built yet.
+If a violation concerns several promises, only the most specific promise reports it. If a promise has no check, the
+product does not have the promised feature yet.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ from chaos.run_index import RunIndex
 
 
 def each_call_returns(run: RunIndex) -> Iterator[str | None]:
-    """Compare the duration of each call with the bound; a call without an end counts as hanging."""
+    """Compare the duration of each call with the limit; a call without a return is a violation."""
     answer_s = run.history.bounds.answer_s
     for call in run.history.calls:
         if call.ended_at is None:
-            yield f"{call_of(call)}: it never came back"
+            yield f"{call_of(call)}: the call did not return"
         else:
             took_s = call.ended_at - call.began_at
-            yield f"{call_of(call)}: it took {took_s:.1f} s" if took_s > answer_s else None
+            yield f"{call_of(call)}: the call took {took_s:.1f} s" if took_s > answer_s else None
 
 
 def read_once(run: RunIndex) -> Iterator[str | None]:
@@ -41,5 +41,8 @@ def read_once(run: RunIndex) -> Iterator[str | None]:
     for record in records:
         before_it = latest.get(record.timer_key)
         if before_it and record.position < before_it.position:
-            yield f"timer {record.timer_key}: {record.intent} stands before the {before_it.intent} that it followed"
+            yield (
+                f"timer {record.timer_key}: the record {record.intent} is before {before_it.intent}, but was"
+                " committed later"
+            )
         latest[record.timer_key] = record

@@ -12,16 +12,16 @@ from chaos.history.changes import DeliveryDeleted, DeliveryWritten, Recorded
 from chaos.promises.wording import clock, record_of
 from chaos.run_index import DELIVERED, NumberedChange, RunIndex, commits_of
 
-CLOCK_SLACK_S = 0.005  # Two clocks of one machine, read in sequence.
-GOING_S = 0.5  # The time until a process has ended; until then it may begin a call.
+CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read in sequence.
+GOING_S = 0.5  # The time until a killed process has ended; in this time, it may begin a call.
 LEASE_S = 10.0
-ANY = 0  # The attempt of a call that has no number.
-# During these faults a worker may not notice the end of its lease.
+ANY = 0  # The attempt of a call without an attempt number.
+# During these faults, a worker may not notice the end of its lease.
 STALLING = ("store", "lock", "head", "load")
 
 
 class Claim(NamedTuple):
-    """Describe one claim: its attempt, the interval in which its worker may call, and the record of its end."""
+    """One claim: its attempt, the interval in which its worker may call, and the record of its end."""
 
     attempt: int
     began_s: float
@@ -34,11 +34,12 @@ class Claim(NamedTuple):
 
 
 def called(run: RunIndex) -> Iterator[str | None]:
-    """Compare each call with its firing and with the claims of its delivery, and each delivery's end with its calls.
+    """Compare each call with its firing and its delivery's claims, and the end of each delivery with its calls.
 
-    A call comes after the commit of its firing, with the same key and payload at each attempt. Attempts count up; a
-    webhook has no attempt number. A worker that has not noticed the end of its claim (by a kill, a freeze, a loss of
-    Postgres, or a removed service task) may call until its lease ends. Without any recorded call, ends are not checked.
+    A call must begin after the commit of its firing, and must have the same key and payload at each attempt. The number
+    of the attempt increases; a webhook has no such number. A worker may not notice the end of its claim after a kill, a
+    freeze, a loss of Postgres, or the removal of a service task. Such a worker may call until its lease ends. If a run
+    has no recorded calls, the ends of deliveries are not checked.
     """
     claims_by_key = {key: claims_of(run, steps) for key, steps in run.deliveries.items()}
     began: dict[int, list[Attempt]] = {}
@@ -52,7 +53,7 @@ def called(run: RunIndex) -> Iterator[str | None]:
     for key, claims in claims_by_key.items():
         for claim in claims:
             if claim.end is not None and claim.end.intent != "DEAD" and not _was_called(claim, began.get(key, ())):
-                yield f"{record_of(claim.end)}: its handler had not been called"
+                yield f"{record_of(claim.end)}: no call of the handler was recorded"
 
 
 def claims_of(run: RunIndex, steps: list[NumberedChange]) -> list[Claim]:
@@ -76,7 +77,7 @@ def claims_of(run: RunIndex, steps: list[NumberedChange]) -> list[Claim]:
         if begun is not None and any(isinstance(change, DeliveryDeleted) for change in changes):
             ends = (it for it in changes if isinstance(it, Recorded) and it.intent in DELIVERED)
             end = next((it for it in ends if row is None or it.holder == row.claimed_by), None)
-            # No message tells the worker that the instance has removed its service task.
+            # The worker gets no message when the instance removes the service task.
             until_s = at_s if end is not None or row is None or not row.job else _noticed_by_s(run, row, begun)
             claims.append(begun._replace(until_s=until_s, end=end))
             begun = None
@@ -84,41 +85,44 @@ def claims_of(run: RunIndex, steps: list[NumberedChange]) -> list[Claim]:
 
 
 def hash_of(payload: str | None) -> str:
-    """Hash a payload's JSON as the handler does."""
+    """Hash the JSON of a payload in the same way as the handler."""
     text = json.dumps(json.loads(payload or "null"), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _violation(run: RunIndex, call: Attempt, claims: Sequence[Claim]) -> str:
-    """Describe the violation of a call; empty if there is none."""
+    """Describe the violation of a call; the text is empty without a violation."""
     for number, cause in run.deliveries.get(call.timer_key, ()):
         untimely = _is_untimely(call, run.committed_s[number], claims) if run.clock_is_true else ""
         if isinstance(cause, Recorded) and cause.intent == "TRIGGERED":
             return _is_of_another(call, cause) or untimely
         if isinstance(cause, DeliveryWritten) and cause.new and cause.job:
             return _is_of_another_job(call, cause) or untimely
-    return "no timer fired for it"
+    return "no timer fired for this call"
 
 
 def _is_of_another_job(call: Attempt, job: DeliveryWritten) -> str:
     if (call.target, call.tenant_id) != (job.target, job.tenant_id):
-        return f"called for {call.tenant_id}; it is a service task of {job.tenant_id}, for {job.target}"
-    return "" if call.body == hash_of(job.payload) else f"another payload than {job.payload}"
+        return (
+            f"the call has the tenant {call.tenant_id}; the service task belongs to {job.tenant_id}, with the"
+            f" target {job.target}"
+        )
+    return "" if call.body == hash_of(job.payload) else f"the payload is not {job.payload}"
 
 
 def _is_of_another(call: Attempt, fired: Recorded) -> str:
     if (call.target, call.tenant_id, call.occurrence) != (fired.target, fired.tenant_id, fired.occurrence):
-        return f"called for {call.tenant_id}, #{call.occurrence}; the firing is of {record_of(fired)}"
-    return "" if call.body == hash_of(fired.payload) else f"another payload than {fired.payload}"
+        return f"the call is for {call.tenant_id}, #{call.occurrence}; the firing is {record_of(fired)}"
+    return "" if call.body == hash_of(fired.payload) else f"the payload is not {fired.payload}"
 
 
 def _is_untimely(call: Attempt, fired_s: float, claims: Sequence[Claim]) -> str:
     if call.began_at < fired_s - CLOCK_SLACK_S:
-        return f"its firing was committed at {clock(fired_s)}"
+        return f"the firing was committed later, at {clock(fired_s)}"
     turns = [claim.attempt for claim in claims if claim.has(call.began_at)]
     if turns and call.attempt in (ANY, *turns):
         return ""
-    return f"attempt {turns[-1]} was due" if turns else "no worker had claimed it"
+    return f"attempt {turns[-1]} was due" if turns else "no worker had claimed the delivery"
 
 
 def _was_called(claim: Claim, calls: Sequence[Attempt]) -> bool:
@@ -126,9 +130,9 @@ def _was_called(claim: Claim, calls: Sequence[Attempt]) -> bool:
 
 
 def _noticed_by_s(run: RunIndex, row: DeliveryWritten, claim: Claim) -> float:
-    """Return the moment at which a worker must have noticed the loss of its claim: the end of its lease.
+    """Return the moment at which a worker must have noticed the loss of its claim.
 
-    A freeze of the worker or an outage of Postgres extends that time.
+    This is the end of its lease, or later after a freeze of the worker or an outage of Postgres.
     """
     until_s = claim.began_s if row.claimed_until is None else row.claimed_until.timestamp()
     for fault in sorted(run.history.faults, key=lambda fault: fault.began_at):

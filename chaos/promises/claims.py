@@ -1,4 +1,4 @@
-"""Check S8, S9 and B1: a writer has the right to change a timer, and each change is a legal transition."""
+"""Check S8, S9 and B1: the writer of a change had the right to it, each change is legal, and claims are limited."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from chaos.promises.schedules import covers, rule_of, skipped_before
 from chaos.promises.wording import clock, record_of, row_of
 from chaos.run_index import ENDINGS, RunIndex, TimerHistory, commits_of, is_free
 
-# The maximum age of a transaction's snapshot at its commit: a statement's time limit, and a margin.
+# The maximum age of a transaction's snapshot at the commit: the time limit of a statement, plus a margin.
 SNAPSHOT_S = 5.0
-# The maximum length of a lease. A longer lease comes from a clock that has been set back since, and counts as free.
+# The maximum length of a lease. If a lease is longer, the clock was set back after the claim, so the timer counts as
+# free.
 LEASE_MAX_S = 15.0
 
 
 def fenced(run: RunIndex) -> Iterator[str | None]:
-    """Compare each claim, and each record by a holder, with the valid claim when its transaction committed.
+    """Compare each claim and each record of a holder with the claim that was valid at the commit.
 
-    A claim is valid until its time ends, or its holder has ended or is suspended. A firing without a claim is legal if
-    no other holder has a valid claim. Despite any claim, an engine may cancel a timer that a token no longer needs; a
-    client may cancel any timer.
+    A claim is valid until its time ends, or its holder ends or is suspended. A firing without a claim is legal if no
+    other holder has a valid claim. An engine may cancel a claimed timer that a token no longer needs, and a client may
+    cancel any claimed timer.
     """
     for timer in run.timers.values():
         row = before = None
@@ -44,11 +45,11 @@ def fenced(run: RunIndex) -> Iterator[str | None]:
 
 
 def legal_transitions(run: RunIndex) -> Iterator[str | None]:
-    """Follow each timer through its commits: it is created, claimed, moved or paused, then deleted with one end record.
+    """Follow each timer through its commits: creation, claims, moves and pauses, and the deletion with one end record.
 
     A due date changes only with a RESCHEDULED record, or when a shard plans a schedule. The commit of a schedule's
-    firing creates the next occurrence, unless the firing was the last. Other promises report lost timers (S2), second
-    firings (S3), firings after a cancellation (S4) and second inserts (S7).
+    firing creates the next occurrence, unless the firing was the last. This check omits violations that other promises
+    report: lost timers (S2), second firings (S3), firings after a cancellation (S4) and second inserts (S7).
     """
     for timer in run.timers.values():
         reported = _is_reported_elsewhere(timer)
@@ -61,7 +62,7 @@ def legal_transitions(run: RunIndex) -> Iterator[str | None]:
 
 
 def claims_bounded(run: RunIndex) -> Iterator[str | None]:
-    """Count the claims of each commit with claims."""
+    """Check the number of claims in each commit."""
     for number, commit in enumerate(run.history.commits):
         claims = sum(isinstance(it, TimerWritten) and not it.new and it.claimed_by is not None for it in commit.changes)
         if claims:
@@ -70,7 +71,7 @@ def claims_bounded(run: RunIndex) -> Iterator[str | None]:
 
 
 def _stands(run: RunIndex, row: TimerWritten | None, holder: int, number: int) -> str:
-    """Describe the valid claim that conflicts with a holder's write; empty if there is none."""
+    """Describe the valid claim that conflicts with the write of a holder; the text is empty without a conflict."""
     if row is None or row.claimed_by in (None, holder) or row.claimed_until is None:
         return ""
     left_s = row.claimed_until.timestamp() - run.committed_s[number]
@@ -79,7 +80,7 @@ def _stands(run: RunIndex, row: TimerWritten | None, holder: int, number: int) -
     if is_free(run, row.claimed_by, number, snapshot_s=SNAPSHOT_S):
         return ""
     at = clock(run.committed_s[number])
-    return f"in the commit at {at}, while {row.claimed_by:x} had it until {clock(row.claimed_until)}"
+    return f"in the commit at {at}, while {row.claimed_by:x} had a claim until {clock(row.claimed_until)}"
 
 
 def _is_reported_elsewhere(timer: TimerHistory) -> bool:
@@ -96,19 +97,20 @@ def _row_after(row: TimerWritten | None, changes: Sequence[Change]) -> TimerWrit
 
 
 def _violation(row: TimerWritten | None, changes: Sequence[Change], *, reported: bool) -> str:
-    """Describe the illegal change of one commit to a timer, which had `row` before; empty if the change is legal."""
+    """Describe an illegal change of a timer in one commit.
+
+    `row` is the row before the change. The text is empty if the change is legal.
+    """
     rows = [change for change in changes if isinstance(change, TimerWritten)]
     records = {change.intent: change for change in changes if isinstance(change, Recorded)}
     last = rows[-1] if rows else row
     if last is None:
-        return "".join(
-            f"{record_of(it)}: a record without its row" for it in list(records.values())[:1] if not reported
-        )
+        return "".join(f"{record_of(it)}: the record has no row" for it in list(records.values())[:1] if not reported)
     own = [change for change in changes if isinstance(change, Recorded) and _ends(change, last)]
     if not reported and own and not any(isinstance(change, TimerDeleted) for change in changes):
-        return f"{record_of(own[0])}: ended, and its row is still there"
+        return f"{record_of(own[0])}: the timer has ended, and the row still exists"
     if not reported and len(own) > 1:
-        return f"{record_of(own[0])}: ended in {len(own)} ways"
+        return f"{record_of(own[0])}: the timer has {len(own)} end records"
     return _wrong_row(row, rows, records) or _wrong_record(last, rows, records)
 
 
@@ -117,11 +119,11 @@ def _ends(record: Recorded, row: TimerWritten) -> bool:
 
 
 def _wrong_row(row: TimerWritten | None, rows: Sequence[TimerWritten], records: Mapping[str, Recorded]) -> str:
-    """Describe an update without a record that explains it."""
+    """Describe an update that no record explains."""
     for new in rows:
         if row is not None and not new.new:
             if (new.tenant_id, new.occurrence) != (row.tenant_id, row.occurrence):
-                return f"{row_of(row)}: became {row_of(new)}"
+                return f"{row_of(row)}: the row changed to {row_of(new)}"
             if new.paused != row.paused:
                 if ("PAUSED" if new.paused else "RESUMED") not in records:
                     return f"{row_of(row)}: {'paused' if new.paused else 'resumed'} without a record"
@@ -132,24 +134,24 @@ def _wrong_row(row: TimerWritten | None, rows: Sequence[TimerWritten], records: 
 
 
 def _wrong_record(last: TimerWritten, rows: Sequence[TimerWritten], records: Mapping[str, Recorded]) -> str:
-    """Describe a record without its update."""
+    """Describe a record without the update that it describes."""
     for intent in ("RESCHEDULED", "PAUSED", "RESUMED"):
         if intent in records and not rows:
-            return f"{record_of(records[intent])}: its row was left as it was"
+            return f"{record_of(records[intent])}: the row did not change"
     if "RESCHEDULED" in records and not last.paused:
         moved_to = moved_to_of(records["RESCHEDULED"])
         if moved_to not in (None, last.due_date):
-            return f"{record_of(records['RESCHEDULED'])}: its row is due {clock(last.due_date)}"
+            return f"{record_of(records['RESCHEDULED'])}: the row has the due date {clock(last.due_date)}"
     return ""
 
 
 def _is_planned(row: TimerWritten, new: TimerWritten) -> bool:
-    """Return whether a shard that had claimed a schedule set the date that its client had left open."""
+    """Return whether a shard with a claim on a schedule set the first date, which the client had left open."""
     return row.schedule is not None and row.claimed_by is not None and new.claimed_by is None
 
 
 def _one_after_another(run: RunIndex) -> Iterator[str | None]:
-    """Check that each occurrence is created at the end of the previous one, and that each end creates the next one."""
+    """Check that each occurrence is created at the end of the previous occurrence, and that each end creates one."""
     for schedule, steps in run.schedules.items():
         request = run.request_of(0, schedule)
         rule = rule_of(request)
@@ -158,12 +160,12 @@ def _one_after_another(run: RunIndex) -> Iterator[str | None]:
             records = [change for change in changes if isinstance(change, Recorded)]
             ended = [record for record in records if record.intent != "CANCELED"]
             if rows and rows[0].occurrence > 1:
-                yield None if ended else f"{row_of(rows[0])}: made although none before it ended"
+                yield None if ended else f"{row_of(rows[0])}: the previous occurrence has not ended"
             last = max((record.occurrence + covers(record) - 1 for record in ended), default=0)
             fired = last - skipped_before(steps, last + 1)
             if ended and not rows and rule is not None:
                 yield (
                     None
                     if rule.count is not None and fired >= rule.count
-                    else f"{record_of(ended[0])}: nothing follows"
+                    else f"{record_of(ended[0])}: the next occurrence was not created"
                 )

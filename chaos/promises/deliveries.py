@@ -1,4 +1,4 @@
-"""Check S10 in the commits: each firing with a target has a delivery, which one worker at a time claims."""
+"""Check S10 in the commits: each firing with a target has a delivery, which at most one worker claims at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chaos.run_index import DELIVERED, REDRIVEN, NumberedChange, RunIndex, commi
 
 
 class DeliveryCommit(NamedTuple):
-    """Describe the changes of one commit to one delivery; `stepped` means that the commit advanced its instance."""
+    """The changes of one delivery in one commit; `stepped` is true if the commit advanced the delivery's instance."""
 
     rows: Sequence[DeliveryWritten]
     gone: bool
@@ -25,21 +25,25 @@ class DeliveryCommit(NamedTuple):
 
 
 def delivered(run: RunIndex) -> Iterator[str | None]:
-    """Compare each delivery with its firing, its claims and its end, and each call with the delivery.
+    """Compare each delivery with its firing, its claims and its end; compare each call with its delivery.
 
-    A delivery is written by the commit of its firing, by the redrive of a dead letter, or, for a service task, by a
-    step of its instance (P4 checks which). A worker claims it only while no other claim is valid. A delivery is ended
-    only by the claiming worker, as the handler's action demands, or by a step of the instance that no longer waits for
-    the delivery. A delivery without attempts left is a dead letter until an operator redrives or discards it.
+    The commit of the firing or the redrive of a dead letter writes a delivery. For a service task, a step of the
+    instance writes the delivery; P4 checks this step. A worker claims a delivery only while no other claim is valid.
+    Only the claiming worker ends a delivery, with the outcome of the handler's action, or a step of an instance that no
+    longer waits for the delivery. A delivery without attempts left is a dead letter until an operator redrives or
+    discards it.
     """
     for firing in run.firings:
         request = run.request_of(firing.record.timer_key, (firing.record.tenant_id, firing.record.name or ""))
         if request is not None and request.timer.target != firing.record.target:
-            yield f"{record_of(firing.record)}: for {firing.record.target}, requested {request.timer.target}"
+            yield (
+                f"{record_of(firing.record)}: the target is {firing.record.target}, the request had"
+                f" {request.timer.target}"
+            )
     for key, steps in run.deliveries.items():
         yield next(_violations(run, key, steps), None)
     for key in sorted(set(run.history.dead_letters) - run.deliveries.keys() - run.processes.signals.keys()):
-        yield f"timer {key}: a dead letter of no firing"
+        yield f"timer {key}: the dead letter has no firing"
     yield from called(run)
 
 
@@ -64,9 +68,9 @@ def _violations(run: RunIndex, key: int, steps: list[NumberedChange]) -> Iterato
         if commit.ends or commit.redriven:
             is_dead = bool(commit.ends) and commit.ends[-1].intent == "DEAD"
     if row is not None:
-        yield f"timer {key}: its delivery to {row.target} had no end by {clock(run.history.ended_at)}"
+        yield f"timer {key}: the delivery to {row.target} had not ended by {clock(run.history.ended_at)}"
     if is_dead != (key in run.history.dead_letters):
-        yield f"timer {key}: {'its dead letter is lost' if is_dead else 'a dead letter without a failed delivery'}"
+        yield f"timer {key}: {'the dead letter is lost' if is_dead else 'the dead letter has no failed delivery'}"
 
 
 def _commit_of(changes: Sequence[Change]) -> DeliveryCommit:
@@ -84,11 +88,11 @@ def _wrong_begin(commit: DeliveryCommit, key: int, *, is_dead: bool) -> str:
     made = any(row.new for row in commit.rows)
     cause = commit.fired or commit.redriven
     if made and cause is None and not commit.stepped:
-        return f"timer {key}: a delivery without a firing"
+        return f"timer {key}: the delivery has no firing"
     if cause is not None and not made:
-        return f"{record_of(cause)}: it left no delivery to {cause.target}"
+        return f"{record_of(cause)}: no delivery to {cause.target} was created"
     if commit.redriven is not None and not is_dead:
-        return f"{record_of(commit.redriven)}: it was no dead letter"
+        return f"{record_of(commit.redriven)}: the delivery was not a dead letter"
     return ""
 
 
@@ -100,31 +104,31 @@ def _wrong_claim(run: RunIndex, number: int, before: DeliveryWritten | None, com
         told = f"timer {row.timer_key}"
         if row.claims > before.claims:
             if _is_claimed(run, number, before):
-                return f"{told}: {_worker(row)} claimed its delivery, which {_worker(before)} had claimed"
+                return f"{told}: {_worker(row)} claimed the delivery, which {_worker(before)} had claimed"
         elif row.claimed_by is None and before.claimed_by is None:
-            return f"{told}: an attempt was settled without a claim"
+            return f"{told}: an attempt ended without a claim"
         elif row.claimed_by not in (None, before.claimed_by):
-            return f"{told}: {_worker(row)} has its delivery from {_worker(before)} without a claim"
+            return f"{told}: {_worker(row)} has the delivery of {_worker(before)} without a claim"
         if row.failed_attempts > before.failed_attempts + 1:
-            return f"{told}: {row.failed_attempts} attempts failed, just now it was {before.failed_attempts}"
+            return f"{told}: {row.failed_attempts} attempts have failed, and {before.failed_attempts} before the change"
     return ""
 
 
 def _wrong_end(before: DeliveryWritten | None, commit: DeliveryCommit, key: int, *, is_dead: bool) -> str:
     if commit.gone and not commit.ends and not commit.stepped:
-        return f"timer {key}: its delivery is gone without a record"
+        return f"timer {key}: the delivery was deleted without a record"
     if len(commit.ends) > 1:
-        return f"{record_of(commit.ends[0])}: it ended in {len(commit.ends)} ways"
+        return f"{record_of(commit.ends[0])}: the delivery has {len(commit.ends)} end records"
     for end in commit.ends:
         why = ""
         if commit.stepped:
-            why = "" if commit.gone and end.intent == "DISCARDED" else "its instance has not discarded it"
+            why = "" if commit.gone and end.intent == "DISCARDED" else "its instance had not discarded the delivery"
         elif end.holder is None:
-            why = "" if is_dead and end.intent == "DISCARDED" else "it was no dead letter"
+            why = "" if is_dead and end.intent == "DISCARDED" else "the delivery was not a dead letter"
         elif before is None:
             why = "there was no delivery"
         elif not commit.gone:
-            why = "its delivery is still there"
+            why = "the delivery still exists"
         elif end.holder != before.claimed_by:
             why = f"{_worker(before)} had claimed it"
         if why:
@@ -133,13 +137,13 @@ def _wrong_end(before: DeliveryWritten | None, commit: DeliveryCommit, key: int,
 
 
 def _unlike_behaviour(fired: Recorded | None, commit: DeliveryCommit) -> str:
-    """Describe an end that the handler's action can't have."""
+    """Describe an end of a delivery that contradicts the handler's action."""
     for end in commit.ends:
         if fired is None or end.holder is None:
             continue
         behaviour, attempt = behaviour_of(fired.payload), int(json.loads(end.detail or "{}").get("attempt", 1))
         if end.intent != behaviour.ending or attempt < behaviour.attempt:
-            return f"{record_of(end)}: at attempt {attempt}, and its handler was to {behaviour.name}"
+            return f"{record_of(end)}: the delivery ended at attempt {attempt}, and the handler had to {behaviour.name}"
     return ""
 
 
@@ -151,9 +155,9 @@ def _is_claimed(run: RunIndex, number: int, row: DeliveryWritten) -> bool:
 
 
 def _stepped(run: RunIndex, key: int) -> set[int]:
-    """Return the commits that advanced the instance of this service task, or that removed its remaining rows.
+    """Return the commits that advanced the instance of a service task, or that removed its remaining rows.
 
-    shape:   empty if the delivery is no service task
+    shape:   empty if the delivery is not a service task
     """
     key_of_instance = run.processes.jobs.get(key)
     if key_of_instance is None:

@@ -15,16 +15,16 @@ from chaos.promises.wording import call_of, clock, record_of, row_of
 from chaos.run_index import RunIndex, TimerHistory
 
 TRANSACTION_S = 5.0  # The time limit of a shard's transaction.
-SEEN_S = 1.0  # A commit's time is taken before its changes are visible.
+SEEN_S = 1.0  # The time of a commit may be this much earlier than the visibility of its changes.
 CLOCK_SLACK_S = 0.005  # Two clocks of one machine, read in sequence.
 
 
 def never_early(run: RunIndex) -> Iterator[str | None]:
-    """Compare each firing with the due dates of its record and its row, and each row with its request.
+    """Compare each firing with the due dates of its record and of its row, and each row with its request.
 
-    A due date from the client is kept. A delay counts from the start of the call or later, unless Postgres's clock was
-    ever wrong. After Postgres's clock is set back, a record may have an earlier time than its transaction. A paused
-    timer waits for the end of its pause.
+    A due date from the client must not change. A delay counts from the start of the call or later, unless Postgres's
+    clock was wrong during the run. After Postgres's clock is set back, a record may have an earlier time than its
+    transaction. A paused timer waits for the end of its pause.
     """
     yield from ended_early(run)
     for firing in run.firings:
@@ -34,36 +34,46 @@ def never_early(run: RunIndex) -> Iterator[str | None]:
         set_back = early_s > 0 and set_back_at(
             run.history.faults, record.recorded_at.timestamp(), give_or_take_s=TRANSACTION_S
         )
-        yield f"{record_of(record)}: early" if early_s > 0 and not set_back else None
+        yield f"{record_of(record)}: the timer fired early" if early_s > 0 and not set_back else None
     for key, request in run.requests.items():
         row = _first_row(run.timers.get(key))
         if row is None:
             continue
         if request.timer.due_date is not None:
             same = row.due_date == request.timer.due_date
-            yield None if same else f"{row_of(row)}: due {row.due_date}, requested {request.timer.due_date}"
+            yield (
+                None
+                if same
+                else (f"{row_of(row)}: the due date is {row.due_date}, the request had {request.timer.due_date}")
+            )
         elif request.timer.delay_s is not None and run.clock_is_true:
             earliest_s = request.calls[0].began_at + request.timer.delay_s
             late = row.due_date.timestamp() >= earliest_s - CLOCK_SLACK_S
-            yield None if late else f"{row_of(row)}: due {clock(row.due_date)}, not before {clock(earliest_s)}"
+            yield (
+                None
+                if late
+                else (
+                    f"{row_of(row)}: the due date is {clock(row.due_date)}, and must not be before {clock(earliest_s)}"
+                )
+            )
 
 
 def never_lost(run: RunIndex) -> Iterator[str | None]:
     """Check that each acknowledged timer was committed, and that each deleted row has a record of its end.
 
-    A timer with an unknown outcome may be missing; if the timer was committed, the same rule applies. A row that was
-    never deleted is pending; the checker compares the row with the table.
+    A timer with an unknown outcome may be missing. If it was committed, the same rule applies. If a row was never
+    deleted, the timer is pending, and the checker compares the row with the table.
     """
     for key, request in run.requests.items():
         if request.acknowledged_at is not None and key not in run.timers:
             at = clock(request.acknowledged_at)
-            yield f"timer {key} of {request.tenant_id}: acknowledged at {at}, never committed"
+            yield f"timer {key} of {request.tenant_id}: the timer was acknowledged at {at}, and was never committed"
     for timer in run.timers.values():
         gone = [number for number, change in timer.steps if isinstance(change, TimerDeleted)]
         ended = {number for number, _ in timer.endings()}
         vanished = [number for number in gone if number not in ended]
         where = f"in the commit at {clock(run.committed_s[vanished[0]])}" if vanished else ""
-        yield f"{_name(timer)}: deleted without a record {where}" if vanished else None
+        yield f"{_name(timer)}: the row was deleted without a record {where}" if vanished else None
 
 
 def once(run: RunIndex) -> Iterator[str | None]:
@@ -78,21 +88,22 @@ def once(run: RunIndex) -> Iterator[str | None]:
             occurrence = (record.tenant_id, record.name, record.occurrence)
             occurrences[occurrence] += 1
             times = max(times, occurrences[occurrence])
-        yield None if times == 1 else f"{record_of(record)}: fired {times} times"
+        yield None if times == 1 else f"{record_of(record)}: the timer fired {times} times"
 
 
 def cancelled_stays(run: RunIndex) -> Iterator[str | None]:
     """Check that no cancelled timer fires, and compare clients' answers with the records.
 
-    CANCELED, TRIGGERED, SKIPPED, PAUSED and RESCHEDULED mean that a record with this intent was committed before the
-    answer; UNKNOWN means that the timer did not exist before. A moved timer fires only at its last due date. A failed
+    For the answers CANCELED, TRIGGERED, SKIPPED, PAUSED and RESCHEDULED, a record with this intent must be committed
+    before the answer. For UNKNOWN, the timer must not exist before the answer. A moved timer fires only at its last due
+    date. A failed
     call creates no timer.
     """
     for timer in run.timers.values():
         fired = timer.records("TRIGGERED")
         if cancelled := timer.records("CANCELED"):
             yield (
-                f"{record_of(fired[-1][1])}: it was cancelled at {clock(cancelled[0][1].recorded_at)}"
+                f"{record_of(fired[-1][1])}: the timer was cancelled at {clock(cancelled[0][1].recorded_at)}"
                 if fired
                 else None
             )
@@ -100,14 +111,18 @@ def cancelled_stays(run: RunIndex) -> Iterator[str | None]:
             yield (
                 None
                 if fired[-1][1].due_date == timer.row.due_date
-                else (f"{record_of(fired[-1][1])}: it had been moved to {clock(timer.row.due_date)}")
+                else (f"{record_of(fired[-1][1])}: the timer had been moved to {clock(timer.row.due_date)}")
             )
     for call in run.history.calls:
         if call.verb in ("cancel", "reschedule", "pause") and call.outcome == "ok":
             yield None if _is_true(run, call) else f"{call_of(call)}: {_known(run, call)}"
     for key, request in run.requests.items():
         if all(call.outcome == "fail" or key in call.refused for call in request.calls):
-            yield f"timer {key} of {request.tenant_id}: refused, and yet committed" if key in run.timers else None
+            yield (
+                (f"timer {key} of {request.tenant_id}: the timer was refused, and was committed")
+                if key in run.timers
+                else None
+            )
 
 
 def one_key_one_timer(run: RunIndex) -> Iterator[str | None]:
@@ -117,11 +132,11 @@ def one_key_one_timer(run: RunIndex) -> Iterator[str | None]:
         if not rows:
             continue
         if len(rows) > 1:
-            yield f"{row_of(rows[0])}: made {len(rows)} times"
+            yield f"{row_of(rows[0])}: the timer was inserted {len(rows)} times"
         elif rows[0].instance_key is not None:
             yield None  # P4 checks the timers of an instance's nodes
         elif key not in run.requests and key not in run.poisoned and (rows[0].occurrence == 1 or not rows[0].schedule):
-            yield f"{row_of(rows[0])}: no client requested it"
+            yield f"{row_of(rows[0])}: no client requested this change"
         else:
             yield None
 
@@ -132,7 +147,10 @@ def survives_a_crash(run: RunIndex) -> Iterator[str | None]:
     for key, request in run.requests.items():
         acknowledged_at = request.acknowledged_at
         if acknowledged_at is not None and acknowledged_at < broke_at:
-            lost = f"timer {key} of {request.tenant_id}: acknowledged at {clock(acknowledged_at)}, gone after the crash"
+            lost = (
+                f"timer {key} of {request.tenant_id}: the timer was acknowledged at {clock(acknowledged_at)},"
+                " and was lost in the crash"
+            )
             yield None if key in run.timers else lost
 
 
@@ -166,7 +184,7 @@ def _is_true(run: RunIndex, call: Call) -> bool:
 
 
 def _was_there(run: RunIndex, timer: TimerHistory, at_s: float) -> bool:
-    """Return whether a timer was visible: its client had the answer, or the commit was a while ago."""
+    """Return whether a timer was visible to other clients: its client had the answer, or the commit was long before."""
     request = run.requests.get(timer.timer_key)
     if request is not None and request.acknowledged_at is not None:
         return request.acknowledged_at < at_s
@@ -174,7 +192,7 @@ def _was_there(run: RunIndex, timer: TimerHistory, at_s: float) -> bool:
 
 
 def _was_told(run: RunIndex, call: Call, number: int) -> bool:
-    """Return whether a record was committed before the answer, within the accuracy of the clocks."""
+    """Return whether a record was committed before the answer, as far as the accuracy of the clocks allows."""
     ended_at = call.ended_at if call.ended_at is not None else run.history.ended_at
     return not run.clock_is_true or run.committed_s[number] <= ended_at + CLOCK_SLACK_S
 
@@ -195,4 +213,4 @@ def moved_to_of(record: Recorded) -> datetime | None:
 def _known(run: RunIndex, call: Call) -> str:
     timers = _named(run, call)
     records = [record_of(record) for timer in timers for _, record in timer.records()]
-    return "; ".join(records[-3:]) or ("it was there" if timers else "there is no such timer")
+    return "; ".join(records[-3:]) or ("the timer existed" if timers else "the timer did not exist")

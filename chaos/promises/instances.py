@@ -1,4 +1,4 @@
-"""Check P1, P2 and P5: each started instance begins once and ends, and nothing follows its end."""
+"""Check P1, P2 and P5: each started instance begins once and ends, and does not change after its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chaos.run_index import RunIndex
 def ended(run: RunIndex) -> Iterator[str | None]:
     """Check that each acknowledged instance began, and that it ended once its client had acted.
 
-    An instance with an incident has stopped, so an incident is a violation: the models give no cause for an incident.
+    Each incident is a violation, because an incident stops an instance and the models give no reason for an incident.
     """
     asked: defaultdict[int, list[Call]] = defaultdict(list)
     for call in run.history.calls:
@@ -24,21 +24,21 @@ def ended(run: RunIndex) -> Iterator[str | None]:
         asked[call.instance_key].append(call)
         if call.verb == "start":
             instance = run.processes.instances.get(call.instance_key)
-            yield None if instance and instance.rows else f"{call_of(call)}: it never began"
+            yield None if instance and instance.rows else f"{call_of(call)}: the instance did not begin"
     for instance in run.processes.instances.values():
         if not instance.rows:
             continue
         if instance.incidents:
             first = instance.incidents[0]
-            yield f"{instance_of(instance)}: it stopped at {first.node_id}: {first.sentence}"
+            yield f"{instance_of(instance)}: an incident stopped the instance at {first.node_id}: {first.sentence}"
         elif instance.ended is None and _is_driven(instance, asked[instance.instance_key]):
-            yield f"{instance_of(instance)}: it has not ended by {clock(run.history.ended_at)}"
+            yield f"{instance_of(instance)}: the instance has not ended by {clock(run.history.ended_at)}"
         else:
             yield None
 
 
 def one_start_one_instance(run: RunIndex) -> Iterator[str | None]:
-    """Count the instances of each start call and its repetitions, and check that each instance has a start."""
+    """Count the instances of each start call with its repetitions, and check that each instance has a start call."""
     starts: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
     for call in run.history.calls:
         if call.verb == "start":
@@ -51,9 +51,9 @@ def one_start_one_instance(run: RunIndex) -> Iterator[str | None]:
         keys = made.get((tenant_id, name), [])
         told = {call.instance_key for call in calls if call.outcome == "ok"}
         if len(keys) > 1:
-            yield f"{call_of(calls[0])}: it made {len(keys)} instances, {keys}"
+            yield f"{call_of(calls[0])}: the call created {len(keys)} instances, {keys}"
         elif told - set(keys):
-            yield f"{call_of(calls[-1])}: answered with {sorted(map(str, told))}, and it made {keys}"
+            yield f"{call_of(calls[-1])}: the answers have {sorted(map(str, told))}, and the call created {keys}"
         else:
             yield None
     for start, keys in made.items():
@@ -71,7 +71,7 @@ def nothing_after_the_end(run: RunIndex) -> Iterator[str | None]:
         late = _late(instance, instance.ended)
         told = f"{instance_of(instance)}: ended at {clock(run.committed_s[instance.ended])}"
         if late is not None:
-            yield f"{told}, and went on at {clock(run.committed_s[late])}"
+            yield f"{told}, and continued at {clock(run.committed_s[late])}"
         elif instance.instance_key in left:
             yield f"{told}, and left {left[instance.instance_key]}"
         else:
@@ -79,7 +79,7 @@ def nothing_after_the_end(run: RunIndex) -> Iterator[str | None]:
 
 
 def _left(run: RunIndex) -> dict[int, str]:
-    """Return, for each instance, one of its items that remained at the end."""
+    """Return one remaining item for each instance with items at the end of the run."""
     left: dict[int, str] = {}
     for key, timer in run.timers.items():
         if timer.pending and timer.row is not None and timer.row.instance_key is not None:
@@ -93,7 +93,7 @@ def _left(run: RunIndex) -> dict[int, str]:
 
 
 def _is_driven(instance: InstanceHistory, calls: list[Call]) -> bool:
-    """Return whether clients have done all that an instance waits for, so that it must end."""
+    """Return whether clients have done all actions that an instance waits for, so that the instance must end."""
     process = PROCESSES.get(instance.row.process_id)
     if process is None or process.boundary:
         return True
@@ -107,7 +107,7 @@ def _without_start(instance: InstanceHistory, calls: list[Call]) -> str | None:
     row = instance.row
     if any((call.tenant_id, call.process) == (row.tenant_id, row.process_id) for call in calls):
         return None
-    return f"{instance_of(instance)}: no client started it"
+    return f"{instance_of(instance)}: no client started the instance"
 
 
 def _late(instance: InstanceHistory, ended_in: int) -> int | None:

@@ -16,11 +16,11 @@ def poison_fails_alone(run: RunIndex) -> Iterator[str | None]:
         timer = run.timers.get(key)
         if timer is not None:
             fired = timer.records("TRIGGERED")
-            yield f"{record_of(fired[0][1])}: it can't be fired" if fired else None
+            yield f"{record_of(fired[0][1])}: a timer that can't be fired has fired" if fired else None
     for key, timer in run.timers.items():
         if key not in run.poisoned:
             for _, record in timer.records("PAUSED"):
-                yield f"{record_of(record)}: a shard paused it" if record.holder is not None else None
+                yield f"{record_of(record)}: a shard paused the timer" if record.holder is not None else None
 
 
 def tenants_apart(run: RunIndex) -> Iterator[str | None]:
@@ -40,26 +40,30 @@ def tenants_apart(run: RunIndex) -> Iterator[str | None]:
             continue
         request = run.request_of(key, (timer.row.tenant_id, timer.row.name) if timer.row.name else None)
         if request is None:
-            continue  # S7 reports this violation
+            continue  # S7 reports this violation.
         same = (timer.row.tenant_id, timer.row.name) == (request.tenant_id, request.name)
-        yield None if same else f"{row_of(timer.row)}: requested by {request.tenant_id} as {request.name}"
+        yield (
+            None
+            if same
+            else (f"{row_of(timer.row)}: the request had the tenant {request.tenant_id} and the name {request.name}")
+        )
         for _, record in timer.records():
             yield _differs(record, request) or _unrequested(record, meant)
 
 
 def _differs(record: Recorded, request: RequestHistory) -> str | None:
     if (record.tenant_id, record.name) != (request.tenant_id, request.name):
-        return f"{record_of(record)}: requested by {request.tenant_id} as {request.name}"
+        return f"{record_of(record)}: the request had the tenant {request.tenant_id} and the name {request.name}"
     requested, got = request.timer.payload, record.payload
     if requested == got or (requested is not None and got is not None and json.loads(requested) == json.loads(got)):
         return None
-    return f"{record_of(record)}: payload {got}, requested with {requested}"
+    return f"{record_of(record)}: the payload is {got}, the request had {requested}"
 
 
 def _unrequested(record: Recorded, meant: set[tuple[str, object]]) -> str | None:
     verb = {"CANCELED": "cancel", "RESCHEDULED": "reschedule", "PAUSED": "pause"}.get(record.intent)
     if record.intent == "PAUSED" and record.holder is not None:
-        return None  # L5 checks the timers that a shard pauses
+        return None  # L5 checks the timers that a shard pauses.
     if verb is None or (verb, record.timer_key) in meant or (verb, (record.tenant_id, record.name)) in meant:
         return None
-    return f"{record_of(record)}: no client requested it"
+    return f"{record_of(record)}: no client requested this change"

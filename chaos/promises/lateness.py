@@ -1,4 +1,4 @@
-"""Check L1, L3, L6, T1 and T2: faults explain all lateness, and no timer is left behind."""
+"""Check L1, L3, L6, T1 and T2: faults explain all lateness, and each due timer fires."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from chaos.run_index import RunIndex
 from chaos.takeover import takeovers
 
 FLOOD_TAIL_S = 5.0
-UP_KILLED = "kill up"  # the name of the fault, see `fault_options`
+UP_KILLED = "kill up"  # The name of the fault in `fault_options`.
 
 
 def bounded_lag(run: RunIndex) -> Iterator[str | None]:
     """Compare the lateness of each timer with the normal lag, and with the windows of faults.
 
-    Lateness counts from the due date, or from the commit that made the timer due, if the commit is later. In a window a
-    timer may wait until the window's end, and then for the normal lag. Timers in the slots of a lost shard may be as
+    Lateness counts from the due date, or from the commit that made the timer due if this commit is later. During a
+    window, a timer may wait until the end of the window, and additionally for the normal lag. Timers in the slots of a
+    lost shard may be as
     late as a takeover.
     """
     history, orphaned = run.history, orphaned_slots_of(run)
@@ -42,12 +43,13 @@ def bounded_lag(run: RunIndex) -> Iterator[str | None]:
         yield (
             None
             if excused
-            else f"{record_of(firing.record)}: {late_s:.3f} s late, {firing.fired_s - deadline:.3f} too much"
+            else f"{record_of(firing.record)}: the timer fired {late_s:.3f} s late, which is"
+            f" {firing.fired_s - deadline:.3f} s too late"
         )
 
 
 def drained(run: RunIndex) -> Iterator[str | None]:
-    """Check that no timer that should have fired is left in the table; each firing is a case, too.
+    """Check that the table contains no timer that should have fired; each firing also counts as a case.
 
     No timer stays paused after the end of its pause.
     """
@@ -62,12 +64,12 @@ def drained(run: RunIndex) -> Iterator[str | None]:
         known_s = run.committed_s[timer.ready] if timer else 0.0
         deadline = deadline_s(windows, max(pending.due_date.timestamp(), known_s), allowed_s=history.bounds.normal_s)
         told = row_of(timer.row) if timer and timer.row else f"timer {pending.timer_key}"
-        left = f"{told}: due {clock(pending.due_date)}, not fired by {clock(history.ended_at)}"
+        left = f"{told}: the timer was due {clock(pending.due_date)}, and had not fired by {clock(history.ended_at)}"
         yield left if deadline < history.ended_at else None
 
 
 def floods_apart(run: RunIndex) -> Iterator[str | None]:
-    """Compare the lateness of other tenants' timers in one tenant's flood with a separate bound."""
+    """Compare the lateness of other tenants' timers during the flood of one tenant with a separate limit."""
     history, orphaned = run.history, orphaned_slots_of(run)
     windows = windows_of(history.faults, history.bounds)
     for flood in (fault for fault in history.faults if fault.kind == "load" and "tenant" in fault.detail):
@@ -82,30 +84,31 @@ def taken_over(run: RunIndex) -> Iterator[str | None]:
     yield from (None for _ in range(len(measured) - len(slow)))
     for it in slow:
         told = (
-            f"{it.fault.name} at {clock(it.fault.began_at)}: taken over in {it.seconds:.3f} s, promised {it.bound_s} s"
+            f"{it.fault.name} at {clock(it.fault.began_at)}: the takeover took {it.seconds:.3f} s; the promise"
+            f" is {it.bound_s} s"
         )
         yield told if len(slow) > len(measured) // 100 else None
 
 
 def serve_again(run: RunIndex) -> Iterator[str | None]:
-    """Check the time until as many shards had slots as before the loss of a head.
+    """Check the time until as many shards as before the loss of a head had slots.
 
-    The time ends with the commit of the last slots, if the fault names the lost shards, and not with the rig's look for
-    these shards, which is later on a busy machine. While `up` is down, no process starts new shards. While Postgres is
-    down, locked or without a free connection, no shard can register. So the time counts from the end of these faults.
+    If the fault names the lost shards, the time ends with the commit of the last slots. The rig itself finds the new
+    shards later on a busy machine. If `up` is down, no process starts new shards. If Postgres is down, locked or
+    without a free connection, no shard can register. So the time counts from the end of such faults.
     """
     for fault in (fault for fault in run.history.faults if fault.kind == "head"):
         started_s = max((it.ended_at for it in run.history.faults if _delays(it, fault)), default=fault.began_at)
         took_s = served_again_at(run, fault) - started_s
         late = (
-            f"{fault.name} at {clock(fault.began_at)}: whole again after {took_s:.1f} s, promised"
+            f"{fault.name} at {clock(fault.began_at)}: all shards served again after {took_s:.1f} s; the promise is"
             f" {fault.whole_within_s} s"
         )
         yield late if took_s > fault.whole_within_s or not fault.detail.get("whole", True) else None
 
 
 def _delays(other: Fault, fault: Fault) -> bool:
-    """Return whether another fault kept new shards from a start, and ended while those of a lost head were replaced."""
+    """Return whether another fault prevented the start of new shards, and ended during the loss of the head."""
     keeps = other.name == UP_KILLED or (other.kind in ("store", "lock") and other.disturbs)
     return keeps and fault.began_at < other.ended_at < fault.ended_at
 
@@ -124,4 +127,4 @@ def _late_in(
             continue
         in_time = firing.fired_s <= deadline_s(others, firing.ready_s, allowed_s=allowed_s)
         excused = in_time or waits_for_takeover(orphaned, firing, allowed_s=allowed_s)
-        yield None if excused else f"{record_of(record)}: {late_s:.3f} s late in a flood"
+        yield None if excused else f"{record_of(record)}: the timer fired {late_s:.3f} s late during a flood"

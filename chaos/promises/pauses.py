@@ -1,4 +1,4 @@
-"""Follow the pauses that clients gave an end: a paused timer does not fire before the end, and continues after it."""
+"""Check pauses with an end: a paused timer does not fire before this end, and continues after it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from chaos.history.changes import Recorded
 from chaos.promises.wording import clock, record_of
 from chaos.run_index import RunIndex, TimerHistory
 
-SEARCH_S = 1.0  # a shard looks for ended pauses once a second, and at the ends that it knows
+SEARCH_S = 1.0  # A shard polls for ended pauses once a second, and at each planned end that it knows.
 
 
 class Pause(NamedTuple):
-    """Describe a pause with an end: its last PAUSED record, and the record that ended it, None while it lasts."""
+    """A pause with an end: its last PAUSED record, and the record that ended the pause, or None."""
 
     begun: Recorded
     until: datetime
@@ -31,19 +31,26 @@ def ended_early(run: RunIndex) -> Iterator[str | None]:
         by = pause.ended
         is_early = by is not None and by.intent in ("RESUMED", "TRIGGERED") and by.recorded_at < pause.until
         is_fired = by is not None and by.intent == "TRIGGERED"
-        told = f"{record_of(by)}: paused until {clock(pause.until)}" if by is not None else ""
+        told = f"{record_of(by)}: the timer was paused until {clock(pause.until)}" if by is not None else ""
         yield told if is_early or is_fired else None
 
 
 def ended_late(run: RunIndex) -> Iterator[str | None]:
-    """Check that each pause was over soon after its end; a fault excuses a late end as it excuses a late timer."""
+    """Check that each pause ended soon after its planned end.
+
+    A fault excuses a late end in the same way as a late timer.
+    """
     history = run.history
     windows = windows_of(history.faults, history.bounds)
     for pause in _pauses(run) if run.clock_is_true else ():
         from_s = max(pause.until.timestamp(), pause.committed_s)
         deadline = deadline_s(windows, from_s, allowed_s=history.bounds.normal_s + SEARCH_S)
         ended_s = history.ended_at if pause.ended is None else pause.ended_s
-        yield f"{record_of(pause.begun)}: paused until {clock(pause.until)}, and longer" if ended_s > deadline else None
+        yield (
+            (f"{record_of(pause.begun)}: the timer was paused until {clock(pause.until)}, and stayed paused")
+            if ended_s > deadline
+            else None
+        )
 
 
 def _pauses(run: RunIndex) -> Iterator[Pause]:

@@ -1,4 +1,4 @@
-"""Check S5 and S6: a schedule's occurrences come in order, without a gap, each at its due date."""
+"""Check S5 and S6: a schedule's occurrences fire in order and without a gap, each at its due date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chaos.run_index import RequestHistory, RunIndex, TimerHistory, commits_of
 
 
 def in_order(run: RunIndex) -> Iterator[str | None]:
-    """Count each schedule's occurrences in commit order: 1, 2, 3 …
+    """Check that the occurrences of each schedule have the numbers 1, 2, 3 … in commit order.
 
     A SKIPPED record covers the number of occurrences in its detail. S3 reports an occurrence that fires again.
     """
@@ -26,20 +26,20 @@ def in_order(run: RunIndex) -> Iterator[str | None]:
                 if record.intent == "TRIGGERED" and record.occurrence in fired:
                     continue
                 in_turn = record.occurrence == expected
-                yield None if in_turn else f"{record_of(record)}: it is the turn of #{expected}"
+                yield None if in_turn else f"{record_of(record)}: the next occurrence is #{expected}"
                 fired.add(record.occurrence)
                 expected = record.occurrence + covers(record)
             for row in changes:
                 if isinstance(row, TimerWritten):
-                    yield None if row.occurrence == expected else f"{row_of(row)}: made in the turn of #{expected}"
+                    yield None if row.occurrence == expected else f"{row_of(row)}: the next occurrence is #{expected}"
                     expected = row.occurrence
 
 
 def agrees_with_oracle(run: RunIndex) -> Iterator[str | None]:
     """Compare each occurrence's due date, and the number of firings, with an independent oracle.
 
-    For a moved occurrence the date before the move counts. The rule limits the time from the creation of the schedule
-    to the first occurrence.
+    For a moved occurrence, the check uses the date before the move. The first occurrence must not be later after the
+    creation of the schedule than the rule allows.
     """
     for schedule, steps in run.schedules.items():
         request = run.request_of(0, schedule)
@@ -51,12 +51,16 @@ def agrees_with_oracle(run: RunIndex) -> Iterator[str | None]:
         if run.clock_is_true:
             latest = rule.latest_first(run.history.commits[steps[0][0]].committed_at).timestamp() + CLOCK_SLACK_S
             late = first.due_date.timestamp() > latest
-            yield f"{row_of(first)}: due {clock(first.due_date)}, not after {clock(latest)}" if late else None
+            yield (
+                (f"{row_of(first)}: the due date is {clock(first.due_date)}, and must not be after {clock(latest)}")
+                if late
+                else None
+            )
         for row in rows:
             yield from _agrees_with_rule(run.timers[row.timer_key], first, rule)
             number = row.occurrence - skipped_before(steps, row.occurrence)
             if rule.count is not None and number > rule.count:
-                yield f"{row_of(row)}: there are {rule.count} firings in all"
+                yield f"{row_of(row)}: the rule has {rule.count} firings"
 
 
 def covers(record: Recorded) -> int:
@@ -91,7 +95,7 @@ def planned_of(timer: TimerHistory) -> TimerWritten:
 def _agrees_with_rule(timer: TimerHistory, first: TimerWritten, rule: Rule) -> Iterator[str | None]:
     row = planned_of(timer)
     due = rule.due(first.due_date, row.occurrence)
-    told = f"due {clock(row.due_date)}, by the oracle {'never' if due is None else clock(due)}"
+    told = f"the due date is {clock(row.due_date)}, the oracle's is {'none' if due is None else clock(due)}"
     yield None if row.due_date == due else f"{row_of(row)}: {told}"
     if not timer.records("RESCHEDULED"):
         for _, record in timer.records("TRIGGERED"):

@@ -1,4 +1,4 @@
-"""Check P3 and P6: each signal to an instance is taken once, and clients' answers about processes are true."""
+"""Check P3 and P6: one step takes each signal to an instance, and clients' answers about processes are true."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CLOCK_SLACK_S = 0.005  # two clocks of one machine, read in sequence
 
 
 def taken_once(run: RunIndex) -> Iterator[str | None]:
-    """Follow each signal from its sending to the one step that takes it, in the commit that deletes it.
+    """Check that one step takes each sent signal, and deletes the signal in the same commit.
 
-    A signal to an ended instance is recorded as stale instead. Each step leads from one version of its instance to the
-    next, so that two engines can't have advanced the same state.
+    A signal to an ended instance is recorded as stale instead. The versions of an instance must increase by one with
+    each step; otherwise two engines have advanced the same state.
     """
     for signal in run.processes.signals.values():
         violation = _wrongly_taken(run, signal)
@@ -28,11 +28,11 @@ def taken_once(run: RunIndex) -> Iterator[str | None]:
         steps = [step.version for _, step in instance.steps]
         whole = list(range(1, len(versions) + 1))
         if versions != whole:
-            yield f"{instance_of(instance)}: it went through the versions {versions}"
+            yield f"{instance_of(instance)}: the instance has the versions {versions}"
         elif [(number, row.version) for number, row in instance.rows] != [
             (number, step.version) for number, step in instance.steps
         ]:
-            yield f"{instance_of(instance)}: its versions are {versions}, its steps {steps}"
+            yield f"{instance_of(instance)}: the instance has the versions {versions}, and the steps have {steps}"
         else:
             yield None
 
@@ -40,7 +40,8 @@ def taken_once(run: RunIndex) -> Iterator[str | None]:
 def answers_true(run: RunIndex) -> Iterator[str | None]:
     """Compare clients' answers with the commits before them.
 
-    An acknowledged signal was sent; P3 checks that it is taken, P4 that it has an effect. A signal may be stale only if
+    An acknowledged signal must have been sent. P3 checks that a step takes the signal, and P4 checks the effect. A
+    signal may be stale only if
     its token was gone. An instance may be cancelled only at a client's request.
     """
     sent: defaultdict[int, list[SignalHistory]] = defaultdict(list)
@@ -55,27 +56,33 @@ def answers_true(run: RunIndex) -> Iterator[str | None]:
             yield None if _is_true(run, call, sent) else f"{call_of(call)}: the answer is false"
     for instance in run.processes.instances.values():
         if instance.rows and instance.row.outcome == "CANCELED" and instance.instance_key not in stopped:
-            yield f"{instance_of(instance)}: it was cancelled, and no client requested it"
+            yield f"{instance_of(instance)}: the instance was cancelled, and no client requested this"
         yield from _wrongly_stale(instance)
 
 
 def _wrongly_taken(run: RunIndex, signal: SignalHistory) -> str:
-    """Describe the violation in a signal's commits; the text is empty without a violation."""
+    """Describe a violation in the commits of a signal; the text is empty without a violation."""
     taken = [*signal.taken, *signal.spent]
     violation = ""
     if signal.sent is None:
-        violation = "it was taken, and was never sent"
+        violation = "a step took the signal, which was never sent"
     elif signal.given_up:
-        violation = "no engine could take it"
+        violation = "no engine could take the signal"
     elif len(taken) > 1:
         at = ", ".join(clock(run.committed_s[number]) for number in taken)
-        violation = f"it was taken {len(taken)} times, at {at}"
+        violation = f"{len(taken)} steps took the signal, at {at}"
     elif signal.takers - {signal.instance_key}:
-        violation = f"instance {min(signal.takers)} took it"
+        violation = f"instance {min(signal.takers)} took the signal"
     elif signal.gone is None:
-        violation = "it was taken, and is still there" if taken else f"not taken by {clock(run.history.ended_at)}"
+        violation = (
+            "a step took the signal, which still exists"
+            if taken
+            else (f"no step took the signal by {clock(run.history.ended_at)}")
+        )
     elif signal.gone not in taken:
-        violation = f"it was gone at {clock(run.committed_s[signal.gone])}, and its instance had not taken it"
+        violation = (
+            f"the signal was deleted at {clock(run.committed_s[signal.gone])}, and no step of its instance had taken it"
+        )
     return violation
 
 
@@ -115,5 +122,7 @@ def _wrongly_stale(instance: InstanceHistory) -> Iterator[str | None]:
                 awaited = process.task if taken.node_id in (None, process.boundary) else taken.node_id
                 waits = number != instance.ended and (taken.token, awaited) in inside
                 yield (
-                    f"{instance_of(instance)}: a {taken.kind} was stale, and {awaited} waits for it" if waits else None
+                    f"{instance_of(instance)}: a signal {taken.kind} was stale, and {awaited} waits for this signal"
+                    if waits
+                    else None
                 )

@@ -1,4 +1,4 @@
-"""Check P4: the tokens of an instance follow a path of its model, and each node on the path creates its item once."""
+"""Check P4: the tokens of an instance follow a path through its model, and each node creates its item once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from chaos.process_models import PROCESSES, ModelPath, NodeItem, Process
 from chaos.promises.wording import instance_of
 from chaos.run_index import RunIndex
 
-OF_INSTANCE = ("begin", "cancel", "continued", "closed")  # signals that move no token out of its node
+OF_INSTANCE = ("begin", "cancel", "continued", "closed")  # Signals that do not move a token out of its node.
 
 
 def agrees_with_model(run: RunIndex) -> Iterator[str | None]:
     """Compare each instance with the hand-written paths through its model.
 
-    A completed instance followed one whole path: its tokens left these nodes, each once and in order; it took these
-    signals and created these timers, tasks and jobs; and its scripts ran as often as the path contains them. So either
-    a task or the timer at its boundary won. The tokens of an instance that is not completed are on one of these paths.
+    A completed instance must have followed one complete path: its tokens left the path's nodes, each once and in order;
+    the instance took the path's signals and created the path's timers, tasks and jobs; and each script on the path ran
+    once. So either a task or the timer at its boundary had an effect. The tokens of an instance that is not completed
+    are on one of these paths.
     """
     for instance in run.processes.instances.values():
         process = PROCESSES.get(instance.row.process_id) if instance.rows else None
@@ -34,7 +35,7 @@ def agrees_with_model(run: RunIndex) -> Iterator[str | None]:
 
 
 def _wrong_pass(moves: Sequence[TokenMove]) -> str:
-    """Describe a move that no token can make: into a node twice, or out of a node that the token had not entered."""
+    """Describe an impossible move: a second entry into a node, or an exit from a node without an entry."""
     inside: dict[tuple[int, str], bool] = {}
     times: Counter[str] = Counter()
     for token, node_id, change in moves:
@@ -44,7 +45,7 @@ def _wrong_pass(moves: Sequence[TokenMove]) -> str:
                 return f"{node_id} was entered {times[node_id]} times"
             inside[token, node_id] = True
         elif not inside.pop((token, node_id), False):
-            return f"token {token} has {change} {node_id}, where it was not"
+            return f"token {token} has {change} {node_id}, where the token was not"
     return ""
 
 
@@ -82,17 +83,17 @@ def _unlike_its_end(instance: InstanceHistory, moves: Sequence[TokenMove], proce
     left = {it.node_id for it in moves if it.change == "left"}
     terminated = {it.node_id for it in moves if it.change == "terminated"}
     if missing := [node_id for node_id in path.left if node_id not in left]:
-        return f"it has completed, and never left {missing[0]}"
+        return f"the instance has completed, and no token left {missing[0]}"
     if terminated != set(path.terminated):
-        return f"terminated at {sorted(terminated)}, on this path {sorted(path.terminated)}"
+        return f"tokens were terminated at {sorted(terminated)}, and on this path at {sorted(path.terminated)}"
     created = {item for _, item in instance.created}
     if created != set(path.created):
-        return f"created {sorted(created)}, on this path {sorted(path.created)}"
+        return f"the instance created {sorted(created)}, and on this path {sorted(path.created)}"
     taken = _taken(instance, process)
     if sorted(taken) != sorted(path.takes):
-        return f"went on by {sorted(taken)}, on this path {sorted(path.takes)}"
+        return f"the instance took the signals {sorted(taken)}, and on this path {sorted(path.takes)}"
     counted = json.loads(instance.row.result or "{}").get("n")
-    return f"its scripts counted {counted}, on this path {path.counted}" if counted != path.counted else ""
+    return f"the scripts counted {counted}, and on this path {path.counted}" if counted != path.counted else ""
 
 
 def _taken(instance: InstanceHistory, process: Process) -> list[NodeItem]:
@@ -107,11 +108,11 @@ def _taken(instance: InstanceHistory, process: Process) -> list[NodeItem]:
 def _left_inside(moves: Sequence[TokenMove]) -> str:
     inside = {(it.token, it.node_id) for it in moves if it.change == "entered"}
     inside -= {(it.token, it.node_id) for it in moves if it.change != "entered"}
-    return f"it has ended, and token {min(inside)[0]} is still at {min(inside)[1]}" if inside else ""
+    return f"the instance has ended, and token {min(inside)[0]} is still at {min(inside)[1]}" if inside else ""
 
 
 def _likeliest(process: Process, moves: Sequence[TokenMove], violations: Sequence[str]) -> str:
-    """Choose the path that an instance has most in common with, and describe the difference between the two."""
+    """Choose the path with the smallest difference to an instance, and describe this difference."""
     nodes = {it.node_id for it in moves}
     common = [
         len(nodes & {*path.left, *path.terminated}) - len(nodes - {*path.left, *path.terminated})

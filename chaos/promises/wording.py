@@ -1,4 +1,4 @@
-"""Describe rows, records, calls and instances in one line that a reader can search for."""
+"""Describe a row, record, call or instance in one line, for messages and searches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chaos.process_index import InstanceHistory, SignalHistory
 
 
 def clock(moment: datetime | float) -> str:
-    """Write a moment's time of day, to the microsecond."""
+    """Format the time of day of a moment, with microseconds."""
     at = datetime.fromtimestamp(moment, UTC) if isinstance(moment, float) else moment.astimezone(UTC)
     return f"{at:%H:%M:%S.%f}"
 

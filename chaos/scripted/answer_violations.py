@@ -61,6 +61,14 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("P6", a_client_is_told_that_its_message_came, "publish chaos-message bob/order 3000 of instance 3000, REACHED"),
     ("P6", a_client_is_told_that_an_instance_is_cancelled, "stop chaos-race bob/order 3000 of instance 3000, SENT"),
     ("P6", a_client_is_told_that_an_instance_has_ended, "stop chaos-race bob/order 3000 of instance 3000, NOT_FOUND"),
-    ("P6", an_instance_is_cancelled_without_a_request, f"{_MESSAGE}it was cancelled, and no client requested it"),
-    ("P6", a_completion_is_stale_though_its_token_waits, f"{_RACE}a completed was stale, and approve waits for it"),
+    (
+        "P6",
+        an_instance_is_cancelled_without_a_request,
+        f"{_MESSAGE}the instance was cancelled, and no client requested this",
+    ),
+    (
+        "P6",
+        a_completion_is_stale_though_its_token_waits,
+        f"{_RACE}a signal completed was stale, and approve waits for this signal",
+    ),
 ]

@@ -10,14 +10,14 @@ from chaos.history.calls import TimerRequest
 from chaos.scripted.instance import Race, stopped, taken_signal, waiting
 from chaos.scripted.run import ScriptedRun, at, blank
 
-A, B = 0xA, 0xB  # Holders of the even and of the odd slots.
+A, B = 0xA, 0xB  # The holders of the even slots and of the odd slots.
 V, W = 0x56, 0x57  # Workers.
 Violation = Callable[[ScriptedRun], None]
 FAR_S = 600.0
 
 
 def payload(key: int) -> str:
-    """Make a timer's payload as a client does."""
+    """Make the payload of a client's timer."""
     return f'{{"of":{key}}}'
 
 
@@ -33,7 +33,7 @@ def aimed(key: int, due_s: float, act: str = "return") -> TimerRequest:
 
 
 def schedule(run: ScriptedRun, made_s: float, first: TimerRequest, first_s: float) -> None:
-    """Let ada make a schedule; the row has the first due date, the request has none."""
+    """Let ada create a schedule; its row has the first due date, and its request has no date."""
     run.commit(made_s + 0.005, run.row_of(made_s, "ada", replace(first, due_date=at(first_s))))
     run.call(made_s, "schedule", "ada", timers=[first])
 
@@ -51,14 +51,14 @@ def good() -> ScriptedRun:
     client_verbs(run)
     schedules(run)
     faults(run)
-    run.schedule(50, "ada", timer(900, FAR_S))  # pending at the end
+    run.schedule(50, "ada", timer(900, FAR_S))  # The timer is pending at the end.
     deliveries(run)
     processes(run)
     return run
 
 
 def client_verbs(run: ScriptedRun) -> None:
-    """Cancel and move timers, in time and too late."""
+    """Cancel and move timers before and after their firing."""
     run.schedule(8, "ada", timer(300, 10), timer(302, 9), timer(304, delay_s=1.5))
     run.schedule(8, "bob", timer(303, 9, name="order 99"), outcome="unknown", commits=False)
     run.call(8.1, "schedule", "bob", "fail", timers=[timer(305, 9)], error="no")
@@ -81,7 +81,7 @@ def schedules(run: ScriptedRun) -> None:
     schedule(run, 13.5, timer(200, rule="*/2 * * * * *", name="tick"), 14)
     run.claim(13.6, A, 200)
     skipped = run.record(18.1, 200, "SKIPPED", A, occurrence=2, detail='{"count": 2, "policy": "fire_once"}')
-    run.fire(18.1, A, 200, skipped, run.next_of(200, 202, 20, number=4))  # the store was unavailable
+    run.fire(18.1, A, 200, skipped, run.next_of(200, 202, 20, number=4))  # The store was unavailable in this time.
     run.cancel(18.505, 202)
     run.call(18.5, "cancel", "ada", name="tick", answer="CANCELED")
     run.commit(19, run.row_of(19, "default", TimerRequest(400, name="poison", rule="R/often")))
@@ -91,7 +91,7 @@ def schedules(run: ScriptedRun) -> None:
 
 
 def faults(run: ScriptedRun) -> None:
-    """Break the store, kill a shard, suspend one, and flood the cluster."""
+    """Kill the store and a shard, suspend a shard, and flood the cluster."""
     run.fault("store", 14, 18, 5.0)
     run.fault("head", 14.5, 17, 5.0, detail={"whole": True})
     run.schedule(20, "bob", timer(500, 25.2), timer(502, 30.5), timer(503, 31.0))
@@ -114,7 +114,7 @@ def faults(run: ScriptedRun) -> None:
 
 
 def deliveries(run: ScriptedRun) -> None:
-    """Let a worker die during a call, which another worker repeats.
+    """Let a worker die during a call, and let another worker repeat the call.
 
     Let an operator redrive and discard a dead letter.
     """
@@ -134,7 +134,10 @@ def deliveries(run: ScriptedRun) -> None:
 
 
 def processes(run: ScriptedRun) -> None:
-    """Let a task and its timer race twice, with one win for each, and cancel an instance."""
+    """Let a task and its timer race twice.
+
+    The task wins the first race and the timer the second. Cancel an instance.
+    """
     Race.begun(run, 56.0, 2000, due_s=FAR_S).approved(56.2, W)
     lost = Race.begun(run, 56.5, 2100, due_s=57.0)
     lost.instance.call(56.6, "start", resends=run.history.calls[-1].number)
@@ -150,7 +153,7 @@ def processes(run: ScriptedRun) -> None:
 
 
 def fail_until(run: ScriptedRun, at_s: float, key: int, *, attempts: int, intent: str) -> None:
-    """Let W repeat a delivery's call until the last attempt, which ends the delivery with this intent."""
+    """Let worker W repeat the call of a delivery until the last attempt, which ends the delivery with this intent."""
     for attempt in range(1, attempts + 1):
         run.take(at_s, W, key)
         run.attempt(at_s + 0.01, key, attempt)
@@ -162,5 +165,5 @@ def fail_until(run: ScriptedRun, at_s: float, key: int, *, attempts: int, intent
 
 
 def red(verdict: Verdict) -> set[str]:
-    """Return the broken promises."""
+    """Return the promises that a history breaks."""
     return {finding.promise for finding in verdict.findings if finding.violations}

@@ -1,4 +1,4 @@
-"""Write the history of process instances by hand: clients' calls, signals, steps, and their effects."""
+"""Write the history of process instances by hand: clients' calls, signals, steps, and the effects of steps."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from chaos.scripted.run import LEASE_S, ScriptedRun, at, rig_s
 
 ENGINE = 0x77
 JOB = "chaos.async"
-SignalJson: TypeAlias = dict[str, Any]  # a signal in the JSON of a step
+SignalJson: TypeAlias = dict[str, Any]  # A signal in the JSON of a step.
 MARKS = {"+": "entered", "-": "left", "x": "terminated"}
 
 
 @dataclass
 class ScriptedInstance:
-    """Write the history of one instance. The instance's keys increase by two; the keys of its timers are even."""
+    """Write the history of one instance. The keys in the instance increase by two; the keys of timers are even."""
 
     run: ScriptedRun
     key: int
@@ -43,7 +43,7 @@ class ScriptedInstance:
 
     @property
     def name(self) -> str:
-        """Return the idempotency key of its start."""
+        """Return the idempotency key of the instance's start."""
         return f"order {self.key}"
 
     def next_key(self) -> int:
@@ -57,12 +57,12 @@ class ScriptedInstance:
         return self.run.call(at_s, verb, self.tenant_id, **(named | more))
 
     def start(self, at_s: float, **more: Any) -> None:
-        """Let a client start it."""
+        """Let a client start the instance."""
         self.begin(at_s + 0.005)
         self.call(at_s, "start", **more)
 
     def begin(self, at_s: float, *, order: str | None = None) -> None:
-        """Commit its first signal, under its own name or another one."""
+        """Commit the instance's first signal, under the name of its process or under another name."""
         content = {
             "kind": "begin",
             "definition": 9,
@@ -71,7 +71,7 @@ class ScriptedInstance:
         self.run.commit(at_s, self._signal(self.key, None, None, content))
 
     def signal(self, at_s: float, kind: str, node_id: str | None = None, *others: Change) -> int:
-        """Send it a signal, and return the signal's key."""
+        """Send a signal to the instance, and return the signal's key."""
         key = self.next_key()
         self.run.commit(at_s, self._signal(key, self.key, node_id, {"kind": kind}), *others)
         return key
@@ -112,7 +112,7 @@ class ScriptedInstance:
         )  # fmt: skip
 
     def fire(self, at_s: float, holder: int, key: int) -> None:
-        """Let a shard fire one of its timers, which sends a signal."""
+        """Let a shard fire a timer of the instance, which sends a signal."""
         row = self.run.rows[key]
         signal = self._signal(key, self.key, row.node_id, {})
         self.run.commit(at_s, TimerDeleted(key), self._record(at_s, key, "TRIGGERED", holder), signal)
@@ -122,7 +122,7 @@ class ScriptedInstance:
         return [TimerDeleted(key), self._record(at_s, key, "CANCELED", ENGINE)]
 
     def late(self, at_s: float, key: int, *closed: Change) -> None:
-        """Let an engine record a signal as stale after the instance's end, and remove the rows that it names."""
+        """Let an engine record a signal as stale after the instance's end, and remove the rows in the signal."""
         record = Recorded(
             0, at(at_s), key, self.tenant_id, None, at(at_s), 1, "STALE", ENGINE, None, None, None, SIGNAL, self.key
         )
@@ -145,7 +145,7 @@ class ScriptedInstance:
         return DeliveryWritten(True, key, JOB, None, None, 0, 0, self.tenant_id, self.key, node_id, True, payload)
 
     def take(self, at_s: float, worker: int, key: int) -> DeliveryWritten:
-        """Let a worker claim a service task; return its row before the claim."""
+        """Let a worker claim a service task; return the task's row before the claim."""
         row = self.run.deliveries[key]
         self.run.commit(at_s, row._replace(claimed_by=worker, claimed_until=at(at_s + LEASE_S), claims=1))
         return row
@@ -185,14 +185,17 @@ class ScriptedInstance:
 def taken_signal(
     key: int, kind: str, token: int | None = None, node: str | None = None, *, stale: bool = False
 ) -> SignalJson:
-    """Describe a signal as a step does."""
+    """Return a signal in the form in which a step records it."""
     content: SignalJson = {"key": key, "kind": kind, "token": token, "node": node}
     return {name: value for name, value in content.items() if value is not None} | ({"stale": True} if stale else {})
 
 
 @dataclass
 class Race:
-    """Write the history of an instance with a race between a user task and a timer; the object has the keys of both."""
+    """Write the history of an instance with a race between a user task and a timer.
+
+    `task` and `timer` are their keys.
+    """
 
     instance: ScriptedInstance
     timer: int
@@ -209,12 +212,15 @@ class Race:
         return cls(instance, timer, task)
 
     def approved(self, at_s: float, worker: int) -> None:
-        """Let a client complete the task and a worker the service task; the instance ends 0.1 s later."""
+        """Let a client complete the user task, and a worker the service task; the instance ends 0.1 s later."""
         charged = self.instance.work(at_s + 0.04, worker, self.handed_on(at_s))
         self.charged(at_s + 0.1, charged)
 
     def handed_on(self, at_s: float) -> int:
-        """Let a client complete the task, and an engine make the service task 20 ms later; return its key."""
+        """Let a client complete the user task, and an engine create the service task 20 ms later.
+
+        Return the key of the service task.
+        """
         instance, job = self.instance, self.instance.next_key()
         done = instance.complete(at_s, self.task)
         instance.step(
@@ -239,14 +245,14 @@ class Race:
         return row
 
     def charged(self, at_s: float, signal: int, *, counted: int = 1) -> None:
-        """End the instance, as an engine, after its service task."""
+        """Let an engine end the instance after its service task."""
         passes = "3 charge- 3 end+ 3 end- 1 chaos-race-"
         self.instance.step(
             at_s, [taken_signal(signal, "completed", 3, "charge")], passes, outcome="COMPLETED", counted=counted
         )
 
     def expired(self, at_s: float, *more: SignalJson, counted: int = 1) -> None:
-        """Let an engine end it by its timer, in one step with other signals."""
+        """Let an engine end the instance with the signal of its timer, in one step with other signals."""
         self.instance.step(
             at_s,
             [taken_signal(self.timer, "fired", 3, "late"), *more],

@@ -13,12 +13,12 @@ KEY = 3000
 
 
 def race(run: ScriptedRun, *, due_s: float = FAR_S) -> Race:
-    """Begin the instance that the violations below use."""
+    """Begin the instance for the violations in this file."""
     return Race.begun(run, 58.0, KEY, due_s=due_s)
 
 
 def completed(it: Race) -> None:
-    """End an instance by its task, in steps at 58.12 and 58.2."""
+    """End an instance with the completion of its task, in steps at 58.12 and 58.2."""
     it.approved(58.1, W)
 
 
@@ -138,7 +138,7 @@ def a_step_says_that_a_job_was_done(run: ScriptedRun) -> None:
     job = it.handed_on(58.1)
     signal = it.instance.signal(58.135, "cancel")
     it.instance.call(58.13, "stop", "SENT")
-    # An engine removes the job without a completed attempt.
+    # The engine removes the job, although no attempt was completed.
     gone = DeliveryDeleted(job), it.instance.ending(58.14, job, "DELIVERED", None)
     it.instance.step(58.14, [taken_signal(signal, "cancel")], "3 chargex 1 chaos-racex", *gone, outcome="CANCELED")
 
@@ -239,31 +239,47 @@ def a_task_is_left_after_the_end(run: ScriptedRun) -> None:
 _RACE, _MESSAGE = f"instance {KEY} of bob/chaos-race: ", f"instance {KEY} of bob/chaos-message: "
 
 VIOLATIONS: list[tuple[str, Violation, str]] = [
-    ("P1 P3", an_acknowledged_instance_never_begins, "start chaos-race bob/order 3000 of instance 3000, ok: it never"),
+    (
+        "P1 P3",
+        an_acknowledged_instance_never_begins,
+        "start chaos-race bob/order 3000 of instance 3000, ok: the instance did not",
+    ),
     ("P1 P2 P6", an_acknowledged_instance_was_never_sent, "start chaos-race bob/order 3000"),
-    ("P1", an_instance_gets_stuck, f"{_RACE}it has not ended by"),
-    ("P1", an_instance_has_an_incident, f"{_MESSAGE}it stopped at paid: the correlation key is null"),
-    ("P2", a_start_makes_two_instances, "it made 2 instances, [3000, 3050]"),
-    ("P2", a_start_is_told_of_another_instance, "answered with ['2200', '3000'], and it made [3000]"),
-    ("P2", an_instance_is_of_another_process, f"{_MESSAGE}no client started it"),
-    ("P3", a_signal_is_taken_twice, "(happened) to instance 3000: it was taken 2 times, at 08:00:58.120000"),
-    ("P3", a_signal_is_taken_and_stays, "(happened) to instance 3000: it was taken, and is still there"),
-    ("P3", a_signal_vanishes, "(happened) to instance 3000: it was gone at 08:00:58.120000"),
-    ("P3", a_signal_is_never_taken, "(happened) to instance 3000: not taken by 08:01:00"),
-    ("P3", a_signal_is_taken_that_was_never_sent, "(happened) to instance 3000: it was taken, and was never sent"),
-    ("P3", another_instance_takes_a_signal, "(happened) to instance 3000: instance 3100 took it"),
-    ("P3", two_engines_advance_one_state, f"{_MESSAGE}it went through the versions [1, 2, 2, 3]"),
+    ("P1", an_instance_gets_stuck, f"{_RACE}the instance has not ended by"),
+    (
+        "P1",
+        an_instance_has_an_incident,
+        f"{_MESSAGE}an incident stopped the instance at paid: the correlation key is null",
+    ),
+    ("P2", a_start_makes_two_instances, "the call created 2 instances, [3000, 3050]"),
+    ("P2", a_start_is_told_of_another_instance, "the answers have ['2200', '3000'], and the call created [3000]"),
+    ("P2", an_instance_is_of_another_process, f"{_MESSAGE}no client started the instance"),
+    ("P3", a_signal_is_taken_twice, "(happened) to instance 3000: 2 steps took the signal, at 08:00:58.120000"),
+    ("P3", a_signal_is_taken_and_stays, "(happened) to instance 3000: a step took the signal, which still exists"),
+    ("P3", a_signal_vanishes, "(happened) to instance 3000: the signal was deleted at 08:00:58.120000"),
+    ("P3", a_signal_is_never_taken, "(happened) to instance 3000: no step took the signal by 08:01:00"),
+    (
+        "P3",
+        a_signal_is_taken_that_was_never_sent,
+        "(happened) to instance 3000: a step took the signal, which was never sent",
+    ),
+    ("P3", another_instance_takes_a_signal, "(happened) to instance 3000: instance 3100 took the signal"),
+    ("P3", two_engines_advance_one_state, f"{_MESSAGE}the instance has the versions [1, 2, 2, 3]"),
     ("P4", a_node_is_entered_twice, f"{_RACE}count was entered 2 times"),
     ("P4", a_job_is_made_twice, f"{_RACE}job of charge was created 2 times"),
-    ("S10", a_step_says_that_a_job_was_done, "its instance has not discarded it"),
-    ("S10", a_worker_calls_for_a_service_task_long_after_it_was_taken_away, "no worker had claimed it"),
-    ("P4", a_script_is_lost, f"{_RACE}its scripts counted 0, on this path 1 (the path 'too late')"),
-    ("P4", an_instance_completes_without_its_end, f"{_RACE}it has completed, and never left expired"),
-    ("P4", a_task_and_its_timer_both_win, f"{_RACE}went on by"),
+    ("S10", a_step_says_that_a_job_was_done, "its instance had not discarded the delivery"),
+    ("S10", a_worker_calls_for_a_service_task_long_after_it_was_taken_away, "no worker had claimed the delivery"),
+    ("P4", a_script_is_lost, f"{_RACE}the scripts counted 0, and on this path 1 (the path 'too late')"),
+    ("P4", an_instance_completes_without_its_end, f"{_RACE}the instance has completed, and no token left expired"),
+    ("P4", a_task_and_its_timer_both_win, f"{_RACE}the instance took the signals"),
     ("P4", a_token_goes_where_no_flow_leads, f"{_MESSAGE}second was entered before first was left"),
-    ("P4", a_token_leaves_a_node_that_it_had_not_entered, f"{_MESSAGE}token 4 has terminated rest, where it was not"),
-    ("P4", a_token_stays_when_its_instance_ends, f"{_MESSAGE}it has ended, and token 3 is still at paid"),
-    ("P5", an_instance_goes_on_after_its_end, f"{_MESSAGE}ended at 08:00:58.120000, and went on at 08:00:58.220000"),
+    (
+        "P4",
+        a_token_leaves_a_node_that_it_had_not_entered,
+        f"{_MESSAGE}token 4 has terminated rest, where the token was not",
+    ),
+    ("P4", a_token_stays_when_its_instance_ends, f"{_MESSAGE}the instance has ended, and token 3 is still at paid"),
+    ("P5", an_instance_goes_on_after_its_end, f"{_MESSAGE}ended at 08:00:58.120000, and continued at 08:00:58.220000"),
     ("P4 P5", a_timer_is_made_after_the_end, "created"),
     ("P5", a_task_is_left_after_the_end, f"{_RACE}ended at 08:00:58.120000, and left task"),
 ]

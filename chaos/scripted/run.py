@@ -1,4 +1,4 @@
-"""Write a history by hand: clients' calls, changes by holders, and faults, in sequence."""
+"""Write a history by hand, as a sequence of clients' calls, holders' changes, and faults."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ScriptedRun:
         silent: bool = False,
         role: str = "shard",
     ) -> None:
-        """Write a holder's row: its half of the slots, its end, or its suspension."""
+        """Write the row of a holder, with its half of the slots, its end, or its suspension."""
         moment = at(at_s)
         row = HolderWritten(
             holder, part, None if part is None else 2, 4_000 + holder, moment, moment if ended else None,
@@ -119,7 +119,7 @@ class ScriptedRun:
         return self.call(at_s, "schedule", tenant_id, outcome, timers=requests)
 
     def row_of(self, at_s: float, tenant_id: str, request: TimerRequest) -> TimerWritten:
-        """Make the first row of a timer; for a schedule the caller sets the first due date."""
+        """Make the first row of a timer; the caller sets the first due date of a schedule."""
         due_date = request.due_date or at(at_s + 0.003 + (request.delay_s or 0.0))
         self.payloads[request.timer_key] = request.payload
         self.targets[request.timer_key] = request.target
@@ -143,13 +143,16 @@ class ScriptedRun:
         return record._replace(**more)  # type: ignore[arg-type]
 
     def fire(self, at_s: float, holder: int, key: int, *others: Change, **more: object) -> None:
-        """Let a holder fire a timer, with a delivery if the timer has a target; `others` are changes in this commit."""
+        """Let a holder fire a timer, and create a delivery if the timer has a target.
+
+        `others` are further changes in the commit.
+        """
         fired = self.record(at_s, key, "TRIGGERED", holder, **more)
         left = () if fired.target == "log" else (self.delivery(key, fired.target),)
         self.commit(at_s, TimerDeleted(key), fired, *left, *others)
 
     def fire_in_time(self, holder: int, key: int, *others: Change) -> None:
-        """Let a holder lease a timer half a second before the due date, and fire the timer in time."""
+        """Let a holder lease a timer half a second before the due date, and fire it at the due date."""
         due_s = (self.rows[key].due_date - START).total_seconds()
         self.claim(due_s - 0.5, holder, key)
         self.fire(due_s + LAG_S, holder, key, *others)
@@ -187,7 +190,7 @@ class ScriptedRun:
         self.call(at_s, "pause", tenant_id, timer_key=key, delay_s=until_s - at_s, answer="PAUSED")
 
     def resume(self, at_s: float, key: int, due_s: float) -> None:
-        """End a timer's pause, as a shard does; the timer is due at its former date."""
+        """Let a shard end the pause of a timer, which gets its former due date."""
         row = self.rows[key]._replace(due_date=at(due_s), paused=False)
         self.commit(at_s, row, self.record(at_s, key, "RESUMED", None))
 
@@ -209,13 +212,13 @@ class ScriptedRun:
         self.history.attempts.append(call._replace(**more))  # type: ignore[arg-type]
 
     def fail(self, at_s: float, key: int, *, times: int = 1) -> None:
-        """Let a worker settle a failed attempt; another attempt follows."""
+        """Let a worker record a failed attempt, before a further attempt."""
         row = self.deliveries[key]
         failed = row.failed_attempts + times
         self.commit(at_s, row._replace(claimed_by=None, claimed_until=None, failed_attempts=failed))
 
     def ending(self, at_s: float, worker: int | None, key: int, intent: str, attempt: int = 1) -> Recorded:
-        """Make the record of a delivery's end, or of its redrive."""
+        """Make the record of the end or the redrive of a delivery."""
         detail = json.dumps({"attempt": attempt, "ms": 3})
         return self.fired[key]._replace(
             position=0, recorded_at=at(at_s), intent=intent, holder=worker, payload=None, detail=detail

@@ -77,14 +77,22 @@ def an_occurrence_follows_nothing(run: ScriptedRun) -> None:
 
 
 VIOLATIONS: list[tuple[str, Violation, str]] = [
-    ("S5", an_occurrence_is_left_out, "timer 802 of ada/gap #3: made in the turn of #2"),
-    ("S5", occurrences_come_in_another_order, "timer 802 of ada/gap #3: made in the turn of #2"),
-    ("S6", an_occurrence_is_off_the_grid, "timer 802 of ada/off #2: due 08:00:47.502000, by the oracle 08:00:47.002"),
-    ("S6", a_cron_rule_begins_off_the_grid, "timer 800 of ada/off #1: due 08:00:46.000000, by the oracle never"),
-    ("S6", a_schedule_begins_late, "timer 800 of ada/late #1: due 08:00:46.500000"),
-    ("S6", a_schedule_fires_once_too_often, "timer 802 of ada/more #2: there are 1 firings in all"),
-    ("S6", a_gap_adds_a_firing, "timer 804 of ada/long #5: there are 2 firings in all"),
+    ("S5", an_occurrence_is_left_out, "timer 802 of ada/gap #3: the next occurrence is #2"),
+    ("S5", occurrences_come_in_another_order, "timer 802 of ada/gap #3: the next occurrence is #2"),
+    (
+        "S6",
+        an_occurrence_is_off_the_grid,
+        "timer 802 of ada/off #2: the due date is 08:00:47.502000, the oracle's is 08:00:47.002",
+    ),
+    (
+        "S6",
+        a_cron_rule_begins_off_the_grid,
+        "timer 800 of ada/off #1: the due date is 08:00:46.000000, the oracle's is none",
+    ),
+    ("S6", a_schedule_begins_late, "timer 800 of ada/late #1: the due date is 08:00:46.500000"),
+    ("S6", a_schedule_fires_once_too_often, "timer 802 of ada/more #2: the rule has 1 firings"),
+    ("S6", a_gap_adds_a_firing, "timer 804 of ada/long #5: the rule has 2 firings"),
     ("S9", nothing_follows_an_occurrence, "timer 800 of ada/stops #1: TRIGGERED"),
     ("S9", a_gap_uses_up_a_firing, "timer 800 of ada/brief #"),
-    ("S9", an_occurrence_follows_nothing, "timer 804 of ada/early bird #2: made although none before it ended"),
+    ("S9", an_occurrence_follows_nothing, "timer 804 of ada/early bird #2: the previous occurrence has not ended"),
 ]

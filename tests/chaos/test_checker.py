@@ -87,7 +87,7 @@ def test_records_of_one_timer_in_another_order_than_its_commits_break_l4() -> No
 
     assert red(verdict) == {"L4"}
     told = next(finding.shown[0] for finding in verdict.findings if finding.violations)
-    assert told == f"timer {moved.timer_key}: TRIGGERED stands before the RESCHEDULED that it followed"
+    assert told == f"timer {moved.timer_key}: the record TRIGGERED is before RESCHEDULED, but was committed later"
 
 
 def test_an_occurrence_that_fires_under_two_keys_breaks_s3() -> None:

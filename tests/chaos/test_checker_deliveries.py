@@ -144,7 +144,7 @@ def test_each_delivery_and_each_call_is_a_case() -> None:
 
 @pytest.mark.parametrize(
     ("key", "told"),
-    [(None, f"timer {KEY}: its dead letter is lost"), (852, "timer 852: a dead letter without a failed delivery")],
+    [(None, f"timer {KEY}: the dead letter is lost"), (852, "timer 852: the dead letter has no failed delivery")],
     ids=["lost", "none"],
 )
 def test_a_lost_or_an_extra_dead_letter_breaks_s10(key: int | None, told: str) -> None:
@@ -168,13 +168,13 @@ def test_a_dead_letter_of_no_firing_is_named() -> None:
     history = good().end()
     history.dead_letters = [KEY]
 
-    assert list(finding_of(history).shown) == [f"timer {KEY}: a dead letter of no firing"]
+    assert list(finding_of(history).shown) == [f"timer {KEY}: the dead letter has no firing"]
 
 
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lambda h: h.attempts.clear(), "no handler wrote down a call"),
+        (lambda h: h.attempts.clear(), "no handler recorded a call"),
         (lambda h: h.undelivered.append(3), "the delivery of timer 3 is left only in the table (1 such)"),
         (lambda h: h.undelivered.clear(), f"the delivery of timer {KEY} is left only in the commits (1 such)"),
     ],
