@@ -2,19 +2,19 @@
 
 A definition is immutable, and contains all data that a step reads.
 
-    document     parse bytes into XML within limits
-    reading      turn XML into nodes, and collect the faults
-    extensions   Camunda's additions to BPMN
-    mappings     input and output mappings
-    expressions  FEEL, and Camunda 7's expressions
-    juel         translate Camunda 7's expressions into FEEL
-    triggers     the triggers of events
-    times        the times of timers and due dates
-    paths        the gateways that join
-    checks       the nodes that can't be run
-    support the support for each attribute and element, so that no name is ignored silently
-    names        the XML names of elements and attributes
-    refusal      the error for a refused model
+- `document` parses bytes into XML, within limits.
+- `reading` converts the XML to nodes, and collects the faults.
+- `extensions` reads Camunda's additions to BPMN.
+- `mappings` reads input and output mappings.
+- `expressions` reads FEEL and Camunda 7's expressions, which `juel` translates into FEEL.
+- `triggers` reads the triggers of events.
+- `times` reads the times of timers and due dates.
+- `paths` finds the joining gateways.
+- `checks` finds the nodes that the engine can't execute.
+- `definition` has the compiled form of a model.
+- `support` declares the support for each attribute and element, so that the reader ignores no name without a message.
+- `names` has the XML names of elements and attributes.
+- `refusal` has the error for a refused model.
 
 source:  BPMN 2.0.2 (OMG formal/2013-12-09); docs/bpmn.md lists the supported part
 """

@@ -1,20 +1,20 @@
 """Advance an instance of a process by one signal, as a pure function of the definition, the state and the signal.
 
-    state              an instance's tokens and variables
-    signals            the inputs of a step
-    effects            the outputs of a step: changes outside the instance
-    advance            take one signal, and advance until all tokens wait
-    tokens             create and end tokens in the working memory of a step
-    behaviours         what each kind of node does when a token enters
-    node_exit          write outputs and choose flows when a token leaves
-    wait_opening       open a token's waits for timers, messages and signals
-    wait_closing       close these waits, when the token ends or an event interrupts
-    events             apply an event to the waiting token
-    joins              pass the gateways that join tokens
-    loops              execute multi-instance activities
-    moves              move tokens at an operator's request
-    variables          the variables that an expression sees
-    evaluation_budget  the budget of one element's expressions
+- `state` has an instance's tokens and variables.
+- `signals` has the inputs of a step.
+- `effects` has the outputs of a step, which are changes outside the instance.
+- `advance` applies one signal, and continues until all tokens wait.
+- `tokens` creates and ends tokens in the working memory of a step.
+- `behaviours` executes a node when a token enters it.
+- `node_exit` writes outputs and chooses flows when a token leaves a node.
+- `wait_opening` opens a token's waits for timers, messages and signals.
+- `wait_closing` closes these waits when the token ends or an event interrupts it.
+- `events` applies an event to the waiting token.
+- `joins` lets tokens pass joining gateways.
+- `loops` executes multi-instance activities.
+- `moves` moves tokens at an operator's request.
+- `variables` finds the variables that an expression can read.
+- `evaluation_budget` limits the cost of one element's expressions.
 
 A step reads no clock, no database and no random number: the same signal on the same state has the same effects.
 """
