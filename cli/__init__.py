@@ -2,25 +2,31 @@
 
 Results go to stdout, as tables for people or, with `--json`, as JSON for programs. Everything else goes to stderr.
 
-Exit codes: 0 done, or done before (such as an endpoint that was disabled already); 1 not done as asked (a refused line,
-a timer that had fired already, a job that does not exist, a failed demo); 2 bad input or settings; 3 no answer from
-Postgres or Ray; 4 the schema needs `shardclock migrate`; 5 the command has run, and its answer could not be written.
+The exit codes:
 
-    program    runs a command; an error ends it with one line
-    app        the program as Typer builds it
-    version    the version of the program
-    commands   the commands by name, imported on demand, with their `summaries`
-    exits      errors and their exit codes
-    options    options of several commands
-    output     tables, JSON and messages
-    streams    standard output and error; an answer that can't be written
-    session    the database session of a command
-    recording  the audit's record of each operator's command
-    postgres_programs  Postgres's own programs, such as pg_dump
+- 0: the work is done, or was done before; for example, an endpoint was disabled already.
+- 1: the work is not done; for example, a line is refused, a timer has fired already, or a job does not exist.
+- 2: an argument or a setting is invalid.
+- 3: Postgres or Ray does not answer.
+- 4: the schema needs `shardclock migrate`.
+- 5: the command has run, and its answer could not be written.
 
-Each other module has a few commands (`run`, `schedule`, `verbs`) or code of several commands (`single` for one timer,
-`bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints the
-result.
+The modules without commands of their own:
+
+- `program` runs a command, and prints one line for an error that ends the command.
+- `app` builds the program with Typer.
+- `version` reads the program's version.
+- `commands` lists the commands by name, with their summaries, and imports them on demand.
+- `exits` maps errors to exit codes.
+- `options` has the options that several commands share.
+- `output` prints tables, JSON and messages.
+- `streams` replaces standard output and standard error, and detects an answer that can't be written.
+- `session` opens the database session of a command.
+- `recording` writes the audit's record of each operator's command.
+- `postgres_programs` runs Postgres's own programs, such as pg_dump.
+
+Each other module defines a few commands, such as `run`, or code that several commands use, such as `bulk`. A command
+reads its options, calls a use case of `service` or a statement of `sql`, and prints the result.
 """
 
 import gc
@@ -32,13 +38,13 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run `shardclock` with this process's arguments."""
-    # Garbage collection during the imports took a fifth of a command's time, and freed nothing. `program` enables the
-    # collector again after the command's import.
+    # Without garbage collection, the imports are faster by a fifth of a command's time; the collection freed nothing.
+    # `program` enables the collector again after the command's import.
     gc.disable()
     _end_without_inspection()
     _search_pythonpath_last()
     try:
-        # Warnings are for developers; a variable of the shell could turn each warning into an error.
+        # Users don't need Python's warnings, and an environment variable could turn each warning into an error.
         with warnings.catch_warnings(action="ignore"):
             if _has_local_host(sys.argv[1:]):
                 from shardclock_server.cluster.host_process import start_local_host_ahead
@@ -52,7 +58,7 @@ def main() -> NoReturn:
 
 
 def _has_local_host(words: list[str]) -> bool:
-    """Guess from the arguments whether `up` will run local keepers; a wrong guess costs some time."""
+    """Guess from the arguments whether `up` will run local keepers; after a wrong guess, the start takes longer."""
     if words[:1] != ["up"] or "--help" in words:
         return False
     is_local = "--local" in words or _setting("LOCAL") in {"1", "true"}
@@ -64,14 +70,17 @@ def _setting(name: str) -> str:
 
 
 def _end_without_inspection() -> None:
-    """Start again without PYTHONINSPECT, which ends every program with a traceback and exit code 1."""
+    """Start the program again without PYTHONINSPECT.
+
+    With this variable, every command ends with a traceback and code 1.
+    """
     if sys.flags.inspect and os.environ.get("PYTHONINSPECT"):
         others = {name: value for name, value in os.environ.items() if name != "PYTHONINSPECT"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], others)  # noqa: S606 - our own program
 
 
 def _search_pythonpath_last() -> None:
-    """Move PYTHONPATH to the end of the search path, so that an app's modules can't replace a library."""
+    """Move PYTHONPATH to the end of the search path, so that the modules of an app can't replace a library."""
     given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100 - pathlib loads slowly
     if given:
         sys.path[:] = [*(path for path in sys.path if os.path.abspath(path) not in given), *given]  # noqa: PTH100

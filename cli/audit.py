@@ -49,7 +49,7 @@ def audit(
             print_table("", header, [_row(act) for act in found])
             print_if_full(found, limit, most=LISTED_MAX)
         else:
-            print_none("records", "no operator has done anything yet", filtered=wanted != AuditFilter())
+            print_none("records", "the audit has no records yet", filtered=wanted != AuditFilter())
         return DONE
 
     return with_session(do)

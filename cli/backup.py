@@ -32,11 +32,11 @@ from shardclock_server.sql.session import Session
 from shardclock_server.sql.session_settings import options_of_programs
 from shardclock_server.timers.refusal import Refusal, shortened
 
-STDIN, STREAM = 0, Path("-")  # Standard output or input, such as of `kubectl exec`.
+STDIN, STREAM = 0, Path("-")  # The argument `-` stands for standard output or input.
 MAGIC = b"PGDMP"  # The first bytes of each file in pg_dump's custom format.
-OWNER_ONLY = 0o600  # Only the file's owner may read the tenants' payloads and keys.
-LOCK_WAIT_S = 60.0  # Longer than a migration holds its locks; a forgotten session may hold a lock for ever.
-LOCK_TIMEOUT = "canceling statement due to"  # The cause that pg_dump names after --lock-wait-timeout.
+OWNER_ONLY = 0o600  # Only the owner may read the file, because it contains payloads and keys.
+LOCK_WAIT_S = 60.0  # Longer than the locks of a migration last. The lock of a forgotten session may never end.
+LOCK_TIMEOUT = "canceling statement due to"  # The text in pg_dump's error message after --lock-wait-timeout.
 DUMP = ["--format=custom", "--schema=shardclock", "--no-owner", "--no-privileges"]
 RESTORE = ["--no-owner", "--no-privileges", "--file=-"]
 PSQL = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--output={os.devnull}"]
@@ -52,28 +52,28 @@ def dump(
     ],
     as_json: Json = False,
 ) -> int:
-    """Write a consistent copy of the schema into a new file; the cluster may run meanwhile."""
+    """Write a consistent copy of the schema into a new file; the cluster may run during the dump."""
     if file == STREAM and (as_json or is_terminal()):
         raise Refusal(
             "--json and - both write to standard output: leave one of them out"
             if as_json
-            else "a copy is no text for a terminal: redirect standard output, or name a file"
+            else "a dump is binary: redirect standard output, or name a file"
         )
     if file != STREAM and file.exists():
         raise Refusal(f"{shortened(str(file))} exists: name a new file")
     settings = load_settings()
     require_data(settings)
-    # Without a migration: a copy from before an upgrade is a way back to the former release.
+    # Don't migrate the schema: a dump from before an upgrade allows a return to the former release.
     with ended_by_signal(), open_database(settings, migrates=False) as database:
         server = asyncio.run(_read_server(database.dsn, "dump"))
         if not server.has_schema:
-            raise Refusal(f"{database.place} has no schema shardclock: name another database by SHARDCLOCK_DSN")
+            raise Refusal(f"{database.place} has no schema shardclock: set SHARDCLOCK_DSN to another database")
         size = _write(database, file, server.major)
     if as_json:
         print_json({"file": str(file), "bytes": size, "postgres": server.major})
     else:
         (print_note if file == STREAM else print_line)(
-            f"{file}: {decimal(size)}; `shardclock restore` reads it into a new database"
+            f"{file}: {decimal(size)}; restore it with `shardclock restore` into a new database"
         )
     return DONE
 
@@ -84,14 +84,15 @@ def restore(
     ],
     as_json: Json = False,
 ) -> int:
-    """Read a file of `dump` into a database without the schema; nothing fires there until `shardclock release`."""
+    """Restore a file of `dump` into a database without the schema; no timer fires until `shardclock release`."""
     with _opened(file) as source:
         settings = load_settings()
         with ended_by_signal(), open_database(settings, migrates=False) as database:
             server = asyncio.run(_read_server(database.dsn, "restore"))
             if server.has_schema:
                 raise Refusal(
-                    f"{database.place} has a schema shardclock already: name another database by SHARDCLOCK_DSN or"
+                    f"{database.place} already has a schema shardclock: choose another database with"
+                    " SHARDCLOCK_DSN or"
                     " SHARDCLOCK_DATA_DIR"
                 )
             _read(source, database, server.major)
@@ -99,8 +100,10 @@ def restore(
             if as_json:
                 print_json({"file": str(file), "database": database.place, "hold": hold})
             else:
-                print_line(f"{database.place} has the state of {file}")
-                print_note(f"it is on hold: {hold}; see docs/operate/backup.md, then `shardclock release --yes`")
+                print_line(f"{database.place} is restored from {file}")
+                print_note(
+                    f"the database is on hold: {hold}; see docs/operate/backup.md, then `shardclock release --yes`"
+                )
     return DONE
 
 
@@ -118,7 +121,7 @@ async def _migrate(dsn: Dsn, settings: Settings) -> str | None:
 
 
 def _opened(file: Path) -> FileIO:
-    """Open a copy and check that it is one. A copy that comes through a pipe is checked only by pg_restore."""
+    """Open a dump, and check its first bytes. For a dump from a pipe, only pg_restore checks the format."""
     try:
         source = FileIO(STDIN, closefd=False) if file == STREAM else FileIO(file)
     except OSError as error:
@@ -134,7 +137,7 @@ def _opened(file: Path) -> FileIO:
 
 
 def _write(database: Database, file: Path, server: int) -> int:
-    """Write the schema into a file that appears when it is complete; return its number of bytes."""
+    """Dump the schema into a temporary file, rename the complete file, and return its size in bytes."""
     access = _access_of(database)
     wait = f"--lock-wait-timeout={LOCK_WAIT_S:g}s"
     words = [program_of("pg_dump", server), *DUMP, wait, f"--dbname={access.dsn}"]
@@ -152,7 +155,7 @@ def _write(database: Database, file: Path, server: int) -> int:
                 raise
             raise ProgramFailed(
                 f"pg_dump: a table of shardclock was locked by another session for {LOCK_WAIT_S:g} s: find the session"
-                " in pg_locks (mode AccessExclusiveLock), let it end, and dump again"
+                " in pg_locks (mode AccessExclusiveLock), end it, and repeat the dump"
             ) from None
     return size
 
@@ -160,7 +163,8 @@ def _write(database: Database, file: Path, server: int) -> int:
 def _read(source: FileIO, database: Database, server: int) -> None:
     """Restore a file and put the database on hold, in one transaction.
 
-    pg_restore can't add a statement to its transaction, so psql executes the output of pg_restore and the hold.
+    pg_restore can't add a statement to its transaction. So psql executes the output of pg_restore, and then the
+    statement that sets the hold.
     """
     access = _access_of(database)
     reading = [program_of("pg_restore", server), *RESTORE]
@@ -177,20 +181,21 @@ def _read(source: FileIO, database: Database, server: int) -> None:
         for piece in pieces(reader.stdout):
             writer.stdin.write(piece)
             if size is not None:
-                count(source.tell())  # pg_restore reads from the same open file.
-        if reader.wait() == 0:  # Without a commit psql changes nothing.
+                # The file position shows the progress, because pg_restore reads from the same open file.
+                count(source.tell())
+        if reader.wait() == 0:  # Without the commit, psql rolls back all changes.
             writer.stdin.write(f"{hold_of_restore()};\ncommit;\n".encode())
 
 
 def _access_of(database: Database) -> DatabaseAccess:
-    """Return the access with our session settings, because the database's or role's settings could prevent a copy."""
+    """Return the database access with our own session settings, because other settings could prevent a dump."""
     access = access_of(database)
     return replace(access, environment={**access.environment, "PGOPTIONS": options_of_programs()})
 
 
 @contextmanager
 def _target(file: Path) -> Iterator[IO[bytes]]:
-    """Open standard output, or make a new file that only its owner may read; a failed copy leaves no file."""
+    """Open standard output, or create a file that only its owner may read; remove the file if the dump fails."""
     if file == STREAM:
         yield sys.stdout.buffer
         sys.stdout.flush()
@@ -199,9 +204,11 @@ def _target(file: Path) -> Iterator[IO[bytes]]:
     try:
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
     except FileExistsError:
-        raise Refusal(f"{part} exists: another dump writes it, or was killed; remove it if no dump runs") from None
+        raise Refusal(
+            f"{part} exists: another dump is writing this file, or was killed; remove the file if no dump runs"
+        ) from None
     except OSError as error:
-        raise Refusal(f"{shortened(str(part))} can't be made: {error.strerror}") from None
+        raise Refusal(f"{shortened(str(part))} can't be created: {error.strerror}") from None
     try:
         with os.fdopen(number, "wb") as target:
             yield target
@@ -220,7 +227,7 @@ def _target(file: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _counted(verb: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show the number of copied bytes on a terminal; the caller reports it after each piece."""
+    """Show the number of copied bytes on a terminal; the caller passes the number after each chunk."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
         task = bars.add_task(verb, total=total)

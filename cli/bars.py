@@ -1,4 +1,4 @@
-"""Show progress bars of a bulk change on a terminal: the numbers of found and of changed rows."""
+"""Show progress bars of a bulk change on a terminal: the number of matching rows, and the number of changed rows."""
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
@@ -7,7 +7,7 @@ from shardclock_server.cli.output import err
 
 
 def bars_of(noun: str) -> Bars:
-    """Create bars that count rows by their noun, such as timers."""
+    """Create the bars; `noun` names the counted rows, such as timers."""
     return Bars(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -28,9 +28,9 @@ class ProgressBars:
         self._change = bars.add_task(verb, total=None, visible=False)
 
     def found(self, things: int, *, all_found: bool) -> None:
-        """Show the number of found rows."""
+        """Show the number of matching rows."""
         self._bars.update(self._find, completed=things, total=things if all_found else None)
 
     def changed(self, things: int, *, of: int) -> None:
-        """Show the number of rows for which the change was sent."""
+        """Show the number of rows in the requests that were sent."""
         self._bars.update(self._change, completed=things, total=of, visible=True)

@@ -21,17 +21,17 @@ CHANGEABLE = ("PENDING", "PAUSED")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The wording of a bulk change; `shown` holds further fields of the JSON."""
+    """The wording of a bulk change; `shown` has additional fields for the JSON output."""
 
     verb: str
     participle: str
     left: str = "ended or changed meanwhile"
-    again: str = "the same command again does the rest"
+    again: str = "repeat the same command for the rest"
     shown: dict[str, str | None] = field(default_factory=dict)
 
 
 def states_of(state: str | None, able: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the states of the timers to change: the given `--state`, or all states that the verb can change.
+    """Return the states of timers that the command changes: the given `--state`, or all states that the verb supports.
 
     errors:  Refusal  another state
     """
@@ -43,11 +43,11 @@ def states_of(state: str | None, able: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, yes: bool, as_json: bool) -> int:
-    """Count the timers of a filter, and change them with `yes`.
+    """Count the timers that match a filter; with `yes`, also change them.
 
-    errors:  InvalidTimer  the first change is refused: nothing was changed
-             BulkBroken    Postgres stopped answering half way; the counts of the changed timers are printed
-    """
+    errors:  InvalidTimer  Postgres refused the first change, so nothing was changed.
+             BulkBroken    Postgres stopped answering during the change; the command prints the number of changed
+             timers."""
     bulk = BulkChange(operator(), wanted, change)
 
     async def do(session: Session) -> None:
@@ -68,7 +68,7 @@ def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, ye
         raise
     _print(bulk, wording, yes=yes, as_json=as_json)
     if bulk.refusal is not None:
-        print_note(f"shardclock: {in_options(str(bulk.refusal))}; those before it were {wording.participle}")
+        print_note(f"shardclock: {in_options(str(bulk.refusal))}; the earlier timers were {wording.participle}")
         return NOT_DONE
     return DONE
 
@@ -89,18 +89,19 @@ def _remarks(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) ->
     if bulk.is_canceled:
         yield f"operation {bulk.operation_id} was cancelled"
     if bulk.unsure:
-        yield f"up to {bulk.unsure:,} more may have been {wording.participle}: the answer was lost"
+        yield f"up to {bulk.unsure:,} more rows may have been {wording.participle}: the answer was lost"
     left = bulk.matched - bulk.changed - bulk.unsure
     if as_json:
         return
     if bulk.left_out:
         yield (
-            f"left out: {bulk.left_out:,}, which belong to jobs and instances of processes: change those"
-            " (shardclock jobs, shardclock processes), or their timers as an operator (shardclock operate)"
+            f"left out: {bulk.left_out:,} timers of jobs and process instances: change the job or instance"
+            " (shardclock jobs,"
+            " shardclock processes), or change a timer as an operator (shardclock operate)"
         )
     if not bulk.matched:
         yield "no other timer matches" if bulk.left_out else "no timer matches"
     elif not yes:
-        yield f"nothing was changed; add --yes to {wording.verb} them"
+        yield f"nothing was changed; add --yes to {wording.verb} the timers"
     elif left > 0 and bulk.refusal is None:
-        yield f"left as they are: {left:,}, which {wording.left}"
+        yield f"unchanged: {left:,}, which {wording.left}"

@@ -8,7 +8,10 @@ from shardclock_server.service.bulk_wording import BulkResult, Key
 
 
 def print_changed(changed: BulkResult[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:
-    """Print the result, or the dry run if `yes` is false; return the exit code. JSON also has the rows of `shown`."""
+    """Print the result, or the dry run if `yes` is false.
+
+    Return the exit code. The JSON output also contains `shown`.
+    """
     if as_json:
         numbers = {"more": changed.more, "again_in_s": changed.again_in_s}
         print_json({**shown, "message": changed.sentence, "done": yes, **numbers})
@@ -22,5 +25,5 @@ def _way_on(changed: BulkResult[Key], *, yes: bool) -> str:
         return ""
     if not yes:
         return "; add --yes to do it"
-    pause = f" in {changed.again_in_s:,} s, when these are due" if changed.again_in_s else ""
-    return f"; there are more: run it again{pause}" if changed.more else ""
+    pause = f" in {changed.again_in_s:,} s, after these rows are due" if changed.again_in_s else ""
+    return f"; more rows match: repeat the command{pause}" if changed.more else ""

@@ -1,8 +1,8 @@
-"""The commands by name. A command is imported on demand, because all commands together took a third of a command's
-time.
+"""The commands by name.
 
-Typer contains a copy of click. Only classes of Typer's copy work with Typer, so the methods of this copy write the
-help.
+A command's module is imported on demand, because the import of all modules took a third of a command's time.
+
+Typer contains a copy of click. The classes here extend the classes of this copy, because Typer works with no others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,19 +17,19 @@ class Place(NamedTuple):
     """The location of a command: a module of `cli`, and the name of a function or of a command group."""
 
     name: str
-    summary: str  # the first sentence of its help, so that the help of the program imports no command
+    summary: str  # The first sentence of the command's help, so that `--help` works without an import of the command.
 
 
-# In the order of `shardclock --help`.
+# The commands, in the order of `shardclock --help`.
 COMMANDS: Mapping[str, Place] = {
     "up": Place("run:up", "Run the cluster until Ctrl-C or SIGTERM, which also releases all claims."),
     "gateway": Place(
         "run:gateway",
-        "Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs Postgres alone, and any number may run.",
+        "Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs only Postgres, and several gateways may run.",
     ),
     "demo": Place(
         "run:demo",
-        "Fire 5,000 timers, or a file's, on a temporary cluster, kill a shard and a worker, and check every record.",
+        "Fire 5,000 timers, or a file of timers, on a temporary cluster with faults, and check every record.",
     ),
     "migrate": Place("run:migrate", "Bring the database's schema up to date."),
     "exporter": Place(
@@ -43,15 +43,15 @@ COMMANDS: Mapping[str, Place] = {
         "database:psql", "Open psql on the database; if the embedded Postgres is the database, start it first."
     ),
     "dump": Place(
-        "backup:dump", "Write a consistent copy of the schema into a new file; the cluster may run meanwhile."
+        "backup:dump", "Write a consistent copy of the schema into a new file; the cluster may run during the dump."
     ),
     "restore": Place(
         "backup:restore",
-        "Read a file of `dump` into a database without the schema; nothing fires there until `shardclock release`.",
+        "Restore a file of `dump` into a database without the schema; no timer fires until `shardclock release`.",
     ),
     "scale": Place(
         "scaling:scale",
-        "Show or set the number of shards, workers or engines, or the bounds in which shards follow the forecast.",
+        "Show or set the number of shards, workers or engines, or the bounds of a number that follows the forecast.",
     ),
     "forecast": Place(
         "scaling:forecast",
@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, Place] = {
     ),
     "leave": Place(
         "handover:leave",
-        "Move this host's shards to other nodes before the host leaves; a Kubernetes preStop hook runs this.",
+        "Move this host's shards to other nodes before the host leaves; a Kubernetes preStop hook runs this command.",
     ),
     "hold": Place(
         "hold:hold", "Stop all firing, deliveries and processes until `release`; new timers are accepted and stored."
@@ -91,7 +91,7 @@ COMMANDS: Mapping[str, Place] = {
     ),
     "pause": Place("verbs:pause", "Pause a timer, or many timers, until a resume or until a moment."),
     "resume": Place(
-        "verbs:resume", "Resume a paused timer, or many; a timer whose due date is in the pause is due immediately."
+        "verbs:resume", "Resume a paused timer, or many; a timer with a due date during the pause is due immediately."
     ),
     "run-now": Place("verbs:run_now", "Make a pending timer due now; a schedule runs once more, and keeps its dates."),
     "operate": Place(
@@ -102,7 +102,7 @@ COMMANDS: Mapping[str, Place] = {
         "processes:deploy",
         "Deploy the processes of a BPMN model. Each process gets a new version, unless the file is unchanged.",
     ),
-    "tail": Place("status:tail", "Follow the command log, each record once."),
+    "tail": Place("status:tail", "Follow the command log, and print each record once."),
     "status": Place(
         "status:status",
         "Show shards, holders and nodes; pending, paused and overdue timers; the lag; timers that an outage delays.",
@@ -125,7 +125,7 @@ COMMANDS: Mapping[str, Place] = {
         "List the deliveries that were given up; the subcommands redrive or discard dead letters.",
     ),
     "deliveries": Place(
-        "deliveries:deliveries", "List the pending deliveries; the subcommands show, retry and cancel one."
+        "deliveries:deliveries", "List the pending deliveries; the subcommands show, retry and cancel one delivery."
     ),
     "endpoints": Place(
         "endpoints:endpoints",
@@ -141,19 +141,20 @@ COMMANDS: Mapping[str, Place] = {
     ),
     "operations": Place(
         "operations:operations",
-        "List the changes of many rows, with their progress; the subcommands show or cancel one.",
+        "List the bulk operations with their progress; the subcommands show or cancel one operation.",
     ),
     "processes": Place(
         "processes:processes", "List deployed processes; the subcommands start, show, signal and cancel instances."
     ),
-    "schedules": Place("schedules:schedules", "List schedules with their last firings; show one."),
+    "schedules": Place("schedules:schedules", "List schedules with their last firings, or show one schedule."),
     "tasks": Place("tasks:tasks", "List the open user tasks; the subcommands show, claim and complete one task."),
     "tenants": Place(
         "tenants:tenants",
         "List the tenants with their own limits; the subcommands show, set and remove the limits of one tenant.",
     ),
 }
-# Pass an unknown option to these commands: `-1` is a wrong number for `ramp` and `scale`, and psql checks its options.
+# These commands also get unknown options: `ramp` and `scale` refuse -1 with their own message, and `psql` checks its
+# own options.
 PRINTING = frozenset(
     {"list", "show", "explain", "preview", "tail", "status", "doctor", "targets", "audit", "forecast", "psql"}
 )
@@ -177,19 +178,19 @@ TAKE_ANY_OPTION = frozenset({"ramp", "scale", "psql"})
 
 
 def only_prints(words: list[str]) -> bool:
-    """Return whether the words name a command that changes nothing."""
+    """Return whether the arguments name a command that only reads."""
     return words[0] in PRINTING or (words[0] in GROUPS and words[1:2] in (["list"], ["show"]))
 
 
 class Commands(TyperGroup):
-    """The group of all commands; its help imports none of their modules."""
+    """The group of all commands; `--help` works without an import of the commands' modules."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands: Any = _Loaded()
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        """Return the names of the commands, without importing any."""
+        """Return the names of the commands, without an import of their modules."""
         return list(self.commands)
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
@@ -233,4 +234,4 @@ def _load(name: str, place: str) -> Any:
 
 
 def _is_group() -> None:
-    """Make a program with a single command a group: otherwise Typer would drop the command's name."""
+    """Turn a program with a single command into a group; otherwise Typer would drop the command's name."""

@@ -17,10 +17,10 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
 from shardclock_server.timers.refusal import Refusal
 
-ASIDE_MAX = 10_000  # one list has at most this many records
+ASIDE_MAX = 10_000  # The limit of records in one list.
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Make the change; without it, only show the change.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make the change; without --yes, only show the change.")]
 
 consumers = typer.Typer(
     help="List the groups that read the log, with the lag of each; the subcommands change one group.",
@@ -49,7 +49,7 @@ def list_(as_json: Json = False) -> int:
             ]
             print_table("", columns, [_row(group) for group in groups])
         else:
-            print_note("no group has read the log yet")
+            print_note("no consumer group exists yet")
         return DONE
 
     return with_session(do)
@@ -76,7 +76,7 @@ def aside(
             print_table("", ["set aside", "position", "timer_key", "intent", "attempts", "error"], rows)
             print_if_full(found, limit, most=ASIDE_MAX)
         else:
-            print_note(f"{group} has set nothing aside")
+            print_note(f"{group} has no records set aside")
         return DONE
 
     return with_session(do)
@@ -100,7 +100,7 @@ def reset(
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Set a group's position or its number of partitions; the records that the group has set aside stay."""
+    """Set a group's position or its number of partitions; records that were set aside stay."""
     if to is None and partitions is None:
         raise Refusal("give --to, --partitions, or both")
 
@@ -110,29 +110,29 @@ def reset(
         where = "where it is" if place is None else f"behind position {place}"
         parts = counted(partitions or known.partitions, "partition")
         if not yes:
-            message = f"{group} would read on {where}, in {parts}; nothing was changed; add --yes to do it"
+            message = f"{group} would continue {where}, in {parts}; nothing was changed; add --yes to do it"
             return _print_done(message, as_json=as_json, done=False)
         place = await reset_group(session, group, position=place, partitions=partitions)
         if place is None:
             raise Refusal.of(UNKNOWN_GROUP, group=group)
-        return _print_done(f"{group} reads on behind position {place}, in {parts}", as_json=as_json)
+        return _print_done(f"{group} continues behind position {place}, in {parts}", as_json=as_json)
 
     return with_session(do)
 
 
 @consumers.command()
 def drop(group: Name, yes: Yes = False, as_json: Json = False) -> int:
-    """Delete a group and the records set aside for it; the log no longer keeps old days for the group."""
+    """Delete a group and its set-aside records; the log no longer stores old records for the group."""
 
     async def do(session: Session) -> int:
         known = await _find(session, group)
         what = f"{group}, with {counted(known.lag_records, 'record')} to read and {known.set_aside:,} set aside,"
         if not yes:
-            message = f"{what} would be forgotten; nothing was changed; add --yes to do it"
+            message = f"{what} would be deleted; nothing was changed; add --yes to do it"
             return _print_done(message, as_json=as_json, done=False)
         if not await drop_group(session, group):
             raise Refusal.of(UNKNOWN_GROUP, group=group)
-        return _print_done(f"{what} is forgotten", as_json=as_json)
+        return _print_done(f"{what} was deleted", as_json=as_json)
 
     return with_session(do)
 

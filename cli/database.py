@@ -1,4 +1,4 @@
-"""The commands that give access to the database itself: dsn, psql."""
+"""The commands for direct access to the database: dsn, psql."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from shardclock_server.cluster.database import Database, named, open_database, r
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.postmaster import bundled, without_libpq
 
-IN_QUERY = "password="  # the parameter of a DSN's query in which libpq also reads a password
+IN_QUERY = "password="  # libpq also reads a password from this parameter in the DSN's query.
 
 
 def dsn() -> int:
@@ -25,7 +25,10 @@ def dsn() -> int:
     database = named(load_settings())
     print(database.dsn.reveal())
     if not database.is_there:
-        print_note("it isn't running: `shardclock up` starts it, `shardclock psql` starts it until psql ends")
+        print_note(
+            "the embedded Postgres is not running: start it with `shardclock up`, or with `shardclock psql`"
+            " until psql ends"
+        )
     return DONE
 
 
@@ -41,7 +44,7 @@ def psql(
     program = bundled("psql") or shutil.which("psql")
     if program is None:
         print_note(
-            "shardclock: there is no psql, neither beside the embedded Postgres nor on PATH; install postgresql-client"
+            "shardclock: psql was found neither beside the embedded Postgres nor on PATH; install postgresql-client"
         )
         return NO_ANSWER
     settings = load_settings()
@@ -52,24 +55,24 @@ def psql(
 
 @dataclass(frozen=True)
 class DatabaseAccess:
-    """A DSN without its password, and the environment variable with the password, for a program of Postgres."""
+    """A DSN without a password, and the environment with the password, for one of Postgres's programs."""
 
     dsn: str
     environment: Mapping[str, str]
 
 
 def access_of(database: Database) -> DatabaseAccess:
-    """Give one of Postgres's programs access to a database."""
-    # Without a configured database, the shell's variables for libpq belong to another Postgres.
+    """Make the access to a database for one of Postgres's programs."""
+    # Remove libpq's environment variables for the embedded database, because they describe another database.
     environment = without_libpq(os.environ) if database.is_embedded else os.environ
     bare, password = without_password(database.dsn.reveal())
     return DatabaseAccess(bare, {**environment, **({"PGPASSWORD": password} if password else {})})
 
 
 def without_password(dsn: str) -> tuple[str, str | None]:
-    """Remove the password from a DSN, because all users of a machine can read command lines.
+    """Return a DSN without its password, and the password.
 
-    Return the DSN and the password.
+    The password must not be in an argument, because all users of a machine can read command lines.
     """
     parts = urlsplit(dsn)
     user, _, host = parts.netloc.rpartition("@")
@@ -83,7 +86,8 @@ def without_password(dsn: str) -> tuple[str, str | None]:
 
 def _run(words: list[str], access: DatabaseAccess) -> int:
     program, *arguments = words
-    # No exec: this process must stop an embedded Postgres after psql's end. Ignore Ctrl-C, because Ctrl-C is for psql.
+    # Don't replace this process by psql, because it must stop the embedded Postgres afterwards. Ignore Ctrl-C, because
+    # psql handles it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run([program, access.dsn, *arguments], env=access.environment, check=False).returncode

@@ -45,11 +45,16 @@ Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_
 AtOnce = Annotated[
     int | None,
     typer.Option(
-        "--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="The limit of dead letters; the oldest come first."
+        "--limit",
+        "-n",
+        metavar="N",
+        min=1,
+        max=AT_ONCE_MAX,
+        help="The limit of dead letters; the oldest dead letters are changed first.",
     ),
 ]
 Every = Annotated[bool, typer.Option("--all", help="All dead letters that match the filters.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Make the change; without it, only show the change.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make the change; without --yes, only show the change.")]
 
 dead_letters = typer.Typer(
     help="List the deliveries that were given up; the subcommands redrive or discard dead letters.",
@@ -86,7 +91,7 @@ def list_(
 
 @dead_letters.command()
 def groups(target: Target = None, tenant: OfTenant = None, as_json: Json = False) -> int:
-    """Group the newest 10,000 dead letters by target and by the first line of the reason, the largest group first."""
+    """Count the newest 10,000 dead letters by target and first line of the reason; print the largest group first."""
 
     async def do(session: Session) -> int:
         found = await group_dead_letters(session, target=target, tenant_id=tenant)
@@ -116,11 +121,12 @@ def redrive(
     per_s: Annotated[
         int | None,
         typer.Option(
-            "--rate", metavar="PER_SECOND", min=1, help="The number of deliveries that become due in a second."
+            "--rate", metavar="PER_SECOND", min=1, help="The number of redriven deliveries that become due per second."
         ),
     ] = None,
     enable: Annotated[
-        bool, typer.Option("--enable", help="Enable disabled endpoints of these dead letters first.")
+        bool,
+        typer.Option("--enable", help="First enable the disabled endpoints that are targets of these dead letters."),
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -143,7 +149,7 @@ def discard(
     died_before: Before = None,
     reason_line: ReasonLine = None,
     limit: AtOnce = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the records.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, which the records contain.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
@@ -153,7 +159,7 @@ def discard(
 
 
 async def _newest(session: Session, wanted: DeadLetterFilter, limit: int) -> list[DeadLetter]:
-    """Find dead letters, the most recently given up first, page by page."""
+    """Find dead letters page by page, the newest first."""
     found: list[DeadLetter] = []
     more = True
     while more and len(found) < limit:
@@ -171,7 +177,7 @@ def _do(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Change at most `limit` of the matching dead letters. If `limit` is None, change all that exist now.
+    """Change at most `limit` of the matching dead letters; None: all matching dead letters that exist now.
 
     errors:  BulkBroken  Postgres stopped answering half way; the counts of the changed letters are printed
     """
@@ -213,7 +219,7 @@ def _change_all(
             _show_part(run, as_json=as_json)
         raise
     except BulkBroken as broken:
-        again = "the same command again does the rest"
+        again = "repeat the same command for the rest"
         if run is not None:
             _show_part(run, as_json=as_json)
             again = way_on(run, again)
@@ -225,16 +231,16 @@ def _show(changed: BulkResult[int], *, yes: bool, as_json: bool) -> int:
 
 
 def _show_part(run: DeadLetterRun, *, as_json: bool) -> None:
-    """Print how many dead letters an interrupted run has changed."""
+    """Print the number of dead letters that an interrupted command has changed."""
     if run.changed:
         _show(run.outcome(dry_run=False), yes=True, as_json=as_json)
     if run.unsure:
-        print_note(f"up to {run.unsure:,} more may have been changed: the answer was lost")
+        print_note(f"up to {run.unsure:,} more dead letters may have been changed: the answer was lost")
 
 
 def _chosen(timer_key: int | None, wanted: DeadLetterFilter, *, every: bool) -> DeadLetterFilter:
     if (timer_key is None) == (not every):
-        raise Refusal("say either one dead letter, by its timer's key, or many, by --all and filters")
+        raise Refusal("choose either one dead letter by its timer's key, or many with --all and filters")
     return wanted
 
 

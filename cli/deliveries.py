@@ -33,10 +33,10 @@ MaybeKey = Annotated[
     ),
 ]
 Target = Annotated[str | None, typer.Option("--target", help="Only deliveries to this target, of any tenant.")]
-Failing = Annotated[bool, typer.Option("--failing", help="Only deliveries with a failed attempt.")]
+Failing = Annotated[bool, typer.Option("--failing", help="Only deliveries with at least one failed attempt.")]
 
 deliveries = typer.Typer(
-    help="List the pending deliveries; the subcommands show, retry and cancel one.",
+    help="List the pending deliveries; the subcommands show, retry and cancel one delivery.",
     invoke_without_command=True,
 )
 
@@ -51,13 +51,14 @@ def list_(
     ] = 100,
     page: Annotated[
         str | None,
-        typer.Option("--page", metavar="TOKEN", help="Continue after this page: the token that the last list printed."),
+        typer.Option("--page", metavar="TOKEN", help="The token of the next page, as the previous list printed it."),
     ] = None,
     as_json: Json = False,
 ) -> int:
     """List the pending deliveries.
 
-    The order is target, tenant, due date. With --json: {"deliveries": [...], "next_page": TOKEN or null}.
+    Deliveries are sorted by target, tenant and due date. With --json: {"deliveries": [...], "next_page": TOKEN or
+    null}.
     """
     wanted = DeliveryFilter(target, tenant, failing=failing)
 
@@ -107,13 +108,13 @@ def retry(
         typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="With --all: the limit of deliveries."),
     ] = AT_ONCE_MAX,
     yes: Annotated[
-        bool, typer.Option("--yes", help="With --all: make the change; without it, only show the change.")
+        bool, typer.Option("--yes", help="With --all: make the change; without --yes, only show the change.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Make the next attempt of one delivery due now; or of all delayed deliveries to a target, with --all to any."""
+    """Make the next attempt of one delivery due now, or of all delayed deliveries with --target or --all."""
     if (timer_key is None) == (target is None and not every):
-        raise Refusal("say either one delivery, by its timer's key, or many, by --target or --all")
+        raise Refusal("choose either one delivery by its timer's key, or many with --target or --all")
     if timer_key is not None and (tenant is not None or failing):
         raise Refusal("--tenant and --failing go with --target or --all; a key is enough to name one delivery")
 
@@ -130,7 +131,7 @@ def retry(
 
 @deliveries.command()
 def cancel(timer_key: Key, reason: Reason = None, as_json: Json = False) -> int:
-    """Cancel a delivery that no worker or program has claimed: no worker calls its target any more."""
+    """Cancel a delivery that no worker or program has claimed, so that no worker calls its target."""
 
     async def do(session: Session) -> int:
         return _print_answer(await use_cases.cancel(session, timer_key, reason=reason), as_json=as_json)

@@ -1,16 +1,16 @@
-"""Lay out a delivery for people."""
+"""Format a delivery for output."""
 
 from shardclock_server.service.deliveries import holder_name
 from shardclock_server.service.timeline import show_moment
 from shardclock_server.sql.deliveries.find import DeliveryState
 
-HOLDER_FIELDS = ("holder", "worker", "claimed_until")  # one sentence shows these fields together
+HOLDER_FIELDS = ("holder", "worker", "claimed_until")  # The field `claimed` replaces these fields.
 
 
 def fields_of_delivery(delivery: DeliveryState, *, without: str) -> list[tuple[str, object]]:
     """Return a delivery's fields for output.
 
-    One field names the worker that has the delivery, and the end of the lease.
+    The field `claimed` combines the worker with a lease on the delivery and the end of this lease.
     """
     names = (name for name in DeliveryState.__slots__ if name not in (*HOLDER_FIELDS, without))
     fields = [(name, getattr(delivery, name)) for name in names]

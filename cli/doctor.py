@@ -29,9 +29,10 @@ from shardclock_server.sql.session import Session, StatementRefused
 ANSWER_S = 10.0
 FREE_SHARE, FREE_BYTES = 0.1, 1 << 30
 CERTIFICATE_DAYS = 30
-SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # Postgres's protocol: a message of 8 bytes with the code 80877103
+# The request for TLS in Postgres's protocol: 8 bytes, with the code 80877103.
+SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 POSTGRES_PORT = 5432
-# "require" verifies the certificate if sslrootcert names an authority
+# The mode "require" verifies the certificate only if sslrootcert names an authority.
 VERIFIED_MODES = ("require", "verify-ca", "verify-full")
 STYLES = {Level.OK: "ok", Level.UNKNOWN: "?", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
 
@@ -80,7 +81,7 @@ def _ray(settings: Settings) -> Finding:
         none = Finding("ray", Level.OK, "Ray is not installed, so `shardclock up` runs local processes")
         return none if address is None else Finding("ray", Level.FAULT, NO_RAY)
     if address is None:
-        return Finding("ray", Level.OK, f"Ray {version('ray')}; `shardclock up` starts it")
+        return Finding("ray", Level.OK, f"Ray {version('ray')}; `shardclock up` starts Ray")
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         return Finding("ray", Level.OK, f"Ray {version('ray')}; SHARDCLOCK_RAY_ADDRESS is {address}")
@@ -96,25 +97,34 @@ def _ray(settings: Settings) -> Finding:
 
 
 def _disk(data_dir: Path) -> Finding:
-    """Check the disk of the embedded Postgres; for a missing directory, check the disk of its first existing parent."""
+    """Check the disk of the embedded Postgres.
+
+    If the data directory is missing, check the disk of the nearest parent.
+    """
     there = next(it for it in (data_dir, *data_dir.resolve().parents) if it.exists())
     usage = shutil.disk_usage(there)
     found = f"{decimal(usage.free)} of {decimal(usage.total)} are free at {data_dir}"
     if usage.free < FREE_BYTES:
-        return Finding("disk", Level.FAULT, f"{found}, and Postgres stops without space: free some")
+        return Finding("disk", Level.FAULT, f"{found}, and Postgres stops on a full disk: free some space")
     if usage.free < FREE_SHARE * usage.total:
-        return Finding("disk", Level.WARNING, f"{found}: free some, or name another SHARDCLOCK_DATA_DIR")
+        return Finding(
+            "disk", Level.WARNING, f"{found}: free some space, or set SHARDCLOCK_DATA_DIR to another directory"
+        )
     return Finding("disk", Level.OK, found)
 
 
 def _certificate(dsn: Dsn) -> Finding:
-    """Check Postgres's certificate against the authority that the DSN or the environment names."""
+    """Verify Postgres's certificate with the authority that the DSN or an environment variable names."""
     parts = urlsplit(dsn.reveal())
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     authority = options.get("sslrootcert") or os.environ.get("PGSSLROOTCERT")
     mode = options.get("sslmode") or os.environ.get("PGSSLMODE", "prefer")
     if parts.hostname is None:
-        return Finding("certificate", Level.UNKNOWN, "not checked: the DSN's URL names no host, as for a Unix socket")
+        return Finding(
+            "certificate",
+            Level.UNKNOWN,
+            "not checked: the DSN's URL names no host, for example because of a Unix socket",
+        )
     if mode not in VERIFIED_MODES or not authority:
         return Finding(
             "certificate",
@@ -123,7 +133,8 @@ def _certificate(dsn: Dsn) -> Finding:
             " sslrootcert in the DSN, or PGSSLMODE and PGSSLROOTCERT",
         )
     try:
-        # As in asyncpg. From Python 3.13 on a default context also refuses certificates that the driver accepts.
+        # Create the context as asyncpg does. Since Python 3.13, a default context refuses some certificates that
+        # asyncpg accepts.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = mode == "verify-full"
         context.load_verify_locations(cafile=authority)
@@ -154,10 +165,14 @@ def _end_of_certificate(host: str, port: int, context: ssl.SSLContext) -> dateti
 
 
 def _database(settings: Settings) -> list[Finding]:
-    """Check the database; a stopped embedded database is started, and stopped again after the checks."""
+    """Check the database; start an embedded database for the checks if it is stopped."""
     if not has_data(settings):
         return [
-            Finding("postgres", Level.WARNING, f"{settings.data_dir} holds no database yet: `shardclock up` makes one")
+            Finding(
+                "postgres",
+                Level.WARNING,
+                f"{settings.data_dir} contains no database yet: `shardclock up` creates a database",
+            )
         ]
     its = Installation(settings.identity or "", settings.coordinator.silent_s)
 

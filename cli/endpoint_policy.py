@@ -19,13 +19,13 @@ OF_POLICY = (
 Concurrency = Annotated[
     int | None,
     typer.Option(
-        "--concurrency", min=1, max=CONCURRENCY.most, help="The limit of concurrent calls by one worker. Default: 50."
+        "--concurrency", min=1, max=CONCURRENCY.most, help="The limit of concurrent calls per worker. Default: 50."
     ),
 ]
 Rate = Annotated[
     float | None,
     typer.Option(
-        "--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="The limit of calls a second by one worker."
+        "--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="The limit of calls per second and worker."
     ),
 ]
 Timeout = Annotated[
@@ -37,7 +37,9 @@ MaxAttempts = Annotated[
 ExpiresAfter = Annotated[
     str | None,
     typer.Option(
-        "--expires-after", metavar="DURATION", help="The time after the due date until which a first attempt may begin."
+        "--expires-after",
+        metavar="DURATION",
+        help="The length of time after the due date in which a first attempt may begin.",
     ),
 ]
 GiveUpAfter = Annotated[
@@ -45,7 +47,7 @@ GiveUpAfter = Annotated[
     typer.Option(
         "--give-up-after",
         metavar="DURATION",
-        help="The time after the firing until which an attempt may begin. Default: 3d.",
+        help="The length of time after the firing in which an attempt may begin. Default: 3d.",
     ),
 ]
 RetryMin = Annotated[
@@ -53,30 +55,30 @@ RetryMin = Annotated[
     typer.Option(
         "--retry-min",
         metavar="DURATION",
-        help="The pause after the first failure, and the shortest pause. Default: 5s.",
+        help="The backoff after the first failure, which is also the shortest backoff. Default: 5s.",
     ),
 ]
 RetryMax = Annotated[
     str | None, typer.Option("--retry-max", metavar="DURATION", help="The longest pause. Default: 12h.")
 ]
-NoRate = Annotated[bool, typer.Option("--no-rate", help="Remove the limit of calls a second.")]
+NoRate = Annotated[bool, typer.Option("--no-rate", help="Remove the limit of calls per second.")]
 NoExpiresAfter = Annotated[bool, typer.Option("--no-expires-after", help="Remove the limit of --expires-after.")]
 NoGiveUpAfter = Annotated[bool, typer.Option("--no-give-up-after", help="Remove the limit of --give-up-after.")]
 
 
 def numbers(concurrency: int | None, rate: float | None, max_attempts: int | None) -> dict[str, float | None]:
-    """Return the policy fields that are numbers.
+    """Return the numeric fields of the policy.
 
     errors:  Refusal  a number is out of range
     """
-    if rate is not None and not RATE.least <= rate <= RATE.most:  # typer's own check accepts nan
+    if rate is not None and not RATE.least <= rate <= RATE.most:  # Typer's own check accepts nan.
         raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE.least:g} to {RATE.most:,}")
     given = {"concurrency": concurrency, "rate_per_s": rate, "max_attempts": max_attempts}
     return {field: value for field, value in given.items() if value is not None}
 
 
 def lengths(**given: str | None) -> dict[str, float | None]:
-    """Return the policy fields that are lengths of time, in seconds.
+    """Return the fields of the policy that are lengths of time, in seconds.
 
     errors:  Refusal  a text is not a length of time, or is out of range
     """
@@ -94,9 +96,9 @@ def _length_s(name: str, text: str) -> float:
 
 
 def lifted(**limits: tuple[object, bool]) -> dict[str, float | None]:
-    """Return the limits that an option removes; `limits` has pairs of the limit's value and the option that removes it.
+    """Return the limits to remove. `limits` has pairs of a limit's value and of the option that removes the limit.
 
-    errors:  Refusal  one limit has both a value and the option that removes it
+    errors:  Refusal  a limit is both set and removed
     """
     for field, (given, is_lifted) in limits.items():
         if given is not None and is_lifted:

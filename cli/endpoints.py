@@ -46,11 +46,14 @@ from shardclock_server.webhooks.endpoint import EndpointRules
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The endpoint's name; timers have the target webhook:NAME.")]
 Url = Annotated[str, typer.Option("--url", help="The URL that receives webhooks: https://…")]
-Yes = Annotated[bool, typer.Option("--yes", help="Make the change even if pending timers name the endpoint.")]
-Asymmetric = Annotated[
-    bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a), so that the receiver has only the public key.")
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Make the change even if the endpoint is the target of pending timers.")
 ]
-BODY_SHOWN = 60  # the table shows this many characters of an answer; --json shows all
+Asymmetric = Annotated[
+    bool,
+    typer.Option("--asymmetric", help="Sign with a key pair (v1a), so that the receiver needs only the public key."),
+]
+BODY_SHOWN = 60  # The table shows this many characters of an answer; --json shows the whole answer.
 
 endpoints = typer.Typer(
     help="List the endpoints, the receivers of webhooks; the subcommands add, test and change endpoints.",
@@ -182,7 +185,7 @@ def change(
     }
     wanted = EndpointChange(url, _headers(headers or ()) if headers or no_headers else None, policy)
     if wanted == EndpointChange():
-        raise Refusal(f"nothing to change: give --url, --header, {', '.join(OF_POLICY[:-1])} or {OF_POLICY[-1]}")
+        raise Refusal(f"no change is given: give --url, --header, {', '.join(OF_POLICY[:-1])} or {OF_POLICY[-1]}")
     key, rules = EndpointName(tenant, name), endpoint_rules()
     return _run(lambda session: use_cases.change(session, key, wanted, rules=rules), as_json=as_json)
 
@@ -214,7 +217,8 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
         if as_json:
             print_json({"delivered": tried.delivered, "ms": ms, "answer": tried.answer})
         else:
-            took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"  # a timeout's text has the time
+            # The text of a timeout contains the duration.
+            took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"
             print_note(f"{key.target}: {tried.answer}{took}")
         return DONE if tried.delivered else NOT_DONE
 
@@ -244,7 +248,7 @@ def attempts(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False)
 
 @endpoints.command()
 def enable(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Enable a disabled endpoint, also after a 410 answer."""
+    """Enable a disabled endpoint, even if a 410 answer disabled it."""
     key = EndpointName(tenant, name)
     return _run(lambda session: use_cases.enable(session, key), as_json=as_json)
 
@@ -270,7 +274,7 @@ def remove(name: Name, yes: Yes = False, tenant: Tenant = DEFAULT_TENANT, as_jso
 
 
 def endpoint_rules() -> EndpointRules:
-    """Return the rules for endpoints of the settings."""
+    """Return the settings' rules for endpoints."""
     settings = load_settings().worker
     return EndpointRules(settings.webhook_http, settings.networks)
 
@@ -278,7 +282,7 @@ def endpoint_rules() -> EndpointRules:
 def _run(
     use_case: Callable[[Session], Awaitable[Done | NewSecret | EndpointInUse]], *, verb: str = "", as_json: bool
 ) -> int:
-    """Run a use case and print the answer; --yes confirms `verb` if pending timers have the endpoint as target."""
+    """Run a use case and print the result. `verb` needs --yes if pending timers have the endpoint as target."""
 
     async def do(session: Session) -> int:
         match await use_case(session):
@@ -311,7 +315,7 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
     for text in (line for given in texts for line in _lines(given)):
         name, colon, value = text.partition(":")
         if not colon:
-            # Don't show the header's name: the text may be a token without a name.
+            # Don't show the text: without a colon, it may be a secret without a header's name.
             raise Refusal("--header has no colon; write it like 'authorization: Bearer …'")
         if name.strip().lower() in (known.lower() for known in headers):
             raise Refusal(f"--header {shortened(name)} is given twice; write it once")

@@ -19,14 +19,14 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """An error that ends a command: its code, one or more lines for people, and further fields for programs."""
+    """An error that ends a command: its code, a message of one or more lines, and further fields for programs."""
 
     code: RefusalCode
     message: str
     members: Mapping[str, str | int | None]
 
 
-# Errors are found by name, because importing all these modules would slow each command down.
+# The classes are given by name, because the import of all these modules would slow each command down.
 CODES_BY_CLASS: Mapping[str, RefusalCode] = {
     "shardclock_server.cluster.settings.InvalidSettings": REFUSED,
     "shardclock_server.workers.app.AppRefused": REFUSED,
@@ -70,12 +70,12 @@ def code_of(error: Exception) -> RefusalCode | None:
         code = CODES_BY_CLASS.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
             return code
-    # Typer has its own copy of click. The errors of this copy have no public name, but only they have this method.
+    # Typer has its own copy of click. The copy's errors have no public name, so they are recognized by this method.
     return REFUSED if hasattr(error, "format_message") else None
 
 
 def _is_refused_entry(error: object) -> bool:
-    """Return whether Postgres, or a pooler before it, refused the connection: wrong user, password or database."""
+    """Return whether Postgres or a pooler refused the connection because of the user, password or database."""
     return isinstance(error, StatementRefused) and error.sqlstate.startswith(("08", "28", "3D"))
 
 
@@ -85,17 +85,17 @@ def _message_of(error: Any) -> str:
     if _is_refused_entry(error):
         return f"{error}; is {named} right?" if (named := _dsn_variable()) else str(error)
     if isinstance(error, StatementRefused) and error.sqlstate == NO_RIGHT:
-        return f"{error}: which role may do this is in docs/operate/security.md"
+        return f"{error}: docs/operate/security.md lists the roles and their rights"
     if isinstance(error, StoreUnavailable):
         return _no_answer(error)
     if type(error).__name__ == "EmbeddedPostgresError":
-        return f"{error}; SHARDCLOCK_DATA_DIR names another directory, SHARDCLOCK_DSN a Postgres of your own"
+        return f"{error}; set SHARDCLOCK_DATA_DIR to another directory, or SHARDCLOCK_DSN to your own Postgres"
     is_for_users = isinstance(error, Refusal) or (isinstance(error, StatementRefused) and error.code is not None)
     return in_options(str(error)) if is_for_users else str(error)
 
 
 def _command_of(error: Any) -> str:
-    """Return the words of the command that was called wrongly; the path of the program is omitted."""
+    """Return the words of the command with the wrong arguments, without the program's path."""
     names, context = list[str](), getattr(error, "ctx", None)
     while context is not None and context.parent is not None:
         names.insert(0, context.info_name)
@@ -105,23 +105,23 @@ def _command_of(error: Any) -> str:
 
 def _no_answer(error: StoreUnavailable) -> str:
     if (named := _dsn_variable()) is None:
-        return f"Postgres does not answer: {error}; its log is below SHARDCLOCK_DATA_DIR"
+        return f"Postgres does not answer: {error}; the log is below SHARDCLOCK_DATA_DIR"
     at = ""
-    with suppress(InvalidSettings):  # the file of the DSN may be gone meanwhile
+    with suppress(InvalidSettings):  # The file with the DSN may be gone.
         at = f" at {dsn.place}" if (dsn := load_settings().find_dsn()) else ""
-    return f"Postgres does not answer{at}: {error}; is it up, and is {named} right?"
+    return f"Postgres does not answer{at}: {error}; check that Postgres runs and that {named} is right"
 
 
 def _dsn_variable() -> str | None:
-    """Return the variable that names the database; None: the database is the embedded one."""
+    """Return the environment variable that names the database; None: the database is the embedded one."""
     given = {name.upper() for name, value in os.environ.items() if value}
     return next((name for name in (DSN, DSN_FILE) if name in given), None)
 
 
 def _refused_number(error: Any) -> str | None:
-    """Return a sentence about an option or argument that is no number or is out of range; None: another error.
+    """Return a message for an option or argument that is not a number or is out of range.
 
-    Typer would print pydantic's sentence, which is for programmers and does not show the value.
+    None: another error. Typer would print pydantic's message, which is for programmers and does not show the value.
     """
     cause = error.__cause__ or error.__context__
     if not isinstance(cause, ValidationError):

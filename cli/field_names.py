@@ -1,4 +1,4 @@
-"""Map fields to options: SQL and JSON use the names of fields, the command line uses the names of options."""
+"""Map the names of fields, which SQL and JSON use, to the names of options on the command line."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,8 @@ OPTIONS = {
     "zone": "--zone",
 }
 NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
-ELSEWHERE = re.compile(r" (by|as|set|with) (on_conflict|zone|until)\b")  # a field's name in a refusal's way out
+# Matches a field's name in the second part of a refusal.
+ELSEWHERE = re.compile(r" (by|as|set|with) (on_conflict|zone|until)\b")
 
 
 def in_options(refusal: str, called: Mapping[str, str] = OPTIONS) -> str:

@@ -1,6 +1,6 @@
-"""Read an option's text, or the file or standard input that it names.
+"""Read an option's text, a file that the option names, or standard input.
 
-Secrets belong into a file or standard input, because process lists show arguments.
+Secrets should come from a file or standard input, because process lists show arguments.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The commands that move work: switch, from one cluster to another; leave, from one node to others."""
+"""The commands that move work to another cluster (`switch`) or to other nodes (`leave`)."""
 
 import asyncio
 import socket
@@ -26,11 +26,11 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
-LEASE_S = 10.0  # during this time the named cluster may take the lead before other clusters
+LEASE_S = 10.0  # For this time, only the named cluster may become the leader.
 
 
 def switch(
-    cluster_id: Annotated[str, typer.Argument(metavar="CLUSTER_ID", help="The cluster that fires from now on.")],
+    cluster_id: Annotated[str, typer.Argument(metavar="CLUSTER_ID", help="The cluster that gets the lead.")],
     wait_s: Annotated[
         float,
         typer.Option(
@@ -38,7 +38,7 @@ def switch(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="The longest wait for ready shards and engines, and again for them to have all slots.",
+            help="The longest wait until shards and engines are ready, and the longest wait until they have all slots.",
         ),
     ] = 30.0,
     as_json: Json = False,
@@ -73,12 +73,14 @@ def leave(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="End the shards that are still on this host after this time.",
+            help="The time after which the shards that are still on this host are ended.",
         ),
     ] = 25.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for a confirmation if no shard is left.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Don't ask for a confirmation if only this host has keepers.")
+    ] = False,
 ) -> int:
-    """Move this host's shards to other nodes before the host leaves; a Kubernetes preStop hook runs this."""
+    """Move this host's shards to other nodes before the host leaves; a Kubernetes preStop hook runs this command."""
     settings, host = load_settings(), socket.gethostname()
     if (
         not yes
@@ -94,7 +96,9 @@ def leave(
     async def do(session: Session) -> int:
         ended = await move_away(session, settings, host, within_s=within_s, tell=print_note)
         print_note(
-            f"ended {_kinds(ended)} still on {host}" if ended else f"no shard, worker or engine is left on {host}"
+            f"ended {_kinds(ended)}, which were still on {host}"
+            if ended
+            else f"no shard, worker or engine is left on {host}"
         )
         return DONE
 
@@ -102,29 +106,29 @@ def leave(
 
 
 async def _last_keepers(session: Session, host: str, silent_s: float) -> Counter[str]:
-    """Count the live keepers on a host by role. The result is empty if live keepers run on other hosts."""
+    """Count the live keepers on a host by role, if no other host has live keepers; otherwise return an empty count."""
     living = living_of(await list_holders(session), silent_s)
     return Counter(holder.role for holder in living if all(it.host == host for it in living))
 
 
 def _kinds(keepers: Counter[str]) -> str:
-    """Write the number of keepers of each role as text: 2 shards, 2 workers, 1 engine."""
+    """Format the numbers of keepers by role, as in: 2 shards, 2 workers, 1 engine."""
     return ", ".join(counted(keepers[role], role) for role in ROLES if keepers[role])
 
 
 def _confirms(last: Counter[str], host: str) -> bool:
     """Ask the user for a confirmation; refuse if there is no terminal."""
-    found = f"{_kinds(last)} on {host}, and none elsewhere: nothing fires afterwards unless shards start elsewhere"
+    found = f"{_kinds(last)} on {host}, and no keepers elsewhere: no timer fires until other shards start"
     if not sys.stdin.isatty():
-        print_note(f"shardclock: {found}; add --yes to do it anyway")
+        print_note(f"shardclock: {found}; add --yes to move the shards anyway")
         return False
-    return typer.confirm(f"{found}. Go on?", err=True)
+    return typer.confirm(f"{found}. Continue?", err=True)
 
 
 async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, *, silent_s: float) -> bool:
     """Wait until a cluster has the wanted numbers of live shards and engines.
 
-    With fewer shards, the cluster would fire late; without engines, no instance would advance.
+    After a switch, a cluster with fewer shards would fire late, and without engines no instance would advance.
 
     errors:  Refusal  the cluster has no shard, or is on hold
     """
@@ -138,13 +142,13 @@ async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, 
         if short is None:
             return True
         if why := next((h.foreign_reason for h in holders if h.cluster_id == cluster_id and h.foreign_reason), None):
-            raise Refusal(f"cluster {shortened(cluster_id)} is on hold, {why}; `shardclock release` says more")
+            raise Refusal(f"cluster {shortened(cluster_id)} is on hold, {why}; see `shardclock release`")
         missing = f"cluster {shortened(cluster_id)} has {ready[short]} of {wanted[short]} {short}s ready"
         if time.monotonic() >= deadline:
             if not ready[SHARD]:
-                raise Refusal(f"{_unknown(cluster_id, holders)}; start it, or name another")
+                raise Refusal(f"{_unknown(cluster_id, holders)}; start the cluster, or name another one")
             fewer = f", or `shardclock scale {short}s={ready[short]}` first" if ready[short] else ""
-            print_note(f"shardclock: {missing}, so nothing was switched: wait longer{fewer}")
+            print_note(f"shardclock: {missing}, so the lead was not moved: wait longer{fewer}")
             return False
         if not is_printed:
             print_note(f"{missing if ready[SHARD] else _unknown(cluster_id, holders)}; waiting")
@@ -167,9 +171,9 @@ def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
 
 
 async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> dict[str, int]:
-    """Wait until the cluster's keepers have all slots of the shards and, if engines are wanted, of the engines.
+    """Wait until the cluster's shards have all slots of shards; also wait for the engines if engines are wanted.
 
-    shape:   the number of keepers with slots for each role; 0 if another cluster has slots of the role
+    shape:   the number of keepers with slots by role; 0 if a keeper of another cluster has slots of the role
     """
     deadline = time.monotonic() + wait_s
     while True:

@@ -23,7 +23,7 @@ def hold(
 
 
 def release(
-    yes: Annotated[bool, typer.Option("--yes", help="Make the change; without it, only show the change.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Make the change; without --yes, only show the change.")] = False,
     as_json: Json = False,
 ) -> int:
     """Release a database on hold; this installation becomes the owner of a copy or of a foreign database."""
@@ -36,7 +36,7 @@ def release(
         if found.owner.hold_reason is None:
             print_note("nothing to release: the database is not on hold")
         elif not yes and not as_json:
-            print_note("nothing was changed; add --yes to release it")
+            print_note("nothing was changed; add --yes to release the database")
         return DONE
 
     return with_session(do)
@@ -49,14 +49,14 @@ async def _hold(session: Session, *, why: str, as_json: bool) -> int:
     else:
         instead = "" if before is None else f"; instead of: {before}"
         print_note(
-            "on hold: firing stops within half a second, and running work ends;"
-            f" `shardclock release --yes` lets it fire{instead}"
+            "on hold: firing stops within half a second, and running work is finished;"
+            f" `shardclock release --yes` ends the hold{instead}"
         )
     return DONE
 
 
 def _show(found: Release, *, as_json: bool) -> None:
-    """Show which installation owns the database before and after the release, and how many timers would fire."""
+    """Show the owner of the database before and after the release, and the number of timers that would fire."""
     owner, status = found.owner, found.status
     if as_json:
         shown = ("pending", "overdue", "overdue_estimated", "left_by_outage")

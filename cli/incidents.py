@@ -22,7 +22,7 @@ from shardclock_server.timers.refusal import Refusal
 Process = Annotated[str | None, typer.Option("--process", help="Only incidents of this process.")]
 Version = Annotated[int | None, typer.Option("--version", min=1, help="Only incidents of this version of the process.")]
 Containing = Annotated[
-    str | None, typer.Option("--containing", metavar="TEXT", help="Only incidents with this text in their reason.")
+    str | None, typer.Option("--containing", metavar="TEXT", help="Only incidents with this text in the reason.")
 ]
 
 
@@ -60,7 +60,7 @@ def resolve(
     instance_key: Annotated[int | None, typer.Argument(metavar="[INSTANCE_KEY", min=1, show_default=False)] = None,
     token: Annotated[int | None, typer.Argument(metavar="TOKEN]", min=1, show_default=False)] = None,
     every: Annotated[
-        bool, typer.Option("--all", help=f"All incidents that match the filters, at most {AT_ONCE_MAX:,} in one run.")
+        bool, typer.Option("--all", help=f"All incidents that match the filters; at most {AT_ONCE_MAX:,} in one run.")
     ] = False,
     process_id: Process = None,
     version: Version = None,
@@ -70,14 +70,14 @@ def resolve(
         int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="The limit of rows.")
     ] = (AT_ONCE_MAX),
     yes: Annotated[
-        bool, typer.Option("--yes", help="With --all: make the change; without it, only show the change.")
+        bool, typer.Option("--yes", help="With --all: make the change; without --yes, only show the change.")
     ] = False,
     as_json: Json = False,
 ) -> int:
     """Resolve one incident, or many with --all, so that the tokens continue at their nodes."""
     filters = (process_id, version, containing, tenant)
     if every == (instance_key is not None) or (not every and (token is None or filters != (None,) * len(filters))):
-        raise Refusal("say either one incident, by its instance's key and its token, or many, by --all and filters")
+        raise Refusal("choose either one incident by instance key and token, or many with --all and filters")
 
     async def do(session: Session) -> int:
         if instance_key is not None and token is not None:

@@ -49,7 +49,9 @@ def list_(
         str | None,
         typer.Option(
             "--tenant",
-            help="Only timers of this tenant. Default: all tenants; by name or by change, the tenant default.",
+            help="Only timers of this tenant. Default: all tenants, or the tenant `default` with --name or"
+            " --order-by"
+            " change.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Only timers of this name.")] = None,
@@ -59,7 +61,9 @@ def list_(
         typer.Option(
             "--order-by",
             metavar="ORDER",
-            help="The order: due, or change (the last change first). Ended timers always have the order change.",
+            help="The order: `due` by due date, `change` by the last change, newest first. Ended timers"
+            " are"
+            " always sorted by change.",
         ),
     ] = None,
     zone: Annotated[
@@ -69,7 +73,7 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
     page: Annotated[
         str | None,
-        typer.Option("--page", metavar="TOKEN", help="Continue after this page: the token that the last list printed."),
+        typer.Option("--page", metavar="TOKEN", help="The token of the next page, as the previous list printed it."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -129,7 +133,7 @@ def preview(
         typer.Option(
             "--from",
             metavar="DATE",
-            help="The moment at which the timer would be scheduled. Default: now on this machine.",
+            help="The moment from which the dates are computed. Default: now on this machine.",
         ),
     ] = None,
     as_json: Json = False,
@@ -156,7 +160,7 @@ def preview(
 
 @contextmanager
 def _called_rule() -> Iterator[None]:
-    """Name the argument RULE in the refusal of a schedule."""
+    """Replace the field's name by RULE in the refusal of a schedule."""
     try:
         yield
     except InvalidTimer as refusal:

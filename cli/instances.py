@@ -39,7 +39,7 @@ def start(
         typer.Option(
             "--idempotency-key",
             metavar="KEY",
-            help="A key for this start: a second start with this key within a day starts nothing.",
+            help="The idempotency key: a second start with this key within a day starts no instance.",
         ),
     ] = None,
     business_key: Annotated[
@@ -47,7 +47,7 @@ def start(
         typer.Option(
             "--business-key",
             metavar="KEY",
-            help="The caller's own name for the instance, for searches; several instances may have the same name.",
+            help="The caller's name for the instance, for searches; several instances may have the same name.",
         ),
     ] = None,
     wait_s: Annotated[
@@ -78,7 +78,7 @@ def start(
         found = await service.wait_for_end(session, key, within_s=wait_s)
         print_instance(found, None, as_json=as_json)
         if found.found.ended_at is None:
-            print_note(f"shardclock: instance {key} has not ended within {wait_s:g} s; it goes on")
+            print_note(f"shardclock: instance {key} has not ended within {wait_s:g} s; the instance continues")
         return DONE if found.found.state == "COMPLETED" else NOT_DONE
 
     return with_session(do)
@@ -112,7 +112,7 @@ def list_(
         if as_json:
             print_json(found)
         elif not found:
-            none = "no instance has begun; `shardclock processes start` starts one, and an engine begins it"
+            none = "no instance exists; start an instance with `shardclock processes start`"
             filters = (process_id, business_key, state, tenant, before)
             print_none("instances", none, filtered=any(it is not None for it in filters))
         else:
@@ -169,7 +169,7 @@ def cancel(
 ) -> int:
     """Cancel one instance, or all running instances with a business key, together with all their waits."""
     if (instance_key is None) == (business_key is None):
-        raise Refusal("say which: give either the key of an instance, or --business-key")
+        raise Refusal("give either the key of an instance, or --business-key")
     if instance_key is not None and (process_id is not None or tenant is not None):
         raise Refusal("--process and --tenant are for --business-key; leave them out")
 
@@ -181,7 +181,7 @@ def cancel(
 
     async def do(session: Session) -> int:
         if business_key is None:
-            assert instance_key is not None, "one of the two is given"
+            assert instance_key is not None, "the key or --business-key is given"
             return await cancel_one(session, instance_key)
         cancel_those = partial(cancel_many, session, business_key, process_id=process_id, tenant_id=tenant)
         counted = await cancel_those(dry_run=True)
@@ -197,7 +197,7 @@ def set_(
     instance_key: InstanceKey,
     variables: Annotated[str, typer.Argument(metavar="JSON", help="A JSON object, @FILE, or -.", show_default=False)],
     token: Annotated[
-        int, typer.Option("--token", min=1, help="The token that has the variables; 1 is the process itself.")
+        int, typer.Option("--token", min=1, help="The token with the variables; 1 stands for the process itself.")
     ] = 1,
     as_json: Json = False,
 ) -> int:
@@ -205,7 +205,7 @@ def set_(
     given = read_variables(variables, option="JSON")
 
     async def do(session: Session) -> int:
-        # A late import: it takes a second, and no other command needs it.
+        # Import the module only here, because the import takes a second and no other command needs it.
         from shardclock_server.service import token_moves
 
         sent = await token_moves.set_variables(session, instance_key, given, token=token)
@@ -224,9 +224,9 @@ def move(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """End some tokens of an instance, and begin others, in one atomic change."""
+    """End some tokens of an instance, and begin new tokens, in one atomic change."""
     if not terminated and not begun:
-        raise Refusal("nothing is to be moved; give --terminate TOKEN, --begin NODE, or both")
+        raise Refusal("no move is given; give --terminate TOKEN, --begin NODE, or both")
 
     async def do(session: Session) -> int:
         from shardclock_server.service import token_moves
@@ -245,7 +245,7 @@ def move(
 
 
 async def _end_sent(session: Session, sent: bool, instance_key: int, why: str, *, as_json: bool) -> int:
-    """Print that the command was sent to the instance; `why` describes a refused command.
+    """Print that the command was sent to the instance; `why` is the reason in the refusal if it was not sent.
 
     errors:  Refusal  the command was not sent
     """

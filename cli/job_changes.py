@@ -23,7 +23,7 @@ from shardclock_server.timers.payload import payload_of
 from shardclock_server.timers.refusal import Refusal, shortened
 
 SHOWN_REFUSALS = 20
-# The fields of the file whose names differ from the database's columns; `cron` and `repeat` are one column.
+# The database's columns with another name in the file; `cron` and `repeat` are one column.
 WORDS = {"every_s": "every", "schedule": "cron or repeat"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The job's name.")]
@@ -31,9 +31,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="T
 
 def add(
     name: Name,
-    of_job: Annotated[
-        str, typer.Option("--of-job", metavar="JOB", help="The declared job that has the function to run.")
-    ],
+    of_job: Annotated[str, typer.Option("--of-job", metavar="JOB", help="The declared job with the function to run.")],
     every: Annotated[
         str | None,
         typer.Option(
@@ -99,11 +97,11 @@ async def _add(session: Session, *, added: AddedJob, as_json: bool) -> int:
 
 
 def _refuse_two(rules: Mapping[str, str | None]) -> None:
-    """Refuse more than one rule; each rule is an option with its text."""
+    """Refuse more than one rule; `rules` maps each option to its text."""
     given = [option for option, text in rules.items() if text is not None]
     if len(given) > 1:
         found = " and ".join(given)
-        raise Refusal(f"a job has one of {', '.join(rules)}, and this one has {found}; leave out the others")
+        raise Refusal(f"give only one of {', '.join(rules)}; {found} are given")
 
 
 def remove(name: Name, as_json: Json = False) -> int:
@@ -126,13 +124,13 @@ def apply(
         typer.Argument(
             metavar="FILE",
             show_default=False,
-            help="A file with a JSON object on each line, or one array; - is standard input.",
+            help="A file with a JSON object on each line, or with one JSON array; - is standard input.",
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Apply a file of job descriptions, all or none: one invalid description refuses the file."""
+    """Apply a file of job descriptions; if one description is invalid, no description is applied."""
     content = _content_of(file)
 
     async def do(session: Session) -> int:
@@ -151,7 +149,7 @@ def apply(
 
 def _every_of(text: str) -> timedelta:
     if not is_length(text):
-        way_out = "give one such as 15m, or a rule by --cron or --repeat"
+        way_out = "give a length such as 15m, or a rule with --cron or --repeat"
         raise Refusal(f"--every {shortened(text)} is not a length of time; {way_out}")
     every = read_length("--every", text)
     if every.months:
@@ -175,7 +173,7 @@ def _print_refused(report: FileReport) -> None:
         print_note(f"shardclock: {report.unit} {entry.number}: {entry.why}")
     if len(report.refused) > SHOWN_REFUSALS:
         print_note(f"shardclock: and {len(report.refused) - SHOWN_REFUSALS} more: --json lists them")
-    print_note("shardclock: nothing was written; correct these, and apply the file again")
+    print_note("shardclock: nothing was written; correct the refused entries, and apply the file again")
 
 
 def _change_of(job: JudgedJob) -> str:
@@ -192,10 +190,11 @@ def _remark(jobs: list[JudgedJob], *, dry_run: bool) -> None:
     for job in jobs:
         if not job.has_code:
             print_note(
-                f"no app has the function of job {shortened(job.name)}: it is kept, and starts when an app has it"
+                f"no app has the function of job {shortened(job.name)}: the job is stored, and starts when an app has"
+                f" the function"
             )
     if dry_run:
-        print_note("nothing was changed; leave out --dry-run to do it")
+        print_note("nothing was changed; repeat the command without --dry-run")
 
 
 def _as_json(report: FileReport, *, dry_run: bool) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Describe jobs and their runs for people, in words and tables."""
+"""Format jobs and their runs for output, as texts and tables."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ REASON_CHARS_MAX = 80
 
 OF_JOBS = ("job", "state", "runs", "next start", "last success", "last run", "in a row")
 OF_RUNS = ("run", "outcome", "attempt", "scheduled", "late", "took", "why")
-# Long texts: tables omit these fields, and `logs` prints them.
+# Fields with long texts, which only `logs` prints.
 LONG = ("log", "traceback")
 
 
@@ -40,9 +40,9 @@ def print_run(run: JobRun) -> None:
 
 
 def state_of(job: Job) -> str:
-    """Describe a job's state; add the reason for the state, or the progress of the run."""
+    """Describe a job's state, with the reason for the state or the progress of the run."""
     if job.withdrawn_at is not None and job.run_id is None:
-        return "WITHDRAWN: no app has it"
+        return "WITHDRAWN: no app has the job"
     if job.state == "DISABLED" and job.disabled_why is not None:
         return f"DISABLED: {_brief(job.disabled_why)}"
     if job.state == "SCHEDULED" and job.paused_start is not None:
@@ -70,7 +70,7 @@ def outcome_of(run: JobRun) -> str:
 
 
 def length_of(length_s: float) -> str:
-    """Write a length of time for people; less than a second in milliseconds."""
+    """Format a length of time; use milliseconds for less than a second."""
     if length_s < 1:
         return f"{length_s * 1000:.0f} ms"
     return f"{length_s:.3g} s" if length_s < 60 else span_of(length_s)

@@ -1,4 +1,4 @@
-"""Follow one run of a job to its end, with a progress bar on a terminal, otherwise with a line for each change."""
+"""Follow one run of a job to its end; print a progress bar on a terminal, otherwise a line for each change."""
 
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
@@ -40,21 +40,21 @@ async def _next_attempt_of(session: Session, timer_key: int) -> str:
 
 
 class _BarDisplay:
-    """A run's progress as a bar on a terminal."""
+    """Shows a run's progress as a bar on a terminal."""
 
     def __init__(self, bars: Bars, name: str) -> None:
         self._bars = bars
         self._bar = bars.add_task(name, total=None, status="waits for its start")
 
     def show(self, run: JobRun) -> None:
-        """Show the progress; a new attempt begins at zero."""
+        """Show the progress; the bar of a new attempt begins at zero."""
         done = 1.0 if run.outcome in GOOD else run.progress
         total = None if done is None else 1.0
         self._bars.update(self._bar, completed=done or 0.0, total=total, status=_describe(run))
 
 
 class _LineDisplay:
-    """A run's progress in lines, each line once."""
+    """Prints a line for each change of a run's progress."""
 
     def __init__(self) -> None:
         self._last = ""

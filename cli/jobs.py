@@ -56,7 +56,7 @@ def list_(as_json: Json = False) -> int:
         elif found:
             print_jobs(found)
         else:
-            print_note("there are no jobs; an app declares them by @shardclock.job (docs/jobs.md)")
+            print_note("there are no jobs; an app declares a job with @shardclock.job (docs/jobs.md)")
         return DONE
 
     return with_session(do)
@@ -104,7 +104,7 @@ def run(
         typer.Option(
             "--config",
             metavar="JSON",
-            help="The configuration of this one run: JSON, @FILE, or - for standard input.",
+            help="The configuration of only this run: JSON, @FILE, or - for standard input.",
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end, and fail if the run fails.")] = False,
@@ -114,7 +114,7 @@ def run(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Start a job now; the date of the next start stays."""
+    """Start a job now; the next scheduled start does not change."""
     if within_s is not None and not wait:
         raise Refusal("--within goes with --wait; add it, or leave --within out")
     given = None if config is None else _read_config("--config", config)
@@ -136,7 +136,7 @@ def run(
 
 @jobs.command()
 def cancel(name: Name, reason: Reason = None, as_json: Json = False) -> int:
-    """End the present run of a job; the date of the next start stays."""
+    """End the present run of a job; the next scheduled start does not change."""
 
     async def do(session: Session) -> int:
         state = await cancel_job(session, name, reason=reason)
@@ -224,7 +224,9 @@ def logs(
         found = await logs_of(session, name, run_id=run_id)
         if found is None:
             which = (
-                "no run yet" if run_id is None else f"no run {shortened(run_id)}: `shardclock jobs history` lists them"
+                "no run yet"
+                if run_id is None
+                else f"no run {shortened(run_id)}: `shardclock jobs history` lists the runs"
             )
             print_note(f"shardclock: job {shortened(name)} has {which}")
         elif as_json:

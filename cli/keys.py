@@ -20,7 +20,7 @@ from shardclock_server.timers.refusal import Refusal
 ALL_TENANTS = "(all)"
 
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="The key's name, such as its purpose or its holder.")
+    str, typer.Argument(metavar="NAME", show_default=False, help="The key's name, such as the purpose of the key.")
 ]
 Prefix = Annotated[
     str, typer.Argument(metavar="PREFIX", show_default=False, help="The key's prefix: the eight characters after sck_.")
@@ -53,7 +53,7 @@ def list_(
             print_table("", columns, [_row(it) for it in found])
             print_if_full(found, limit)
         else:
-            none = "there are no keys; `shardclock keys add NAME --scope read` adds one"
+            none = "there are no keys; add a key with `shardclock keys add NAME --scope read`"
             print_none("keys", none, filtered=tenant is not None)
         return DONE
 
@@ -78,7 +78,7 @@ def add(
 ) -> int:
     """Add a key, and print it once."""
     if all_tenants and tenant is not None:
-        raise Refusal("say whose key it is: give either --tenant or --all-tenants, not both")
+        raise Refusal("choose the tenant of the key: give either --tenant or --all-tenants")
     tenant_id = None if all_tenants else DEFAULT_TENANT if tenant is None else tenant
     wanted = WantedKey(tenant_id, name, tuple(scopes or ()), _lifetime(expires))
     return _make(lambda session: use_cases.make(session, wanted), as_json=as_json)
@@ -123,7 +123,7 @@ def _make(use_case: Callable[[Session], Awaitable[CreatedKey]], *, as_json: bool
         if as_json:
             print_json({"done": made.sentence, "key": made.text, "prefix": made.key.prefix})
         else:
-            print_note(f"{made.sentence}; its caller sends this text, which is not shown again:")
+            print_note(f"{made.sentence}; the caller sends this text, which is not shown again:")
             print_line(made.text)
         return DONE
 

@@ -1,4 +1,4 @@
-"""Make a command the list of its group; print on stderr that a list is empty, or may continue."""
+"""Make a command the `list` of its group; print a note on stderr if a list is empty or incomplete."""
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature
@@ -12,13 +12,13 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def print_none(many: str, of_all: str, *, filtered: bool) -> None:
-    """Print that a list is empty: `of_all` if no filter is set, otherwise a sentence that no row matches."""
+    """Print that a list is empty: the text `of_all` if no filter is set, otherwise a text that no row matches."""
     print_note(f"there are no such {many}" if filtered else of_all)
 
 
 def print_more(way_on: str) -> None:
-    """Print that the list may continue, and the option that continues it."""
-    print_note(f"there may be more: the same with {way_on}")
+    """Print that more rows may exist, and the option for the next page."""
+    print_note(f"there may be more rows: repeat the command with {way_on}")
 
 
 def print_if_full(found: Sequence[object], limit: int, *, most: int | None = None, way_on: str = "") -> None:
@@ -28,7 +28,7 @@ def print_if_full(found: Sequence[object], limit: int, *, most: int | None = Non
     if way_on:
         print_more(way_on)
     elif limit == most:
-        print_note(f"there may be more: at most {limit:,} are listed")
+        print_note(f"there may be more rows: at most {limit:,} are listed")
     else:
         print_more("a higher --limit")
 

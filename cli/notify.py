@@ -1,4 +1,4 @@
-"""The commands about events for operators: list the subscriptions, add, remove and test one."""
+"""The commands about events for operators: list, add, remove and test subscriptions."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -48,7 +48,7 @@ def list_(
             print_table("", columns, [_row(it) for it in found])
             print_if_full(found, limit)
         else:
-            none = "no endpoint gets events; `shardclock notify add https://… --on delivery.dead` adds one"
+            none = "no endpoint gets events; add an endpoint with `shardclock notify add https://… --on delivery.dead`"
             print_none("endpoints", none, filtered=tenant is not None)
         return DONE
 
@@ -77,7 +77,7 @@ def add(
             "--failures",
             min=1,
             max=FAILURES_MAX,
-            help="For job.failed: the failed runs in a row until the first event.",
+            help="For job.failed: the number of consecutive failed runs before the first event.",
         ),
     ] = FAILURES_MIN,
     text_only: Annotated[
@@ -109,7 +109,7 @@ def add(
 
 
 def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointName, StoredEndpoint | None]:
-    """Return an endpoint's name. For a URL, also return the new endpoint; its name is `name` or the URL's host."""
+    """Return an endpoint's name; for a URL, also return a new endpoint with the name `name` or the URL's host."""
     if where.lower().startswith(SCHEMES):
         key = EndpointName(tenant, name or urlsplit(where).hostname or "")
         secret = of_endpoints.generate_secret(asymmetric=False)
@@ -117,15 +117,16 @@ def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointNam
         return key, of_endpoints.new_endpoint(key, where, headers={}, secret=secret, policy={}, rules=rules)
     if name is not None:
         raise Refusal(
-            f"--name {shortened(name)} is for the URL of a new endpoint, and {shortened(where)} is a name: leave --name"
-            " out, or give a URL"
+            f"--name {shortened(name)} is for the URL of a new endpoint, and {shortened(where)} is a name:"
+            " remove --name,"
+            " or give a URL"
         )
     return EndpointName(tenant, where), None
 
 
 @notify.command()
 def remove(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Send no more events to an endpoint; the endpoint stays."""
+    """Stop the events for an endpoint; the endpoint itself stays."""
 
     async def do(session: Session) -> int:
         done = await use_cases.unsubscribe(session, EndpointName(tenant, name))

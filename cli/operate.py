@@ -1,4 +1,4 @@
-"""The operators' command that changes a timer of a job or a process."""
+"""The operators' command for a timer of a job or a process."""
 
 from functools import partial
 from typing import Annotated

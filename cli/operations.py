@@ -15,7 +15,7 @@ from shardclock_server.sql.session import Session
 Number = Annotated[int, typer.Argument(metavar="OPERATION", min=1, show_default=False)]
 
 operations = typer.Typer(
-    help="List the changes of many rows, with their progress; the subcommands show or cancel one.",
+    help="List the bulk operations with their progress; the subcommands show or cancel one operation.",
     invoke_without_command=True,
 )
 
@@ -54,7 +54,7 @@ def list_(
             print_if_full(found, limit, most=LISTED_MAX)
         else:
             is_filtered = wanted != OperationFilter(of_all=False)
-            print_none("operations", "no bulk change has been made yet", filtered=is_filtered)
+            print_none("operations", "there are no bulk operations", filtered=is_filtered)
         return DONE
 
     return with_session(do)
@@ -73,7 +73,7 @@ def show(operation_id: Number, as_json: Json = False) -> int:
 
 @operations.command()
 def cancel(operation_id: Number, as_json: Json = False) -> int:
-    """End a bulk operation after its current page; the rows that were changed stay changed."""
+    """End a bulk operation after its current page; rows that are changed already stay changed."""
 
     async def do(session: Session) -> int:
         ended = await cancel_operation(session, OperationFilter(), operation_id)

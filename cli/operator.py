@@ -1,4 +1,4 @@
-"""The operator of the command line, as the caller of a bulk change."""
+"""Describe the command line's user as the caller of a bulk change."""
 
 from contextlib import suppress
 
@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 
 def operator() -> Actor:
-    """Return the caller of one bulk change; the database role is the operator's name."""
+    """Return the caller of a bulk change; the operator's name is the database role."""
     return Actor("cli", by_operator=True)
 
 
@@ -24,9 +24,11 @@ def note_changed(changed: BulkResult[Key], *, yes: bool) -> BulkResult[Key]:
 
 
 def way_on(run: BulkRun, again: str) -> str:
-    """Describe how to finish a bulk change if Postgres stops answering. `again` is the command that the user repeats.
+    """Describe how to finish a bulk change after Postgres stopped answering.
 
-    A gateway continues an operation that has begun, so a repeated command would begin a second operation.
+    `again` asks the user to repeat the command.
+
+    If an operation has begun, a gateway continues it, and a repeated command would begin a second operation.
     """
     if run.operation_id is None:
         return again

@@ -1,4 +1,4 @@
-"""The options that several commands share; `timer_filter` has the options of a filter."""
+"""The options that several commands share, except the options of filters, which are in `timer_filter`."""
 
 import re
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from shardclock_server.timers.schedule import missed_choice_of
 from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
-WAIT_S_MAX = 86_400.0  # The longest wait of all commands; a longer wait is probably a typing error.
-LISTED_MAX = 1_000  # One list has at most this many rows.
+WAIT_S_MAX = 86_400.0  # The longest wait in all commands; a user who gives a longer wait has probably mistyped it.
+LISTED_MAX = 1_000  # The limit of rows in one list.
 ZERO = Duration(0, 0, timedelta(0))
 
 Key = Annotated[
@@ -40,7 +40,7 @@ State = Annotated[
         "--state", metavar="STATE", help="Filter: pending or paused. Default: each state that the verb can change."
     ),
 ]
-Reason = Annotated[str | None, typer.Option("--reason", help="The reason, kept in the record.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="The reason, which the record contains.")]
 
 In = Annotated[str | None, typer.Option("--in", metavar="DURATION", help="After a delay, such as 15m, 2h30m or PT15M.")]
 At = Annotated[
@@ -49,12 +49,16 @@ At = Annotated[
 ]
 Every = Annotated[
     str | None,
-    typer.Option("--every", metavar="RULE", help="Every 1h, by an ISO 8601 repeat such as R5/P1D, or by cron."),
+    typer.Option(
+        "--every", metavar="RULE", help="The rule: a length such as 1h, an ISO 8601 repeat such as R5/P1D, or cron."
+    ),
 ]
 Cron = Annotated[
     str | None,
     typer.Option(
-        "--cron", metavar="RULE", help="A rule as for --every: '0 8 * * MON', or with seconds first '0 0 8 * * MON'."
+        "--cron",
+        metavar="RULE",
+        help="The rule in cron, such as '0 8 * * MON', or '0 0 8 * * MON' with seconds as the first field.",
     ),
 ]
 Zone = Annotated[
@@ -105,7 +109,7 @@ ProcessInstance = Annotated[
     int | None,
     typer.Option("--process-instance", metavar="KEY", min=1, max=BIGINT_MAX, help="Timers of this process instance."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="With --all: make the change; without it, only count the timers.")]
+Yes = Annotated[bool, typer.Option("--yes", help="With --all: make the change; without --yes, only count the timers.")]
 
 
 def timer_ref_of(timer_key: int | None, name: str | None, tenant: str | None) -> TimerRef:
@@ -121,7 +125,7 @@ def timer_ref_of(timer_key: int | None, name: str | None, tenant: str | None) ->
 def pause_of(until: str | None, missed: str | None, reason: str | None) -> Pause:
     """Read the options of a pause.
 
-    errors:  InvalidTimer  the end is neither a moment nor a length of time, or there is no such rule
+    errors:  InvalidTimer  the end is neither a moment nor a length of time, or the rule is unknown
     """
     if until is not None and is_length(until):
         until = str(read_length("--until", until))
@@ -129,21 +133,21 @@ def pause_of(until: str | None, missed: str | None, reason: str | None) -> Pause
 
 
 class GivenRule(NamedTuple):
-    """The rule of a schedule, and the option in which the user gave it."""
+    """The rule of a schedule, and the option with which the user gave the rule."""
 
     option: str
     text: str
 
 
-# a cron rule has more words, and other rules never begin with a digit
+# Matches a wrong length. A cron rule has more words, and other rules never begin with a digit.
 LIKE_A_LENGTH = re.compile(r"\s*[0-9]\S*(\s+\S+)?\s*")
 
 
 def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
-    """Read a schedule's rule from --every or --cron; both options accept any rule, or a length such as 1h.
+    """Read a schedule's rule from --every or --cron; each of the options accepts any rule, and a length such as 1h.
 
     errors:  Refusal       both are given
-             InvalidTimer  a length of zero, or with an ambiguous unit
+             InvalidTimer  the length is zero, or has an ambiguous unit
     """
     if every is not None and cron is not None:
         raise Refusal("--every and --cron both give the rule; remove one of the two")
@@ -153,9 +157,9 @@ def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
 
 
 def repeat_of(option: str, text: str) -> str:
-    """Write a length, such as 1h or PT1H, as the repeat R/PT1H; return any other rule unchanged.
+    """Convert a length, such as 1h or PT1H, to the repeat R/PT1H; return any other rule unchanged.
 
-    errors:  InvalidTimer  a length of zero, with a capital M, which may mean minutes or months, or in an unknown form
+    errors:  InvalidTimer  the length is zero, has an unknown form, or has a capital M, which may mean minutes or months
     """
     if not is_length(text):
         if LIKE_A_LENGTH.fullmatch(text):
@@ -163,22 +167,22 @@ def repeat_of(option: str, text: str) -> str:
         return text
     length = read_length(option, text)
     if length == ZERO:
-        raise InvalidTimer(f"{option} {shortened(text)} is zero; give a length of time longer than that, such as 1h")
+        raise InvalidTimer(f"{option} {shortened(text)} is zero; give a longer time, such as 1h")
     return f"R/{length}"
 
 
 def option_names(rule: GivenRule | None) -> Mapping[str, str]:
     """Map each field to its option.
 
-    The rule's option is --every or --cron, whichever the caller used, otherwise both.
+    The field `schedule` is mapped to the option with which the caller gave the rule; without a rule, to both options.
     """
     return OPTIONS | {"schedule": "--every (or --cron)" if rule is None else rule.option}
 
 
 def clock_of(zone: str | None) -> ZoneInfo | None:
-    """Return the zone that --zone names for times without an offset; None: --zone is not given.
+    """Return the zone of --zone, for times without an offset; None without the option.
 
-    errors:  InvalidTimer  there is no such zone
+    errors:  InvalidTimer  the zone is unknown
     """
     try:
         return None if zone is None else zone_of(zone)

@@ -20,7 +20,7 @@ from shardclock.log import LogRecord
 
 DONE = 0
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# Fields that the database returns as JSON text; they are printed as JSON.
+# Fields with JSON text from the database, which are printed as JSON.
 JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result", "parameters")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -42,12 +42,12 @@ def print_line(line: str, *, style: str | None = None) -> None:
 
 
 def is_terminal() -> bool:
-    """Return whether stdout is a terminal; rich also says yes for a pipe if FORCE_COLOR is set."""
+    """Return whether stdout is a terminal; rich would also return true for a pipe if FORCE_COLOR is set."""
     return out.file.isatty()
 
 
 def printable(text: str, *, kept: str = "\n\t") -> str:
-    """Escape control characters, so that a text from elsewhere can't move the cursor or break a row."""
+    """Escape control characters, so that a user's text can't move the terminal's cursor or break a table's row."""
     return CONTROL.sub(lambda found: found[0] if found[0] in kept else repr(found[0])[1:-1], text)
 
 
@@ -59,13 +59,13 @@ def print_json(value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A user's own JSON, printed without a conversion of its fields."""
+    """A JSON value of a user, which is printed without a conversion of its fields."""
 
     value: Any
 
 
 def plain(value: Any) -> Any:
-    """Convert our records to JSON types; moments become ISO 8601 text in UTC, holders 16 hex digits."""
+    """Convert records to JSON types: a moment becomes ISO 8601 text in UTC, and a holder's number 16 hex digits."""
     if isinstance(value, Verbatim):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
@@ -86,7 +86,7 @@ def print_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequ
 
 
 def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> Table:
-    """Lay out rows as a table; None is an empty cell."""
+    """Build a table from rows; None becomes an empty cell."""
     table = Table(*columns, title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(Text(printable(cell(value))) for value in row))
@@ -101,19 +101,19 @@ def print_records(records: Sequence[LogRecord], *, title: str = "\nrecords") -> 
 
 
 def json_text(value: object) -> str | None:
-    """Write a value as JSON for a cell; None is an empty cell."""
+    """Format a value as JSON for a cell; None becomes an empty cell."""
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def hex_of(holder: int | None) -> str | None:
-    """Write a holder or leader, a random 63-bit number, as 16 hex digits."""
+    """Format the random 63-bit number of a holder or leader as 16 hex digits."""
     return None if holder is None else f"{holder:016x}"
 
 
 def on_clock(moment: datetime | None, clock: ZoneInfo | None) -> datetime | None:
     """Convert a moment to a zone for output.
 
-    A moment stays unchanged without a zone, or if the conversion overflows.
+    Return the moment unchanged if no zone is given, or if the conversion overflows.
     """
     try:
         return moment.astimezone(clock) if moment and clock else moment
@@ -140,7 +140,7 @@ def _plain_lines(title: str, columns: Sequence[str | Column], rows: Iterable[Seq
 
 
 def cell(value: object) -> str:
-    """Write a value for a table: a moment in UTC to the millisecond, None as an empty text."""
+    """Format a value for a table: a moment in UTC with milliseconds, None as an empty text."""
     if value is None:
         return ""
     if isinstance(value, datetime):

@@ -4,13 +4,13 @@ from shardclock_server.cli.file_text import is_file, read_bytes
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-LINE_END_BYTES = 2  # the file's last line end is not part of the payload
+LINE_END_BYTES = 2  # The newline at the end of a file is not part of the payload.
 
 
 def read_payload(text: str, *, option: str = "--payload") -> object:
     """Read an option's JSON: as text, as @FILE, or as - for standard input.
 
-    errors:  InvalidTimer  the file can't be read, or the JSON can't be stored; the message names the option
+    errors:  InvalidTimer  the file can't be read, or Postgres can't store the JSON; the message names the option
     """
     try:
         return read_json(_content(text), bytes_max=PAYLOAD_BYTES_MAX)

@@ -18,19 +18,17 @@ PIECE_BYTES = 1 << 20
 
 
 class ProgramFailed(Exception):
-    """The name of a failed program of Postgres, and the cause of the failure."""
+    """One of Postgres's programs failed; the message has the program's name and the cause."""
 
 
 def program_of(name: str, server: int) -> str:
-    """Find a Postgres program of this name for a server of this major version.
+    """Find one of Postgres's programs for a server of this major version.
 
     errors:  Refusal  the program is neither bundled nor on PATH
     """
     found = bundled(name, server) or shutil.which(name)
     if found is None:
-        raise Refusal(
-            f"there is no {name}, neither beside the embedded Postgres nor on PATH: install postgresql-client"
-        )
+        raise Refusal(f"{name} was found neither beside the embedded Postgres nor on PATH: install postgresql-client")
     return found
 
 
@@ -38,14 +36,14 @@ def program_of(name: str, server: int) -> str:
 def running(
     words: Sequence[str], access: DatabaseAccess, *, stdin: IO[bytes] | int | None = None, stdout: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program during a block; an error in the block ends the program.
+    """Run a program while the block runs; an error in the block ends the program.
 
-    errors:  ProgramFailed  the program failed; the message has the cause from its output
+    errors:  ProgramFailed  the program failed; the message has the cause from the program's output
     """
     with tempfile.TemporaryFile() as errors:
         program = subprocess.Popen(words, env=dict(access.environment), stdin=stdin, stdout=stdout, stderr=errors)
         try:
-            with suppress(BrokenPipeError):  # the program has ended early; its output has the cause
+            with suppress(BrokenPipeError):  # The program has ended early; its output contains the cause.
                 yield program
         except BaseException:
             program.terminate()
@@ -62,7 +60,7 @@ def running(
 
 
 def pieces(source: IO[bytes]) -> Iterator[bytes]:
-    """Read a pipe to its end."""
+    """Yield the content of a pipe in chunks until its end."""
     while piece := source.read(PIECE_BYTES):
         yield piece
 

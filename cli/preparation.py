@@ -18,13 +18,13 @@ from shardclock_server.sql.jobs.declare import declare_jobs
 from shardclock_server.sql.session import Session, StatementRefused, StoreLocked, StoreUnavailable
 from shardclock_server.workers.app import App
 
-# The intervals between two polls; each poll opens a connection.
-HOLD_POLL_S = 1.0  # The pause while the database is on hold, and before the first success.
-LEAD_POLL_S = 5.0  # Afterwards, to find a change of the leading cluster.
+# Intervals between polls; each poll opens a connection.
+HOLD_POLL_S = 1.0  # The interval during a hold, and until the declarations are written.
+LEAD_POLL_S = 5.0  # The interval afterwards, for the detection of a new leading cluster.
 
 
 class Leads(Enum):
-    """The cluster that has the lead on the database."""
+    """The relation of this cluster to the leading cluster."""
 
     NONE = "none"
     THIS = "this"
@@ -32,11 +32,12 @@ class Leads(Enum):
 
 
 class Preparation:
-    """Write the wanted number of shards once, and the app's declarations after each change of the leader.
+    """Write the wanted number of shards once, and the app's declarations after each change of the leading cluster.
 
     A database on hold may belong to another installation, so this class writes nothing until the hold ends. While
-    another cluster leads, workers call the leader's app; this cluster adds its own handlers and withdraws none. When
-    this cluster leads, it withdraws the handlers that its app does not have. The jobs are always the leader's jobs.
+    another cluster leads, workers call that cluster's app. This cluster then adds its own handlers, and withdraws no
+    handlers. When this cluster leads, it withdraws the handlers that its app does not have. Only the leading cluster
+    declares jobs.
     """
 
     def __init__(self, settings: Settings, app: App | None) -> None:
@@ -44,18 +45,19 @@ class Preparation:
         named = settings.cluster_id or ""
         self._cluster_ids = {named, stand_by_of(named)} if settings.has_stand_by else {named}
         self._app = app
-        self._leads: Leads | None = None  # the leader at the last declaration; `_term` is its term
+        # The leading cluster at the last declaration; `_term` is the term of that leader.
+        self._leads: Leads | None = None
         self._term = 0
         self._is_written = False
         self._is_scaled = False
-        self._is_printed = False  # whether the app's handlers were printed
+        self._is_printed = False  # True if the app's handlers were printed.
         self._poll_at_s = 0.0
         self._last_printed = ""
 
     def begin(self, dsn: Dsn) -> None:
         """Write the wanted shards and the app's declarations for the first time.
 
-        If a client's transaction blocks a write, `maintain` repeats the write soon.
+        If the transaction of a client blocks a write, `maintain` repeats the write later.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -65,25 +67,28 @@ class Preparation:
             self._print_once(f"{self._not_written()}: {error}; trying again")
 
     def maintain(self, dsn: Dsn) -> None:
-        """Write pending declarations after a hold or a change of the leader; the caller repeats this every `TEND_S`."""
+        """Write pending declarations after a hold or a change of the leading cluster.
+
+        The caller repeats the call every `TEND_S`.
+        """
         if (self._is_written and self._app is None) or time.monotonic() < self._poll_at_s:
             return
         self._poll_at_s = time.monotonic() + (LEAD_POLL_S if self._is_written else HOLD_POLL_S)
         try:
             asyncio.run(self.turn(dsn))
-        except (StoreUnavailable, StatementRefused) as error:  # these errors must not end a running cluster
+        except (StoreUnavailable, StatementRefused) as error:  # The running cluster continues after these errors.
             if not self._is_written:
                 self._print_once(f"{self._not_written()}: {error}; trying again")
 
     async def turn(self, dsn: Dsn) -> None:
-        """Write the pending declarations, and print a hold. Another installation's database is not changed.
+        """Write the pending declarations, and print a hold; don't change the database of another installation.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         async with Session(dsn, application="shardclock up") as session:
             identity = await read_identity(session, self._settings.identity or "")
             if identity.hold_reason is not None:
-                self._print_once(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
+                self._print_once(f"ON HOLD: {identity.hold_reason}; no timer fires until `shardclock release`")
             if identity.foreign_reason is not None:
                 return
             if not self._is_scaled and self._settings.shards is not None:
@@ -92,7 +97,8 @@ class Preparation:
             leading, term = await read_leading(session) or (None, 0)
             is_ours = leading is not None and leading in self._cluster_ids
             leads = Leads.NONE if leading is None else Leads.THIS if is_ours else Leads.ANOTHER
-            # Without a leader, declare and withdraw nothing: the next leader declares its own app.
+            # Without a leading cluster, declare and withdraw nothing, because the next leading cluster declares its own
+            # app.
             if leads is Leads.NONE and self._leads is not None:
                 return
             if self._app is None:
@@ -113,7 +119,7 @@ class Preparation:
         self._is_printed = True
         if stands_by:
             if leads is not self._leads:
-                print_note("another cluster leads: this one stands by, and its handlers are called once it leads")
+                print_note("another cluster leads; this cluster stands by, and its handlers are called when it leads")
         else:
             jobs = await declare_jobs(session, app.jobs)
             if jobs or (app.jobs and self._leads is None):
@@ -122,21 +128,22 @@ class Preparation:
 
     async def _warn(self, session: Session, leads: Leads) -> None:
         if leads is Leads.ANOTHER:
-            print_note("another cluster leads: this one stands by")
+            print_note("another cluster leads; this cluster stands by")
         if declared := await count_handlers(session):
             are = "is" if declared == 1 else "are"
             print_note(
-                f"{counted(declared, 'handler')} {are} declared, and this cluster has no app: deliveries to them wait"
-                " until a cluster leads that has one (`shardclock up --app`)"
+                f"{counted(declared, 'handler')} {are} declared, and this cluster has no app: deliveries to"
+                " handlers wait"
+                " until a cluster with an app leads (`shardclock up --app`)"
             )
 
     def _not_written(self) -> str:
         if not self._is_scaled:
-            return "shards wanted and handlers are not written yet"
+            return "the wanted shards and the handlers are not written yet"
         return "the app's jobs are not declared yet" if self._is_printed else "the app's handlers are not declared yet"
 
     def _print_once(self, sentence: str) -> None:
-        """Print a sentence, unless it is the same as the last one."""
+        """Print a sentence, unless it equals the last printed sentence."""
         if sentence != self._last_printed:
             self._last_printed = sentence
             print_note(sentence)

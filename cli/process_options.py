@@ -1,4 +1,4 @@
-"""The shared options of the commands about processes and instances, and how variables are read."""
+"""The shared options of the commands about processes and instances, and the reader of variables."""
 
 from typing import Annotated, Any
 
@@ -22,5 +22,5 @@ def read_variables(text: str | None, *, option: str = "--variables") -> dict[str
         return {}
     given = read_payload(text, option=option)
     if not isinstance(given, dict):
-        raise Refusal(f"{option} {shortened(text)} is no JSON object; give names and values")
+        raise Refusal(f"{option} {shortened(text)} is not a JSON object; give names and values")
     return given

@@ -32,7 +32,7 @@ def print_reached(reached: list[int], *, as_json: bool, kept: bool = False) -> i
     elif reached:
         print_table("", ["instance_key"], [(key,) for key in reached])
     else:
-        print_note("no instance waits for it" + ("; it is kept" if kept else ""))
+        print_note("no instance waits for it" + ("; it is stored" if kept else ""))
     return DONE if reached or kept else NOT_DONE
 
 
@@ -45,7 +45,7 @@ def print_fields(fields: dict[str, Any], *, as_json: bool) -> None:
 
 
 def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_json: bool) -> None:
-    """Print an instance with its waits, and with its history if `steps` is given."""
+    """Print an instance with its waits, and with its history if `steps` is not None."""
     it, variables = found.found, variables_of(found)
     if as_json:
         print_json(

@@ -103,7 +103,7 @@ def list_(
                 ],
             )
         else:
-            none = "no process is deployed; `shardclock deploy model.bpmn` deploys one (docs/bpmn.md)"
+            none = "no process is deployed; deploy a process with `shardclock deploy model.bpmn` (docs/bpmn.md)"
             print_none("processes", none, filtered=tenant is not None)
         return DONE
 
@@ -112,12 +112,14 @@ def list_(
 
 @processes.command()
 def message(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in the model.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The message's name in the model.", show_default=False)],
     correlation: Annotated[str, typer.Option("--correlation", metavar="KEY", help="The correlation key.")] = "",
     variables: Variables = None,
     keep: Annotated[
         str | None,
-        typer.Option("--keep", metavar="DURATION", help="How long the message is stored for later tokens, such as 1h."),
+        typer.Option(
+            "--keep", metavar="DURATION", help="The time for which the message is stored for later tokens, such as 1h."
+        ),
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -137,7 +139,7 @@ def message(
 
 @processes.command()
 def signal(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in the model.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name in the model.", show_default=False)],
     variables: Variables = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -160,7 +162,7 @@ def model(
         typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of standard output."),
     ] = None,
 ) -> int:
-    """Write the deployed model of a definition; a deleted definition has its model until its data are removed."""
+    """Write the deployed model of a definition; also of a deleted definition, until its data are removed."""
 
     async def do(session: Session) -> int:
         found = await service.find_definition(session, definition_key)
@@ -179,7 +181,10 @@ def delete(
     definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
     as_json: Json = False,
 ) -> int:
-    """Delete a version of a process; its instances continue. The previous version replaces a newest one."""
+    """Delete a version of a process.
+
+    Its instances continue. If it was the newest version, new starts use the previous version.
+    """
 
     async def do(session: Session) -> int:
         deleted = await delete_definition(session, definition_key)
@@ -189,7 +194,7 @@ def delete(
         if as_json:
             print_json({"definition_key": definition_key, "deleted": deleted})
         else:
-            print_note(f"definition {definition_key} {said}; its instances go on")
+            print_note(f"definition {definition_key} {said}; its instances continue")
         return DONE
 
     return with_session(do)

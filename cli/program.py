@@ -1,4 +1,4 @@
-"""Run a command; an error ends it with one line.
+"""Run a command, and print one line for an error that ends the command.
 
 The modules of commands are imported on demand, so that `--version` and `--help` answer quickly.
 """
@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 
 def run() -> NoReturn:
-    """Run the command that the arguments name, and exit with its code; an error prints one line on stderr."""
+    """Run the command that the arguments name, and exit with its code; print an error as one line to stderr."""
     streams.prepare()
     words = sys.argv[1:]
     try:
@@ -86,7 +86,7 @@ def _print_lost(lost: streams.AnswerLost, words: list[str]) -> None:
 
     is_page = _is_page(words)
     if lost.is_reader_gone and (is_page or only_prints(words)):
-        return  # the reader, such as `head`, has closed the pipe
+        return  # The reader of the pipe, such as `head`, has closed it.
     ran = "" if is_page else "; the command has run, but its answer is lost: check the result before you repeat it"
     print_note(f"shardclock: {lost}{ran}")
 

@@ -1,4 +1,4 @@
-"""The command that shows and sets the ramp: the rate at which overdue timers fire after an outage."""
+"""The command that shows and sets the ramp, which is the rate at which overdue timers fire after an outage."""
 
 from functools import partial
 from typing import Annotated
@@ -18,7 +18,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"
-DEFAULT, DEFAULT_PER_S = "default", 150_000  # the rate of a new database: sql/schema/0003_cluster.sql
+DEFAULT, DEFAULT_PER_S = "default", 150_000  # The rate of a new database, as in sql/schema/0003_cluster.sql.
 
 
 def ramp(
@@ -26,7 +26,7 @@ def ramp(
         str | None,
         typer.Argument(
             metavar=f"[PER_SECOND|{OFF}|{DEFAULT}]",
-            help=f"Timers a second; 0 holds them all back, {OFF} is no limit, {DEFAULT} is {DEFAULT_PER_S:,}.",
+            help=f"Timers a second; 0 stops overdue timers, {OFF} is no limit, {DEFAULT} is {DEFAULT_PER_S:,}.",
             show_default=False,
         ),
     ] = None,
@@ -39,22 +39,22 @@ def ramp(
 
 
 def overdue_of(state: Status) -> str:
-    """Write the number of overdue timers, with "about" for an estimate."""
+    """Format the number of overdue timers, with "about" before an estimate."""
     return f"{_prefix(state)}{state.overdue:,}"
 
 
 def outage_of(state: Status, *, is_served: bool) -> str:
-    """Describe the overdue timers of an outage: their number, the rate at which they fire, and the remaining time."""
+    """Describe the timers that an outage left overdue: their number, the firing rate, and the remaining time."""
     left = f"{_prefix(state)}{counted(state.left_by_outage, 'timer')}"
     if not state.left_by_outage:
         return "nothing"
     if not is_served:
-        return f"{left}, waiting for a shard to run"
+        return f"{left}, waiting for a running shard"
     if state.ramp_per_s == 0:
-        return f"{left}, held back by a ramp of 0; `shardclock ramp 1000` fires 1,000 a second"
+        return f"{left}, waiting because the ramp is 0; `shardclock ramp 1000` fires 1,000 a second"
     if state.caught_up_in_s is None:
-        return f"{left}, fired without a limit"
-    return f"{left}, fired at {state.ramp_per_s:,} a second: caught up in about {span_of(state.caught_up_in_s)}"
+        return f"{left}, firing without a limit"
+    return f"{left}, firing at {state.ramp_per_s:,} a second for about {span_of(state.caught_up_in_s)}"
 
 
 async def _show(session: Session, *, as_json: bool) -> int:
@@ -84,7 +84,7 @@ def _rate(text: str) -> int | None:
         return None if text == OFF else DEFAULT_PER_S
     if text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= PER_S_MAX:
         return int(text)
-    raise Refusal(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, {OFF}, or {DEFAULT}")
+    raise Refusal(f"ramp {shortened(text)} is not a rate: use 0 to {PER_S_MAX} timers a second, {OFF}, or {DEFAULT}")
 
 
 def _prefix(state: Status) -> str:

@@ -1,4 +1,4 @@
-"""Record operators' commands in the audit; each recorded command passes through this module.
+"""Record operators' commands in the audit.
 
 `record_verbs` wraps the commands. `cli.session` writes the record in the command's database session. A command that
 fails before it opens a session has no record.
@@ -25,11 +25,12 @@ T = TypeVar("T")
 Options = Mapping[str, Any]
 Command = Callable[..., Any]
 UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # These options change the output or the wait, not the work.
-RECORD_S = 5.0  # The longest wait for a record after an interrupt, or while Postgres does not answer.
+# The longest wait for the write of a record, also after an interrupt or without an answer from Postgres.
+RECORD_S = 5.0
 
 
 class NotRecorded(Exception):
-    """The audit lacks the command's record. The message has the reason."""
+    """The command's record could not be written to the audit; the message has the reason."""
 
 
 def _always(_: Options) -> bool:
@@ -48,8 +49,8 @@ def _if_given(*names: str) -> Callable[[Options], bool]:
     return lambda given: any(given[name] is not None for name in names)
 
 
-# The operators' verbs, and for each verb the options with which it changes something. A change of one timer is a
-# client's change; the command log records it.
+# The operators' verbs, each with a function that returns whether the given options cause a change. A change of one
+# timer is not included, because the command log records it as a client's change.
 VERBS: Mapping[str, Callable[[Options], bool]] = {
     "scale": _if_given("asked", "least", "most", "target"),
     "ramp": _if_given("per_second"),
@@ -103,14 +104,14 @@ _ACT: ContextVar[NewAuditRecord | None] = ContextVar("act", default=None)
 
 
 def record_verbs(app: typer.Typer) -> None:
-    """Wrap the operators' commands, so that each leaves a record."""
+    """Wrap the operators' commands, so that each of these commands writes a record."""
     for name, command in _commands_of(app):
         if name in VERBS and command.callback is not None:
             command.callback = _recorded(name, command.callback)
 
 
 async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
-    """Run a command's work, and record its outcome if the command is an operator's verb.
+    """Run a command's work; if the command is an operator's verb, record the outcome.
 
     errors:  NotRecorded  the work is done, but the audit lacks the record
              any other error   from the work
@@ -128,7 +129,9 @@ async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) ->
     is_done = result is None or result == DONE
     why = await _try_to_record(session, audit.DONE if is_done else audit.NOT_DONE)
     if why is not None:
-        raise NotRecorded(f"{_act().verb} is {'done' if is_done else 'not done'}, and that is not in the audit: {why}")
+        raise NotRecorded(
+            f"{_act().verb} is {'done' if is_done else 'not done'}, and the audit has no record of it: {why}"
+        )
     return result
 
 
@@ -150,28 +153,28 @@ def note_result(fields: Mapping[str, object]) -> None:
 
 
 def is_recorded() -> bool:
-    """Return whether the running command is an operator's verb, which changes something."""
+    """Return whether the running command is an operator's verb, so that its outcome is recorded."""
     return _ACT.get() is not None
 
 
 def _act() -> NewAuditRecord:
     act = _ACT.get()
-    assert act is not None, "the caller has checked it"
+    assert act is not None, "the caller checks that a record exists"
     return act
 
 
 async def _try_to_record(session: Session, outcome: str) -> str | None:
-    """Record an outcome; return the reason if the record could not be written."""
+    """Record an outcome; return the reason if this fails."""
     try:
         async with asyncio.timeout(RECORD_S):
             await record_act(session, _act(), outcome)
     except (StoreUnavailable, StatementRefused, TimeoutError) as error:
-        return str(error) or "Postgres gave no answer in time"
+        return str(error) or "Postgres did not answer before the timeout"
     return None
 
 
 def _recordable(value: object) -> object:
-    """Reduce a file's path to its name, because the path has no meaning on another machine."""
+    """Replace a file's path by its name, because the path has no meaning on another machine."""
     return value.name if isinstance(value, Path) else value
 
 

@@ -1,4 +1,4 @@
-"""The command that moves pending timers to a moment, by a delay or a shift, or to another rule."""
+"""The command that moves pending timers: to a moment, by a delay, by a shift, or to another rule."""
 
 import secrets
 from collections.abc import Mapping
@@ -43,7 +43,9 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 OPERATION_CHARS_MAX = 200
 Shifted = Annotated[
     str | None,
-    typer.Option("--shift", metavar="LENGTH", help="By a length, such as 1h or PT1H; -1d moves back by a day."),
+    typer.Option(
+        "--shift", metavar="LENGTH", help="A length, such as 1h or PT1H; -1d makes the due date earlier by a day."
+    ),
 ]
 
 
@@ -82,7 +84,7 @@ def reschedule(
             raise InvalidTimer("--operation goes with --all; the shift of one timer has no name")
         return change_one(which, partial(_move, to=to, called=called), RESCHEDULED, as_json=as_json)
     if not isinstance(to, Shift):
-        raise InvalidTimer("many timers are moved by --shift only, each from its own due date")
+        raise InvalidTimer("use --shift for many timers; each timer moves relative to its own due date")
     return _shift_many(which, to, operation, states=states_of(state, CHANGEABLE), yes=yes, as_json=as_json)
 
 
@@ -108,7 +110,7 @@ def _destination(
 
 
 async def _move(session: Session, which: TimerRef, *, to: Destination, called: Mapping[str, str]) -> str:
-    """Move a timer; a refusal that depends on Postgres's clock also uses the option's name."""
+    """Move a timer; replace field names by option names in a refusal from Postgres."""
     try:
         return await move(session, which, to)
     except InvalidTimer as refusal:
@@ -129,15 +131,18 @@ def _shift_many(
 ) -> int:
     if operation is None and yes:
         operation = secrets.token_hex(8)
-        print_note(f"this shift is --operation {operation}: with this option, a repeated command moves no timer twice")
+        print_note(
+            f"this shift has the name {operation}: repeat the command with --operation {operation}, so that no"
+            f" timer moves twice"
+        )
     if operation is not None and not 1 <= len(operation) <= OPERATION_CHARS_MAX:
         raise InvalidTimer(f"--operation {shortened(operation)} must have 1 to {OPERATION_CHARS_MAX} characters")
     change = ChangeKind(RESCHEDULE, states, {"shift": by.text, "operation": operation or ""})
     words = Wording(
         "move",
         "moved",
-        left="ended, have yet to be planned, or were moved under this operation before",
-        again=f"the same command again with --operation {operation} does the rest",
+        left="have ended, have no date yet, or were already moved under this operation",
+        again=f"repeat the same command with --operation {operation} for the rest",
         shown={"operation": operation},
     )
     return change_many(wanted, change, words, yes=yes, as_json=as_json)

@@ -1,6 +1,6 @@
 """The commands that run servers: up, gateway, exporter, demo; and migrate.
 
-Each command imports its server inside the function: an import takes up to a second, which other commands save.
+Each command imports its server inside its function, because such an import takes up to a second.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 NO_RAY = (
-    "SHARDCLOCK_RAY_ADDRESS names a Ray to join, and Ray is not installed: `pip install 'shardclock[ray]'` installs it,"
+    "SHARDCLOCK_RAY_ADDRESS names a Ray cluster, and Ray is not installed: `pip install 'shardclock[ray]'` installs it,"
     " and without the address everything runs as local processes"
 )
 
@@ -38,7 +38,7 @@ NO_RAY = (
 def up(
     shards: Annotated[
         int | None,
-        typer.Option("--shards", min=1, max=SLOTS, help="The wanted number of shards. Default: the number stays."),
+        typer.Option("--shards", min=1, max=SLOTS, help="The wanted number of shards. Default: no change."),
     ] = None,
     app: Annotated[
         str | None,
@@ -46,7 +46,9 @@ def up(
     ] = None,
     python: Annotated[
         str | None,
-        typer.Option("--python", metavar="PROGRAM", help="The Python of the environment with your handlers."),
+        typer.Option(
+            "--python", metavar="PROGRAM", help="The Python interpreter of the environment with your handlers."
+        ),
     ] = None,
     local: Annotated[
         bool | None,
@@ -83,7 +85,8 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
     from shardclock_server.cluster.running import TEND_S, running_cluster
     from shardclock_server.cluster.scratch import remove_abandoned
 
-    # With another Python, the process that imports the app looks for the entry points among that Python's packages.
+    # With --python, a process of the given Python imports the app, and finds entry points in the packages of this
+    # Python.
     modules = modules_of(settings.app) if settings.python is None else settings.app or ""
     found = find_app(modules, Path.cwd(), python=settings.python) if modules or settings.python else None
     if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):
@@ -100,7 +103,10 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
         ) as cluster:
             if stop.is_set():
                 return
-            print_note(f"running on {database.place}, {_mode(settings)}; `shardclock status` shows it, Ctrl-C stops it")
+            print_note(
+                f"running on {database.place}, {_mode(settings)}; `shardclock status` shows the cluster,"
+                f" Ctrl-C stops it"
+            )
             while True:
                 cluster.wait(TEND_S)
                 if stop.is_set():
@@ -113,11 +119,11 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
 def _mode(settings: Settings) -> str:
     if settings.local:
         return "as local processes"
-    return "as local processes until its Ray has started" if settings.has_stand_by else "in Ray"
+    return "as local processes until Ray has started" if settings.has_stand_by else "in Ray"
 
 
 def gateway() -> int:
-    """Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs Postgres alone, and any number may run."""
+    """Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs only Postgres, and several gateways may run."""
     from shardclock_server.cluster import logs
     from shardclock_server.cluster.exporter import Exporting
     from shardclock_server.gateway.serving import run
@@ -169,7 +175,7 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Fire 5,000 timers, or a file's, on a temporary cluster, kill a shard and a worker, and check every record."""
+    """Fire 5,000 timers, or a file of timers, on a temporary cluster with faults, and check every record."""
     from shardclock_server.demo.run import run_demo
 
     # Handle SIGTERM like Ctrl-C, so that the demo removes its temporary directory.
@@ -198,7 +204,7 @@ def migrate(
         print_json({"applied": list(applied.steps), "functions": list(applied.functions)})
         return DONE
     made = [f"{len(applied.functions)} functions"] if applied.functions else []
-    rows = [*applied.steps, *made] or ["nothing: the schema is up to date"]
+    rows = [*applied.steps, *made] or ["no change: the schema is up to date"]
     print_table("", ["applied"], [[row] for row in rows])
     return DONE
 
@@ -211,7 +217,7 @@ def _stop_event() -> threading.Event:
 
 
 def _is_ready(database: Database, stop: threading.Event) -> bool:
-    """Wait for the database; False: `stop` was set first."""
+    """Wait for the database; return False if `stop` is set first."""
 
     async def wait() -> bool:
         waiting = asyncio.create_task(wait_until_ready(database, tell=print_note))

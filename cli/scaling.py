@@ -34,7 +34,7 @@ OPTIONS = BoundNames("--min", "--max", "--target")
 
 
 class ScaleArguments(NamedTuple):
-    """The number of a role's keepers that an operator wants."""
+    """A wanted number of keepers, with their role."""
 
     role: str
     number: int
@@ -44,7 +44,9 @@ def _read_arguments(wanted: str) -> ScaleArguments:
     """Read `4`, `shards=4` or `workers=4`."""
     role, _, number = wanted.rpartition("=")
     if role not in ("", *(f"{known}s" for known in ROLES)):
-        raise typer.BadParameter(f"{wanted}: there is no role {role!r} to scale; say shards=4, workers=4 or engines=2")
+        raise typer.BadParameter(
+            f"{wanted}: there is no role {role!r} to scale; write shards=4, workers=4 or engines=2"
+        )
     try:
         return ScaleArguments(role.removesuffix("s") or SHARD, int(number))
     except ValueError:
@@ -64,7 +66,8 @@ def scale(
     least: Annotated[int | None, typer.Option("--min", help="The lower bound of the forecast's policy.")] = None,
     most: Annotated[int | None, typer.Option("--max", help="The upper bound of the forecast's policy.")] = None,
     target: Annotated[
-        int | None, typer.Option("--target", metavar="PER_SECOND", help="The planned timers a second for each shard.")
+        int | None,
+        typer.Option("--target", metavar="PER_SECOND", help="The planned number of timers per second and shard."),
     ] = None,
     wait_s: Annotated[
         float,
@@ -74,11 +77,11 @@ def scale(
     ] = 0.0,
     as_json: Json = False,
 ) -> int:
-    """Show or set the number of shards, workers or engines, or the bounds in which shards follow the forecast."""
+    """Show or set the number of shards, workers or engines, or the bounds of a number that follows the forecast."""
     role, number = asked or (SHARD, None)
     bounds = Bounds(least, most, target)
     if asked is not None and bounds.are_given:
-        raise Refusal("give either a number of shards, or --min, --max and --target for a policy; not both")
+        raise Refusal("give either a number of shards, or --min, --max and --target for a policy")
     if number is not None:
         check_number(number, role)
     check_bounds(bounds, OPTIONS)
@@ -124,7 +127,7 @@ def forecast(as_json: Json = False) -> int:
 
 
 async def _served(session: Session, role: str, wait_s: float) -> Scale:
-    """Wait until the wanted number of keepers serves, or until `wait_s` is over."""
+    """Wait until the wanted number of keepers have slots, for at most `wait_s`."""
     deadline = time.monotonic() + wait_s
     while True:
         found = await read_scale(session, role)
@@ -156,7 +159,7 @@ def _show(before: ScalingPolicy, after: Scale, *, as_json: bool) -> None:
 
 
 def _draw(coming: Forecast, policy: ScalingPolicy) -> None:
-    """Draw a bar for each minute, with a mark at the capacity."""
+    """Draw a bar for each minute, with a mark at the capacity of the shards."""
     capacity = policy.capacity_per_s * 60
     full = max(*coming.minutes, capacity, 1)
     mark = round(capacity / full * BAR_WIDTH)

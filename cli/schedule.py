@@ -40,7 +40,7 @@ from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
-SESSIONS = 3  # concurrent sessions for a file: two write 62,000 lines a second, three write 66,000
+SESSIONS = 3  # The number of concurrent sessions for a file. Two sessions write 62,000 lines a second, three 66,000.
 
 Payload = Annotated[
     str | None,
@@ -157,7 +157,7 @@ def _schedule_file(
 
 @contextmanager
 def _open_for_refused(path: Path | None) -> Iterator[IO[bytes] | None]:
-    """Open the file for refused lines before the work, so that an unwritable file ends the command at its start."""
+    """Open the file for refused lines before the import, so that an unwritable file ends the command at its start."""
     if path is None:
         yield None
         return
@@ -175,7 +175,7 @@ async def _import(
     def advance(so_far: ImportReport) -> None:
         bar.update(bar.task_ids[0], completed=so_far.read_bytes, scheduled=so_far.scheduled)
 
-    # Three sessions work concurrently: Postgres writes one part while the client builds the next part.
+    # The sessions work concurrently: Postgres writes one batch while the client builds the next batch.
     async with AsyncExitStack() as others:
         sessions = [session]
         while len(sessions) < SESSIONS:
@@ -188,7 +188,7 @@ async def _import(
 
 
 async def _is_there(session: Session) -> bool:
-    """Return whether Postgres accepts the connection: a role may have a limit of one."""
+    """Return whether Postgres accepts another connection, because a role may have a limit of connections."""
     try:
         await session.rows("read_clock")
     except StoreUnavailable:
@@ -220,14 +220,15 @@ def _end_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json
 
 
 def _keep_refused(report: ImportReport, file: IO[bytes]) -> bool:
-    """Write the refused lines; if they can't be written, print the reason and return False."""
+    """Write the refused lines; if the write fails, print the reason and return False."""
     try:
         with file:
             file.write(b"".join(refused.line for refused in report.refused))
     except OSError as error:
         print_note(
-            f"shardclock: {file.name} can't be written: {error.strerror}; the report counts the scheduled timers:"
-            " send only its refused lines again"
+            f"shardclock: {file.name} can't be written: {error.strerror}; the report counts the scheduled"
+            " timers:"
+            " send only the refused lines again"
         )
         return False
     return True
@@ -242,6 +243,9 @@ def _print_report(report: ImportReport, *, as_json: bool) -> None:
     for refused in report.refused[:SHOWN_REFUSALS]:
         print_note(f"line {refused.number}: {refused.why}")
     if len(report.refused) > SHOWN_REFUSALS:
-        print_note(f"and {len(report.refused) - SHOWN_REFUSALS} more: --json lists them, --refused-to keeps them")
+        print_note(
+            f"and {len(report.refused) - SHOWN_REFUSALS} more: --json lists all refused lines, --refused-to"
+            f" writes them to a file"
+        )
     counted = (report.scheduled, report.replaced, report.unchanged, len(report.refused))
     print_table("", ["scheduled", "replaced", "unchanged", "refused"], [counted])

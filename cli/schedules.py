@@ -24,7 +24,9 @@ from shardclock_server.timers.refusal import Refusal, shortened
 STATES = ("pending", "paused")
 COLUMNS = ("name", "state", "schedule", "zone", "next", "last", "late", "skipped")
 
-schedules = typer.Typer(help="List schedules with their last firings; show one.", invoke_without_command=True)
+schedules = typer.Typer(
+    help="List schedules with their last firings, or show one schedule.", invoke_without_command=True
+)
 
 
 @lists(schedules)
@@ -34,12 +36,17 @@ def list_(
     tenant: Tenant = DEFAULT_TENANT,
     given: GivenFilter = NO_FILTER,
     order_by: Annotated[
-        str | None, typer.Option("--order-by", metavar="ORDER", help="due, or change: the last change first.")
+        str | None,
+        typer.Option(
+            "--order-by",
+            metavar="ORDER",
+            help="The order: `due` by due date, `change` by the last change, newest first.",
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=SCHEDULES_MAX, help="The limit of rows.")] = 20,
     page: Annotated[
         str | None,
-        typer.Option("--page", metavar="TOKEN", help="Show the page after this token of the previous list."),
+        typer.Option("--page", metavar="TOKEN", help="The token of the next page, as the previous list printed it."),
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -17,7 +17,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0  # The longest wait for each answer of Postgres.
-SILENT_S = 3.0  # After this time without a first answer, the command informs the user.
+SILENT_S = 3.0  # The time without a first answer after which the command prints a note.
 
 
 def with_session(
@@ -27,12 +27,12 @@ def with_session(
     is_read_only: bool = False,
     makes_database: bool = False,
 ) -> T:
-    """Open the settings' database, check its schema, and run a command's work; `plans` are planner settings.
+    """Open the configured database, check its schema, and run a command's work; `plans` are planner settings.
 
-    The audit records the work of an operator's verb, except with `is_read_only`, for work that precedes the change. An
-    operator's verb and a command with `makes_database` create a missing embedded database.
+    If the command is an operator's verb, the audit records the work; use `is_read_only` for queries before the change.
+    A missing embedded database is created only for an operator's verb, and with `makes_database`.
 
-    errors:  Refusal  the data directory has no database, and the command creates none
+    errors:  Refusal  the data directory has no database, and the command must not create a database
     """
 
     async def do(dsn: Dsn) -> T:
@@ -54,7 +54,7 @@ def with_session(
 
 @contextmanager
 def _warn_if_silent(place: str) -> Iterator[None]:
-    message = f"shardclock: {place} has not answered for {SILENT_S:g} s; this waits {TIMEOUT_S:g} s in all"
+    message = f"shardclock: {place} has not answered for {SILENT_S:g} s; the command waits up to {TIMEOUT_S:g} s"
     warning = asyncio.get_running_loop().call_later(SILENT_S, print_note, message)
     try:
         yield
@@ -74,6 +74,6 @@ def with_notification(work: Callable[[Session], Awaitable[T]]) -> T:
 
 
 async def notify_engines(session: Session) -> None:
-    """Notify engines of new signals: an idle engine would poll up to 0.2 s later."""
-    with suppress(StoreUnavailable):  # the signals are stored in any case
+    """Notify engines of new signals, because the next poll of an idle engine may be 0.2 s later."""
+    with suppress(StoreUnavailable):  # The signals are stored, and an engine's poll finds them.
         await notify_of_signals(session)

@@ -1,4 +1,4 @@
-"""Change one timer, and print its state truthfully."""
+"""Change one timer, and print its state."""
 
 from collections.abc import Awaitable, Callable
 

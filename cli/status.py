@@ -42,7 +42,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 RETRY_S = 1.0
 ACTORS, LOCAL_PROCESSES = "actors of Ray", "local processes"
 PAYLOAD_SHOWN_CHARS = 120
-COUNTED_MAX = 100_000  # the limit of the counts in sql/metrics/read_status.sql
+COUNTED_MAX = 100_000  # The highest number that the query sql/metrics/read_status.sql counts.
 
 
 def tail(
@@ -57,7 +57,7 @@ def tail(
     intent: Annotated[str | None, typer.Option("--intent", help=f"Only {', '.join(INTENTS)}.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Follow the command log, each record once."""
+    """Follow the command log, and print each record once."""
     if intent is not None and intent.upper() not in INTENTS:
         raise Refusal(f"--intent {shortened(intent)} is unknown: use {', '.join(INTENTS[:-1])} or {INTENTS[-1]}")
     asked = {"tenant_id": tenant, "name": name, "target": target, "intent": intent and intent.upper()}
@@ -146,7 +146,7 @@ def _print_record(record: LogRecord, *, as_json: bool) -> None:
 
 
 def _brief(payload: str | None) -> str | None:
-    """Cut a long payload on a terminal; a file gets the whole payload."""
+    """Shorten a long payload on a terminal; print the whole payload to a pipe or file."""
     if payload is None or len(payload) <= PAYLOAD_SHOWN_CHARS or not is_terminal():
         return payload
     return payload[: PAYLOAD_SHOWN_CHARS - 1] + "…"
@@ -167,7 +167,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
         ("keepers", run_as or "none"),
         ("leader", leader),
         ("pending", f"{about}{state.pending:,}, {state.paused:,} of them paused"),
-        ("overdue", f"{overdue_of(state)}, the oldest by {state.oldest_overdue_s:.1f} s"),
+        ("overdue", f"{overdue_of(state)}, the oldest for {state.oldest_overdue_s:.1f} s"),
         ("lag", _lag(state)),
     ]
     if standing_by := _standing_by(holders, living, stand_bys):
@@ -178,13 +178,13 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
     columns = ["shard", "cluster", "holder", "node", "host", "pid", "held", "seen"]
     print_table("", columns, [_keeper_row(holder) for holder in holders])
     if silent and not serving:
-        print_note("no shard sends a heartbeat, so nothing fires: check that `shardclock up` runs, and read its log")
+        print_note("no shard sends a heartbeat, so no timer fires: check that `shardclock up` runs, and read its log")
     elif not serving:
-        print_note("no shard is running: start one with `shardclock up`")
+        print_note("no shard is running: start a cluster with `shardclock up`")
 
 
 def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Holder], *, is_served: bool) -> None:
-    """Show the workers, if any worker, pending delivery or dead letter exists."""
+    """Show the workers if a worker, a pending delivery or a dead letter exists."""
     if not workers and not state.deliveries and not state.dead_letters:
         return
     serving = sum(worker.part is not None for worker in living)
@@ -198,15 +198,16 @@ def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Ho
     print_table("", columns, [_keeper_row(worker) for worker in workers])
     if state.deliveries and not serving:
         print_note(
-            "no worker is running yet: the running cluster starts one within seconds for an endpoint, and for handlers"
-            " if it was started with `--app`"
+            "no worker is running yet: the running cluster starts a worker within seconds for an endpoint, and"
+            " for"
+            " handlers if the cluster was started with `--app`"
             if is_served
-            else "no worker is running: start a cluster with `shardclock up`, with `--app` if handlers are wanted"
+            else "no worker is running: start a cluster with `shardclock up`, add `--app` for handlers"
         )
 
 
 def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_served: bool) -> None:
-    """Show the engines and their waiting signals, if any engine runs or is needed."""
+    """Show the engines and the waiting signals if an engine runs or is needed."""
     if not engines and not measured.engines_wanted:
         return
     oldest = f", the oldest for {measured.oldest_signal_s:.1f} s" if measured.signals_waiting else ""
@@ -217,10 +218,10 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_s
     ]
     print_table("", ["processes", ""], rows)
     columns = ["engine", "cluster", "holder", "node", "host", "pid", "seen"]
-    # Don't show the number of leased rows: an engine has leases only during a pass of its loop.
+    # Omit the number of leased rows, because an engine has leases only during a pass of its loop.
     print_table("", columns, [(*row[:-2], row[-1]) for row in map(_keeper_row, engines)])
     if measured.engines_wanted and not measured.engines_alive:
-        way_out = "the running cluster starts one within seconds" if is_served else "start one with `shardclock up`"
+        way_out = "the running cluster starts an engine soon" if is_served else "start a cluster with `shardclock up`"
         print_note(f"no engine is running, so no instance advances: {way_out}")
 
 
@@ -229,15 +230,15 @@ def _counted_up_to(number: int, most: int = COUNTED_MAX) -> str:
 
 
 def _run_as(living: Sequence[Holder]) -> str | None:
-    """Name the kind of the shards' processes; None: no shard has slots."""
+    """Return the kind of the shards' processes, such as Ray actors; None if no shard has slots."""
     kinds = {LOCAL_PROCESSES if it.node_id == LOCAL_NODE else ACTORS for it in living if it.part is not None}
     return " and ".join(sorted(kinds)) or None
 
 
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder], stand_bys: Sequence[str]) -> str:
-    """Name the clusters that have no slots because another cluster leads, with their numbers of live shards.
+    """Describe the clusters that stand by while another cluster leads, each with its number of live shards.
 
-    `stand_bys` are clusters of local keepers. A stand-by serves when the Ray cluster beside it is lost.
+    `stand_bys` are the clusters of local keepers, which take over when the Ray cluster of their installation is lost.
     """
     serving = {holder.cluster_id for holder in holders if holder.part is not None}
     ready = Counter(h.cluster_id for h in living if serving and h.cluster_id not in serving)
@@ -248,13 +249,13 @@ def _standing_by(holders: Sequence[Holder], living: Sequence[Holder], stand_bys:
 
 def _lag(state: Status) -> str:
     if state.lag_p50_ms is None:
-        return "none: no firing is among the last 1,000 records of the log"
+        return "none: the last 1,000 records of the log contain no firing"
     p50, p99, worst = state.lag_p50_ms, state.lag_p99_ms, state.lag_max_ms
     return f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.1f} ms (last {counted(state.fired, 'firing')})"
 
 
 def _json_of(holder: Holder) -> dict[str, object]:
-    """Convert a shard to JSON. The field `shard` is the number of the shard's range of slots."""
+    """Convert a shard to JSON; the field `shard` is the number of its range of slots."""
     said = asdict(holder)
     return {"shard": said.pop("part"), "shard_count": said.pop("part_count"), **said}
 

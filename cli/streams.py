@@ -1,7 +1,7 @@
-"""Replace standard output and standard error by streams that raise one exception if an answer can't be written.
+"""Replace standard output and standard error by streams that raise `AnswerLost` if a write fails.
 
-An answer can't be written if the disk is full, the reader has ended, or the caller closed standard output. The command
-may have done its work, so its exit code must not mean "not done".
+A write fails if the disk is full, the reader has ended, or the caller closed standard output. The command may have done
+its work, so the exit code must not mean "not done".
 """
 
 import errno
@@ -11,11 +11,11 @@ import sys
 from typing import Any
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-ANSWER_LOST = 5  # the exit code if an answer can't be written; `shardclock.api.codes` has the codes of refusals
+ANSWER_LOST = 5  # The exit code if the answer can't be written; `shardclock.api.codes` has the exit codes of refusals.
 
 
 class AnswerLost(Exception):
-    """Standard output can't be written; the message has the system's reason."""
+    """A write to standard output failed; the message has the system's reason."""
 
     def __init__(self, error: OSError) -> None:
         why = "it is closed" if error.errno == errno.EBADF else error.strerror
@@ -27,7 +27,7 @@ class _Answers(io.FileIO):
     """The file of standard output; a failed write raises AnswerLost."""
 
     def write(self, data: Any) -> int:
-        """Write as a file does.
+        """Write to the file.
 
         errors:  AnswerLost  the system refuses the write
         """
@@ -40,8 +40,8 @@ class _Answers(io.FileIO):
 def prepare() -> None:
     """Replace the process's standard streams, unless a caller in the same process has replaced them.
 
-    A closed stream gets a descriptor that can be neither read nor written. So no later socket or file gets the number
-    of the descriptor, and a command that uses the stream gets an error.
+    A closed stream gets a descriptor that allows neither reads nor writes. So a later socket or file can't get the
+    number of this descriptor, and a command that uses the stream gets an error.
     """
     if sys.stdin is sys.__stdin__ and sys.stdin is None:
         _occupy(STDIN, os.O_WRONLY)
@@ -63,7 +63,7 @@ def prepare() -> None:
 
 
 def flush_answer() -> None:
-    """Write the rest of the answer.
+    """Write the buffered rest of the answer.
 
     errors:  AnswerLost  the system refuses the write
     """
@@ -72,7 +72,7 @@ def flush_answer() -> None:
 
 
 def discard_answer() -> None:
-    """Drop the unwritten output, so that Python's flush at exit can't fail."""
+    """Discard the buffered output, so that Python's flush at exit can't fail."""
     _occupy(STDOUT, os.O_WRONLY)
 
 

@@ -31,14 +31,13 @@ def list_(
         str | None,
         typer.Option(
             "--for-user",
-            help="Only tasks that this person has, or may claim as a candidate user or as a member of a group.",
+            help="Only tasks that are assigned to this person, or that the person may claim as a candidate user or"
+            " through a group.",
         ),
     ] = None,
     groups: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group", help="Only tasks with this candidate group; if repeated, tasks with any of these groups."
-        ),
+        typer.Option("--group", help="Only tasks with this candidate group; repeat the option for several groups."),
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only tasks with this candidate user.")] = None,
     process_id: Annotated[str | None, typer.Option("--process", help="Only tasks of this process.")] = None,
@@ -95,7 +94,7 @@ def claim(
     assignee: Annotated[str, typer.Option("--assignee", help="The person.", show_default=False)],
     as_json: Json = False,
 ) -> int:
-    """Assign a task to a person, unless another person has it."""
+    """Assign a task to a person, unless the task is assigned to another person."""
     return _assign(task_key, assignee, as_json=as_json)
 
 
@@ -112,7 +111,8 @@ def complete(
     assignee: Annotated[
         str | None,
         typer.Option(
-            "--assignee", help="The person that completes the task; a task of another person stays unchanged."
+            "--assignee",
+            help="The person that completes the task; a task that is assigned to another person is not changed.",
         ),
     ] = None,
     as_json: Json = False,
@@ -151,7 +151,7 @@ def _print_done(task_key: int, outcome: str, message: str, *, as_json: bool) -> 
 
 
 async def _refusal_of(session: Session, task_key: int, outcome: str) -> Refusal:
-    """Return the refusal of a change of a task; it names the task's assignee if another person has the task."""
+    """Return the refusal of a change; the message names the assignee if another person has the task."""
     if outcome == TAKEN:
         return service.taken(task_key, await service.read_assignee(session, task_key))
     return service.refusal_of(task_key, outcome, UNCHANGED)

@@ -14,7 +14,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenants.tenants import COUNTED, DEFAULTS, LIMITS, NO_LIMIT, Limits, Tenant, list_tenants
 from shardclock_server.timers.refusal import Refusal, shortened
 
-OFF = "off"  # The text for no limit.
+OFF = "off"  # The argument for "no limit".
 # The option of each limit, in the order of the columns.
 OPTIONS = {
     "timers_max": "--timers",
@@ -60,7 +60,7 @@ def list_(
             print_table("", ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found])
             print_if_full(found, limit, most=LISTED_MAX)
         else:
-            print_note("no tenant has its own limits; all tenants have the limits of the gateways' settings")
+            print_note("no tenant has its own limits; the limits in the gateways' settings apply to all tenants")
         return DONE
 
     return with_session(do)
@@ -83,7 +83,7 @@ def show(tenant: Which, as_json: Json = False) -> int:
         has += [f"{found.endpoints:,}", None, *(f"{found.counts[name]:,}" for name in COUNTED)]
         print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has)])
         if found.own is None:
-            print_note(f"tenant {shortened(tenant)} has no own limits: the limits of the gateways' settings apply")
+            print_note(f"tenant {shortened(tenant)} has no own limits: the limits in the gateways' settings apply")
         return DONE
 
     return with_session(do)
@@ -99,7 +99,9 @@ def set_(
     ] = None,
     waiters: Annotated[
         str | None,
-        typer.Option("--waiters", metavar=NUMBER, help="Callers that wait or follow the log, at each gateway."),
+        typer.Option(
+            "--waiters", metavar=NUMBER, help="Concurrent requests that wait or follow the log, at each gateway."
+        ),
     ] = None,
     endpoints: Annotated[str | None, typer.Option("--endpoints", metavar=NUMBER, help="Endpoints.")] = None,
     rate: Annotated[
@@ -119,12 +121,12 @@ def set_(
     schedules: Annotated[str | None, typer.Option("--schedules", metavar=NUMBER, help="Pending schedules.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Set some of a tenant's own limits; other limits stay. A limit that was never set is off."""
+    """Set some of a tenant's own limits; other limits don't change. A limit that was never set is off."""
     given_texts = (timers, payload_bytes, waiters, endpoints, rate, instances, tasks, messages, definitions, schedules)
     texts = dict(zip(LIMITS, given_texts, strict=True))
     given = {name: _read(name, text) for name, text in texts.items() if text is not None}
     if not given:
-        raise Refusal(f"no limit is given: give one of {', '.join(OPTIONS.values())}")
+        raise Refusal(f"no limit is given: give at least one of {', '.join(OPTIONS.values())}")
 
     async def do(session: Session) -> int:
         now = await use_cases.set_own(session, tenant, given)
@@ -139,7 +141,7 @@ def set_(
 
 @tenants.command()
 def remove(tenant: Which, as_json: Json = False) -> int:
-    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. The tenant's data stays."""
+    """Remove a tenant's own limits, so that the limits in the gateways' settings apply. The tenant's data stays."""
 
     async def do(session: Session) -> int:
         sentence = await use_cases.remove_own(session, tenant)
@@ -155,7 +157,7 @@ def remove(tenant: Which, as_json: Json = False) -> int:
 def _read(name: str, text: str) -> float | None:
     """Read a limit: a number, or off.
 
-    errors:  Refusal  the text is neither
+    errors:  Refusal  the text is neither a number nor off
     """
     if text == OFF:
         return NO_LIMIT if name in DEFAULTS else None

@@ -1,4 +1,4 @@
-"""The options that filter timers, for several commands, and the choice between one timer and many."""
+"""The options that filter timers, and the choice between one timer and many, for several commands."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -24,7 +24,7 @@ def _moment(option: str, sentence: str) -> Any:
     return Annotated[str | None, typer.Option(option, metavar="DATE", help=f"Filter: {sentence}.")]
 
 
-# The options by parameter; the commands have --tenant themselves.
+# The options by parameter, without --tenant, which each command declares.
 FILTER_OPTIONS: dict[str, Any] = {
     "name_prefix": Annotated[
         str | None, typer.Option("--name-prefix", help="Filter: timers with a name that begins with this text.")
@@ -37,23 +37,23 @@ FILTER_OPTIONS: dict[str, Any] = {
     "due_before": _moment("--due-before", "timers due before this moment"),
     "changed_from": _moment(
         "--changed-from",
-        "timers that a client changed (or paused, or that ended) at this moment or later",
+        "timers that a client changed or paused, or that ended, at this moment or later",
     ),
     "changed_before": _moment(
-        "--changed-before", "timers that a client changed (or paused, or that ended) before this moment"
+        "--changed-before", "timers that a client changed or paused, or that ended, before this moment"
     ),
     "process_instance": ProcessInstance,
     "target": Annotated[
         str | None, typer.Option("--target", help="Filter: timers with this target, such as webhook:billing.")
     ],
-    "only_schedules": Annotated[bool, typer.Option("--only-schedules", help="Filter: timers with a rule.")],
+    "only_schedules": Annotated[bool, typer.Option("--only-schedules", help="Filter: only timers with a rule.")],
 }
 NO_FILTER = GivenFilter()
 NEEDS_TENANT = ("name_prefix", "name_contains", "changed_from", "changed_before")
 
 
 def takes_filter(command: Command) -> Command:
-    """Replace a command's parameter `given` by the options of a filter."""
+    """Replace the parameter `given` of a command by the options of a filter."""
     defaults = {field.name.removesuffix("_key"): field.default for field in fields(GivenFilter)}
     shape = signature(command)
     options = [
@@ -77,7 +77,9 @@ def takes_filter(command: Command) -> Command:
 def filter_of(
     tenant: str | None, given: GivenFilter, *, clock: ZoneInfo | None = None, needs_tenant: bool = False
 ) -> TimerFilter:
-    """Read a filter; a search by name or by last change is within one tenant, by default the default tenant.
+    """Read a filter.
+
+    A search by name or by last change is limited to one tenant, which is `default` if no tenant is given.
 
     errors:  Refusal  a text is not a moment, or a window ends before it begins
     """
@@ -89,17 +91,19 @@ def filter_of(
 def one_or_many(
     timer_key: int | None, name: str | None, wanted: TimerFilter, *, every: bool, state: str | None = None
 ) -> TimerRef | TimerFilter:
-    """Decide whether the options select one timer or many. --all and a process instance select many.
+    """Return the one timer or the filter for many timers that the options select.
 
-    shape:   a filter always has a tenant, unless it has a process instance
-    errors:  Refusal  neither one timer nor many are selected, or both are selected
+    --all or a process instance selects many.
+
+    shape:   a filter for many timers always has a tenant, unless it has a process instance
+    errors:  Refusal  the options select no timer, or both one timer and many
     """
     many = every or wanted.process_instance_key is not None
     narrowed = replace(wanted, tenant_id=None) != TimerFilter() or state is not None
     if (many or narrowed) and not (timer_key is None and name is None):
-        raise Refusal("say either one timer, by its key or --name, or many, by --all and filters; not both")
+        raise Refusal("choose either one timer by its key or --name, or many with --all and filters")
     if narrowed and not many:
-        raise Refusal("a filter, such as --name-prefix or --target, chooses among many timers; add --all")
+        raise Refusal("a filter, such as --name-prefix or --target, is for many timers; add --all")
     if not many:
         if timer_key is None and name is None:
             raise Refusal("say which timer: give either its key or --name, or --all for many")

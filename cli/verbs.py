@@ -63,7 +63,8 @@ def cancel(
     change = ChangeKind(CANCEL, states_of(state, CHANGEABLE), {"reason": reason})
     key = which.process_instance_key
     if key is not None and state is None and which == TimerFilter(process_instance_key=key):
-        # One statement cancels all timers: a search first would miss an occurrence that is created after the search.
+        # Cancel all timers with one statement. A search before the cancellation could miss an occurrence that is
+        # created after it.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
     return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
 
@@ -104,7 +105,7 @@ def resume(
     missed: MissedByPause = None,
     as_json: Json = False,
 ) -> int:
-    """Resume a paused timer, or many; a timer whose due date is in the pause is due immediately."""
+    """Resume a paused timer, or many; a timer with a due date during the pause is due immediately."""
     wanted, choice = filter_of(tenant, given), missed_choice_of(missed, called="--missed")
     which = one_or_many(timer_key, name, wanted, every=all_timers, state=state)
     if isinstance(which, TimerRef):
@@ -129,9 +130,11 @@ def run_now(
 
 
 async def _run_once(session: Session, which: TimerRef, operation: str) -> str:
-    """Send the request again if its answer was lost; the operation's name prevents a second run."""
+    """Run a timer; repeat the request if its answer was lost, because the operation's name prevents a second run."""
     try:
         state, _ = await PAGE_RETRY.run(partial(run_timer, session, which, operation=operation))
     except StoreUnavailable as error:
-        raise StoreUnavailable(f"{error}; sent again with --operation {operation}, it runs once at most") from error
+        raise StoreUnavailable(
+            f"{error}; repeat the command with --operation {operation}, so that the timer runs at most once"
+        ) from error
     return state

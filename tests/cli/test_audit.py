@@ -88,7 +88,7 @@ def test_a_command_that_only_reads_leaves_no_record(shell: Shell) -> None:
         shell(*words)
 
     assert acts(shell) == []
-    assert shell("audit").err == "no operator has done anything yet\n"
+    assert shell("audit").err == "the audit has no records yet\n"
     assert shell("audit", "--since", "2020-01-01T00:00Z").err == "there are no such records\n"
 
 
@@ -110,7 +110,7 @@ def test_a_change_that_can_t_be_recorded_is_reported(shell: Shell) -> None:
     with mock.patch.object(recording, "record_act", side_effect=StoreUnavailable("no answer")):
         done = shell("tenants", "set", "acme", "--timers", 5)
     assert done.code == NOT_THERE
-    assert done.err == "shardclock: tenants set is done, and that is not in the audit: no answer\n"
+    assert done.err == "shardclock: tenants set is done, and the audit has no record of it: no answer\n"
     assert asyncio.run(value(shell.dsn, "select tenant_id from shardclock.tenants")) == "acme"
 
 

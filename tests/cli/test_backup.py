@@ -177,7 +177,7 @@ def test_a_file_of_a_killed_dump_is_named_with_its_way_out(
     done = Shell(dsn, capsys)("dump", file)
 
     assert (done.code, part.read_text()) == (BAD_INPUT, "begun")
-    assert f"{part} exists: another dump writes it, or was killed; remove it if no dump runs" in done.err
+    assert f"{part} exists: another dump is writing this file, or was killed; remove the file" in done.err
 
 
 @contextmanager
@@ -214,7 +214,7 @@ def test_a_dump_waits_for_a_locked_table_for_a_limited_time(
     assert done.code == NOT_DONE
     assert done.err.strip() == (
         "shardclock: pg_dump: a table of shardclock was locked by another session for 0.1 s: find the session in"
-        " pg_locks (mode AccessExclusiveLock), let it end, and dump again"
+        " pg_locks (mode AccessExclusiveLock), end it, and repeat the dump"
     )
 
 
@@ -227,7 +227,7 @@ def test_a_database_with_a_schema_is_not_restored_over(
     done = Shell(dsn, capsys)("restore", file)
 
     assert done.code == BAD_INPUT
-    assert "has a schema shardclock already" in done.err
+    assert "already has a schema shardclock" in done.err
     assert count(dsn) == 3
 
 

@@ -56,7 +56,7 @@ def test_groups_are_listed_with_their_lag_and_their_idle_time(shell: Shell) -> N
 
 
 def test_a_group_that_never_worked_and_a_failing_group_are_shown_so(shell: Shell) -> None:
-    assert "no group" in shell("consumers").err
+    assert "no consumer group" in shell("consumers").err
     group(shell)
     sql(shell, "update shardclock.consumers set failures = 7, error = 'ValueError: no', failed_at = now()")
 
@@ -98,7 +98,7 @@ def test_a_group_is_dropped_only_with_yes(shell: Shell) -> None:
 
     asked = shell("consumers", "drop", "billing")
     assert asked.code == NOT_DONE
-    assert "billing, with 5 records to read and 0 set aside, would be forgotten; nothing was changed" in asked.err
+    assert "billing, with 5 records to read and 0 set aside, would be deleted; nothing was changed" in asked.err
     assert shell("consumers", "drop", "billing", "--json").json == {"message": asked.err.strip(), "done": False}
     assert len(shown(shell)) == 1
 
@@ -108,7 +108,7 @@ def test_a_group_is_dropped_only_with_yes(shell: Shell) -> None:
 
 def test_records_set_aside_are_shown(shell: Shell) -> None:
     group(shell)
-    assert "has set nothing aside" in shell("consumers", "aside", "billing").err
+    assert "has no records set aside" in shell("consumers", "aside", "billing").err
     sql(
         shell,
         "insert into shardclock.records_aside (group_name, position, attempts, error, record)"

@@ -21,8 +21,8 @@ from tests.support.program import Shell
 
 OTHER = "cart.left"
 WAY_ON = (
-    "a gateway continues operation 1 in a minute; without a gateway `shardclock operations cancel 1`, then the same"
-    " command again does the rest"
+    "a gateway continues operation 1 in a minute; without a gateway `shardclock operations cancel 1`, then repeat the"
+    " same command for the rest"
 )
 
 
@@ -121,7 +121,7 @@ def test_the_rest_of_a_limited_redrive_is_reported_and_redriven_by_the_next_one(
 
     assert (planned["more"], planned["again_in_s"]) == (True, 2)
     assert first.err == (
-        "put back: 2 dead letters are due again; there are more: run it again in 2 s, when these are due\n"
+        "put back: 2 dead letters are due again; more rows match: repeat the command in 2 s, after these rows are due\n"
     )
     assert oldest == letters[:2]
     assert second.err == "put back: 1 dead letter is due again\n"
@@ -146,7 +146,7 @@ def test_a_broken_run_reports_its_changes(shell: Shell, letters: list[int]) -> N
     assert broken.code == NOT_THERE
     assert broken.err.splitlines() == [
         "1 dead letter discarded",
-        "up to 1 more may have been changed: the answer was lost",
+        "up to 1 more dead letters may have been changed: the answer was lost",
         f"shardclock: Postgres does not answer (no answer); {WAY_ON}",
     ]
     assert asked == letters[:2]

@@ -90,7 +90,7 @@ def test_a_page_names_the_option_for_the_next_page(shell: Shell) -> None:
     asyncio.run(add_deliveries(shell.dsn, 3, "it's one", tenant_id="'a \"b\"'"))
 
     first = shell("deliveries", "-n", 2)
-    option, token = shlex.split(first.err.partition("the same with ")[2])
+    option, token = shlex.split(first.err.partition("the command with ")[2])
 
     assert [line.split()[0] for line in first.out.splitlines()[1:]] == ["1", "2"]
     assert listed(shell, "-n", 2, option, token) == [3]

@@ -236,14 +236,14 @@ def test_a_directory_without_a_database_is_left_as_it_is(tmp_path: Path) -> None
 def test_a_full_disk_is_a_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "FREE_BYTES", 1 << 62)
 
-    assert "Postgres stops without space" in doctor._disk(tmp_path).text
+    assert "Postgres stops on a full disk" in doctor._disk(tmp_path).text
 
 
 @pytest.mark.parametrize(
     ("address", "level", "text"),
     [
         (None, "ok", "Ray is not installed, so `shardclock up` runs local processes"),
-        ("127.0.0.1:1", "fault", "SHARDCLOCK_RAY_ADDRESS names a Ray to join, and Ray is not installed"),
+        ("127.0.0.1:1", "fault", "SHARDCLOCK_RAY_ADDRESS names a Ray cluster, and Ray is not installed"),
     ],
 )
 def test_a_missing_ray_is_a_fault_only_if_the_settings_name_a_ray(

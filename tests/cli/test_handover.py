@@ -98,7 +98,7 @@ def test_an_unknown_cluster_is_refused_with_the_known_ones(shell: Shell) -> None
 
     done = shell("switch", "gren", "--wait", 0)
 
-    assert_refused(done, "'gren'", "there are blue, green", "start it, or name another")
+    assert_refused(done, "'gren'", "there are blue, green", "start the cluster, or name another")
     assert leader_of(shell) == ("blue", 9)
 
 
@@ -111,7 +111,7 @@ def test_the_lead_does_not_go_to_a_cluster_with_too_few_shards(shell: Shell) -> 
 
     assert (done.code, done.out) == (NOT_DONE, "")
     assert "1 of 2 shards ready" in done.err
-    assert "nothing was switched" in done.err
+    assert "the lead was not moved" in done.err
     assert leader_of(shell) == ("blue", 9)
 
 
@@ -198,7 +198,7 @@ def test_the_lead_does_not_go_to_a_cluster_without_the_wanted_engines(shell: She
     done = shell("switch", "green", "--wait", "0.2")
 
     assert (done.code, done.out) == (NOT_DONE, "")
-    assert "cluster 'green' has 0 of 2 engines ready, so nothing was switched: wait longer" in done.err
+    assert "cluster 'green' has 0 of 2 engines ready, so the lead was not moved: wait longer" in done.err
     assert leader_of(shell) == ("blue", 9)
 
 
@@ -248,7 +248,7 @@ def test_without_ray_a_leaving_host_waits_and_then_ends_only_its_own_shards(shel
     assert time.monotonic() - began >= 0.3
     assert done.code == DONE, done
     assert "SHARDCLOCK_RAY_ADDRESS" in done.err
-    assert f"ended 2 shards still on {HERE}" in done.err
+    assert f"ended 2 shards, which were still on {HERE}" in done.err
     assert [holder.holder for holder in do(shell, list_holders)] == [3]
     ended = asyncio.run(query(shell.dsn, "select ended_why from shardclock.holders where holder < 3"))
     assert [row[0] for row in ended] == ["left", "left"]
@@ -260,8 +260,8 @@ def test_the_keepers_of_each_role_are_counted_before_they_leave(shell: Shell) ->
     start(shell, "blue", 5, role=ENGINE)
 
     counts = "2 shards, 2 workers, 1 engine"
-    assert_refused(shell("leave"), f"{counts} on here, and none elsewhere", "--yes", code=NOT_DONE)
-    assert f"ended {counts} still on {HERE}" in shell("leave", "--yes", "--within", "0").err
+    assert_refused(shell("leave"), f"{counts} on here, and no keepers elsewhere", "--yes", code=NOT_DONE)
+    assert f"ended {counts}, which were still on {HERE}" in shell("leave", "--yes", "--within", "0").err
 
 
 def test_the_last_shards_leave_only_after_a_confirmation(shell: Shell) -> None:
@@ -270,9 +270,11 @@ def test_the_last_shards_leave_only_after_a_confirmation(shell: Shell) -> None:
     silent = "update shardclock.beats set seen_at = seen_at - interval '10 s' where holder = 3"
     asyncio.run(query(shell.dsn, silent))
 
-    assert_refused(shell("leave", "--within", "0"), "2 shards on here, and none elsewhere", "--yes", code=NOT_DONE)
+    assert_refused(
+        shell("leave", "--within", "0"), "2 shards on here, and no keepers elsewhere", "--yes", code=NOT_DONE
+    )
     refused = shell("leave", "--within", "0", stdin=b"n\n", tty=True)
-    assert (refused.code, "Go on? [y/N]" in refused.err) == (NOT_DONE, True)
+    assert (refused.code, "Continue? [y/N]" in refused.err) == (NOT_DONE, True)
     assert len(do(shell, list_holders)) == 3
 
     assert shell("leave", "--within", "0", stdin=b"y\n", tty=True).code == DONE

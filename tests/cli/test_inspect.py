@@ -46,7 +46,7 @@ def test_a_list_names_the_option_for_the_next_page(shell: Shell) -> None:
     done = shell("list", "-n", 2)
 
     assert (done.code, len(done.err.splitlines())) == (DONE, 1)
-    option, token = shlex.split(done.err.partition("the same with ")[2])
+    option, token = shlex.split(done.err.partition("the command with ")[2])
     more = shell("list", "-n", 2, option, token)
     assert "t-3" in more.out
     assert "t-2" not in more.out

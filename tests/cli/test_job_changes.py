@@ -62,11 +62,13 @@ def test_an_applied_file_reports_the_change_of_each_job(refresh: Shell, tmp_path
 
     assert first.code == DONE
     assert [line.split() for line in first.out.splitlines()[1:]] == [["eu", "created"], ["gone", "created"]]
-    assert "no app has the function of job 'gone': it is kept, and starts when an app has it" in first.err
+    assert (
+        "no app has the function of job 'gone': the job is stored, and starts when an app has the function" in first.err
+    )
     assert [line.split(None, 1) for line in second.out.splitlines()[1:]] == [
         ["eu", "changed: every, priority"], ["us", "created"]
     ]  # fmt: skip
-    assert "WITHDRAWN: no app has it" in refresh("jobs", "list").out
+    assert "WITHDRAWN: no app has the job" in refresh("jobs", "list").out
     again = applied(refresh, EU | {"every": "PT2H", "priority": 1}, options=("--json",))
     assert again.json == {
         "written": True,
@@ -79,7 +81,7 @@ def test_a_dry_run_of_a_file_changes_nothing_and_says_so(refresh: Shell) -> None
     dry = applied(refresh, EU, options=("--dry-run",))
 
     assert (dry.code, dry.out.split()) == (DONE, ["job", "change", "eu", "created"])
-    assert "nothing was changed; leave out --dry-run to do it" in dry.err
+    assert "nothing was changed; repeat the command without --dry-run" in dry.err
     assert [job["name"] for job in refresh("jobs", "list", "--json").json] == ["refresh"]
     assert applied(refresh, EU, options=("--dry-run", "--json")).json["written"] is False
 
@@ -91,7 +93,8 @@ def test_a_file_with_bad_jobs_is_refused_whole_with_a_sentence_for_each(refresh:
 
     assert (refused.code, refused.out) == (BAD_INPUT, "")
     assert [line.partition(":")[2].split(" is refused")[0] for line in refused.err.splitlines()] == [
-        " line 2: name 'EU'", " line 3: priority 9", " nothing was written; correct these, and apply the file again"
+        " line 2: name 'EU'", " line 3: priority 9",
+        " nothing was written; correct the refused entries, and apply the file again",
     ]  # fmt: skip
     said = applied(refresh, *bad, options=("--json",))
     assert (said.code, said.json["written"], [it["line"] for it in said.json["refused"]]) == (BAD_INPUT, False, [2, 3])

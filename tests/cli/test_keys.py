@@ -24,7 +24,7 @@ def test_a_new_key_is_printed_once_and_listed_without_its_secret(shell: Shell) -
     assert added.code == DONE
     prefix = prefix_of(added.out)
     assert added.err == (
-        f"key {prefix} ('webshop') of tenant 'acme' is made; its caller sends this text, which is not shown again:\n"
+        f"key {prefix} ('webshop') of tenant 'acme' is made; the caller sends this text, which is not shown again:\n"
     )
     (listed,) = shell("keys", "--json").json
     assert (listed["prefix"], listed["tenant_id"], listed["name"]) == (prefix, "acme", "webshop")
@@ -34,7 +34,7 @@ def test_a_new_key_is_printed_once_and_listed_without_its_secret(shell: Shell) -
 
 
 def test_a_key_belongs_to_the_default_tenant_and_an_operator_s_key_to_all_tenants(shell: Shell) -> None:
-    assert shell("keys").err == "there are no keys; `shardclock keys add NAME --scope read` adds one\n"
+    assert shell("keys").err == "there are no keys; add a key with `shardclock keys add NAME --scope read`\n"
     shell("keys", "add", "mine", "--scope", "read")
     shell("keys", "add", "on-call", "--scope", "admin", "--all-tenants")
 
@@ -74,7 +74,7 @@ def test_a_rotation_prints_a_second_key_and_the_first_expires(shell: Shell) -> N
     new = prefix_of(rotated.out)
     assert rotated.code == DONE
     assert f"; the old one, {old}, expires at " in rotated.err
-    assert rotated.err.endswith("; its caller sends this text, which is not shown again:\n")
+    assert rotated.err.endswith("; the caller sends this text, which is not shown again:\n")
     listed = {it["prefix"]: it for it in shell("keys", "--json").json}
     assert listed.keys() == {old, new}
     assert (listed[new]["name"], listed[new]["scopes"]) == ("webshop", ["write"])

@@ -72,7 +72,7 @@ def test_a_rule_may_be_a_length(text: str, rule: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("0s", "is zero; give a length of time longer"),
+        ("0s", "is zero; give a longer time"),
         ("P0D", "is zero"),
         ("1M", "may mean minutes or months"),
         ("P1X", "is not a length of time"),

@@ -30,9 +30,9 @@ WHOLE = [
     ("dead-letters", "there are no dead letters"),
     ("deliveries", "there are no deliveries"),
     ("endpoints", "there are no endpoints; `shardclock endpoints add"),
-    ("keys", "there are no keys; `shardclock keys add"),
+    ("keys", "there are no keys; add a key with"),
     ("processes incidents", "there are no incidents"),
-    ("processes instances", "no instance has begun; "),
+    ("processes instances", "no instance exists; "),
     ("processes list", "no process is deployed; "),
     ("tasks list", "no task is open"),
 ]
@@ -105,7 +105,7 @@ def test_a_list_that_ends_at_its_limit_says_that_there_may_be_more(full: Shell) 
     for words, way_on in CUT:
         at_limit, whole = full(*words.split(), "--limit", 1), full(*words.split(), "--limit", 1_000)
 
-        assert at_limit.err == f"there may be more: the same with {way_on}\n", words
+        assert at_limit.err == f"there may be more rows: repeat the command with {way_on}\n", words
         assert (whole.code, whole.err) == (DONE, ""), words
         assert full(*words.split(), "--limit", 1, "--json").err == "", words
 
@@ -113,4 +113,4 @@ def test_a_list_that_ends_at_its_limit_says_that_there_may_be_more(full: Shell) 
 def test_a_list_at_the_highest_limit_does_not_suggest_a_higher_one(capsys: pytest.CaptureFixture[str]) -> None:
     print_if_full([1, 2], 2, most=2)
 
-    assert capsys.readouterr().err == "there may be more: at most 2 are listed\n"
+    assert capsys.readouterr().err == "there may be more rows: at most 2 are listed\n"

@@ -67,7 +67,7 @@ def test_each_bulk_command_is_an_operation_and_its_audit_record_has_the_count(sh
 
 def test_an_operation_is_shown_and_cancelled(shell: Shell) -> None:
     none = shell("operations")
-    assert (none.code, "no bulk change has been made yet" in none.err) == (DONE, True)
+    assert (none.code, "there are no bulk operations" in none.err) == (DONE, True)
     asyncio.run(query(shell.dsn, RUNNING))
 
     assert [it["operation_id"] for it in shell("operations", "--state", "running", "--json").json] == [1]

@@ -19,7 +19,7 @@ from tests.support.jobs import job_spec
 from tests.support.roles import as_role
 
 SHOP, TIMERS = "shop", "timers"
-STANDS_BY = "another cluster leads: this one stands by, and its handlers are called once it leads\n"
+STANDS_BY = "another cluster leads; this cluster stands by, and its handlers are called when it leads\n"
 
 
 def preparation(cluster_id: str = TIMERS, app: App | None = App("orders", ".", (spec_of(),))) -> Preparation:  # noqa: B008
@@ -164,8 +164,8 @@ def test_up_without_an_app_reports_declared_handlers(dsn: str, capsys: pytest.Ca
 
     assert handlers(dsn) == ["cart.left", "order.expired"]
     assert capsys.readouterr().err == (
-        "2 handlers are declared, and this cluster has no app: deliveries to them wait until a cluster leads that has"
-        " one (`shardclock up --app`)\n"
+        "2 handlers are declared, and this cluster has no app: deliveries to handlers wait until a cluster with an"
+        " app leads (`shardclock up --app`)\n"
     )
 
 

@@ -75,7 +75,7 @@ def test_engines_are_notified_of_a_command_s_signals_before_the_command_waits(
     assert told == [1]
     waited = shell("processes", "start", "p", "--wait", 0.1, "--json")
     assert (waited.code, "steps" in waited.json) == (NOT_DONE, False), "nobody has read them"
-    assert waited.err.endswith(" has not ended within 0.1 s; it goes on\n")
+    assert waited.err.endswith(" has not ended within 0.1 s; the instance continues\n")
     assert told == [1, 2]
     assert shell("processes", "cancel", 101).code == DONE
     assert told == [1, 2, 3]

@@ -82,7 +82,7 @@ def test_status_shows_the_reason_of_a_hold_and_the_way_to_end_it(shell: Shell) -
 
     assert hold_of(shell).startswith(COPY)
     line = shell("status").out.splitlines()[0]
-    assert (line.startswith(WORDS), line.endswith("; `shardclock release --yes` lets it fire")) == (True, True)
+    assert (line.startswith(WORDS), line.endswith("; `shardclock release --yes` ends the hold")) == (True, True)
 
 
 def test_status_shows_the_hold_before_a_cluster_is_started(shell: Shell) -> None:
@@ -137,9 +137,9 @@ def test_release_without_yes_is_a_dry_run(shell: Shell) -> None:
     }  # fmt: skip
     people = shell("release")
     assert people.code == DONE
-    for words in ("prod, as database 1/1", f"staging, as database {here}", "3 timers, fired at 150,000 a second"):
+    for words in ("prod, as database 1/1", f"staging, as database {here}", "3 timers, firing at 150,000 a second"):
         assert words in people.out
-    assert people.err == "nothing was changed; add --yes to release it\n"
+    assert people.err == "nothing was changed; add --yes to release the database\n"
     assert whose(shell) == (PROD, False)
 
 
@@ -203,7 +203,7 @@ def test_an_operator_s_hold_is_shown_with_its_reason_until_the_release(shell: Sh
     assert hold_of(shell) == OPERATORS
     assert shell("hold", "still", "--json").json["before"] == "billing is down"
     again = shell("hold", "billing is down").err
-    assert again.endswith("; `shardclock release --yes` lets it fire; instead of: still\n")
+    assert again.endswith("; `shardclock release --yes` ends the hold; instead of: still\n")
     assert f"staging, as database {sql(shell, 'select shardclock.origin()')[0][0]}" in shell("release").out
     assert hold_of(shell) == OPERATORS
 

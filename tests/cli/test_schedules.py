@@ -38,7 +38,7 @@ def test_schedules_are_listed_and_shown_with_their_firings(shell: Shell) -> None
     assert shown.json["skipped"] >= 7
     assert "8 h" in shell("schedules", "list").out
     assert "SKIPPED" in shell("schedules", "show", "hourly").out
-    assert "the same with --page" in shell("schedules", "-n", 1).err
+    assert "repeat the command with --page" in shell("schedules", "-n", 1).err
 
 
 def test_a_plain_timer_is_not_a_schedule(shell: Shell) -> None:

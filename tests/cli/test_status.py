@@ -59,7 +59,7 @@ def test_status_shows_shards_and_pending_and_overdue_timers(shell: Shell) -> Non
 
 
 def test_status_without_a_recent_firing_says_which_records_it_read(shell: Shell) -> None:
-    told = "none: no firing is among the last 1,000 records of the log"
+    told = "none: the last 1,000 records of the log contain no firing"
     assert told in shell("status").out
 
     shell("schedule", "--at", "2020-01-01T00:00:00Z")
@@ -106,7 +106,7 @@ def test_status_reports_silent_shards_and_shows_no_remaining_time(shell: Shell) 
     assert re.search(r"shards +0 of 2 wanted, on 0 nodes; 1 silent", told.out)
     assert "no shard sends a heartbeat" in told.err
     for done in (told, ramped):
-        assert "3 timers, waiting for a shard to run" in done.out
+        assert "3 timers, waiting for a running shard" in done.out
 
 
 def test_status_beside_a_running_cluster_does_not_suggest_another_one(shell: Shell) -> None:
@@ -117,8 +117,8 @@ def test_status_beside_a_running_cluster_does_not_suggest_another_one(shell: She
 
     said = shell("status").err
 
-    assert "the running cluster starts one within seconds for an endpoint" in said
-    assert "no engine is running, so no instance advances: the running cluster starts one within seconds" in said
+    assert "the running cluster starts a worker within seconds for an endpoint" in said
+    assert "no engine is running, so no instance advances: the running cluster starts an engine soon" in said
     assert "shardclock up" not in said
 
 
@@ -135,7 +135,7 @@ def test_status_reports_missing_engines_and_waiting_signals(shell: Shell) -> Non
 
     assert "0 of 2 wanted" in dead.out
     assert "2, the oldest for" in dead.out
-    assert "no engine is running, so no instance advances: start one with `shardclock up`" in dead.err
+    assert "no engine is running, so no instance advances: start a cluster with `shardclock up`" in dead.err
     assert (state["engines_wanted"], state["engines_alive"], state["signals_waiting"]) == (2, 0, 2)
     assert "1 of 2 wanted" in alive.out
     assert "no engine is running" not in alive.err

@@ -70,6 +70,6 @@ def test_a_change_by_target_affects_only_its_timers(shell: Shell) -> None:
 
 
 def test_a_target_without_all_is_refused(shell: Shell) -> None:
-    sentence = "a filter, such as --name-prefix or --target, chooses among many timers; add --all"
+    sentence = "a filter, such as --name-prefix or --target, is for many timers; add --all"
     assert_refused(shell("cancel", "--target", HANDLER), sentence)
-    assert_refused(shell("cancel", 7, "--target", HANDLER), "not both")
+    assert_refused(shell("cancel", 7, "--target", HANDLER), "choose either one timer")

@@ -13,7 +13,8 @@ from tests.support.program import Shell
 
 def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
     assert (
-        shell("tenants").err == "no tenant has its own limits; all tenants have the limits of the gateways' settings\n"
+        shell("tenants").err == "no tenant has its own limits; the limits in the gateways' settings apply to all"
+        " tenants\n"
     )
 
     done = shell("tenants", "set", "acme", "--timers", 1_000, "--rate", 2.5)
@@ -41,7 +42,7 @@ def test_a_tenant_s_usage_is_shown_beside_its_limits(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'", payload="'[1]'"))
 
     shown = shell("tenants", "show", "acme")
-    assert shown.err == "tenant 'acme' has no own limits: the limits of the gateways' settings apply\n"
+    assert shown.err == "tenant 'acme' has no own limits: the limits in the gateways' settings apply\n"
     assert shown.out.splitlines()[2].split()[:3] == ["has", "3", "9"]
     shell("tenants", "set", "acme", "--timers", 5)
     assert shell("tenants", "show", "acme").out.splitlines()[1].split()[:3] == ["may", "have", "5"]

@@ -42,7 +42,7 @@ def test_a_bulk_change_leaves_out_timers_of_instances_and_counts_them(shell: She
 
     counted = shell("cancel", "--all")
     assert (counted.code, counted.out.split()[2:]) == (DONE, ["3", "0"])
-    assert "left out: 2, which belong to jobs and instances of processes" in counted.err
+    assert "left out: 2 timers of jobs and process instances" in counted.err
     paused = shell("pause", "--all", "--yes", "--json")
     assert paused.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2, "operation_id": ANY}
     done = shell("cancel", "--all", "--yes", "--json")

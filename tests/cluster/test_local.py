@@ -172,7 +172,7 @@ def test_without_ray_an_up_that_shall_join_one_says_how_to_continue(place: Path,
 
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "shardclock: SHARDCLOCK_RAY_ADDRESS names a Ray to join, and Ray is not installed:"
+        "shardclock: SHARDCLOCK_RAY_ADDRESS names a Ray cluster, and Ray is not installed:"
         " `pip install 'shardclock[ray]'` installs it, and without the address everything runs as local processes\n"
     )
 

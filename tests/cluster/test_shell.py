@@ -138,7 +138,7 @@ def test_commands_on_the_embedded_postgres_ignore_the_variables_of_the_shell() -
 @pytest.mark.parametrize(
     ("named", "doubt"),
     [
-        ({}, "its log is below SHARDCLOCK_DATA_DIR"),
+        ({}, "the log is below SHARDCLOCK_DATA_DIR"),
         ({"SHARDCLOCK_DSN": "postgresql://x/x"}, "is SHARDCLOCK_DSN right?"),
         ({"shardclock_dsn": "postgresql://x/x"}, "is SHARDCLOCK_DSN right?"),
         ({"SHARDCLOCK_DSN_FILE": "/dsn"}, "is SHARDCLOCK_DSN_FILE right?"),

@@ -73,7 +73,7 @@ def up(place: Path, dsn: str) -> Iterator[TwoKinds]:
 
 
 def test_timers_fire_before_ray_has_started_and_while_the_lead_moves_to_it(up: TwoKinds) -> None:
-    assert "as local processes until its Ray has started" in up.said
+    assert "as local processes until Ray has started" in up.said
     assert up.has_moved_to_local(), "when it says that it runs"
     up.schedule_many(200, every_s=0.05)
     until(up.fired, "the first firing")
