@@ -1,6 +1,6 @@
 """List the actions of handlers and of the webhook receiver in a chaos run, with the expected end of each delivery.
 
-`app` performs the actions of handlers, `receiver` those of the endpoint.
+`app` performs the actions of handlers, and `webhook_receiver` performs the actions of the endpoint.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ASYNC, PLAIN, WEBHOOK = "chaos.async", "chaos.plain", "webhook:chaos"
 class Behaviour(NamedTuple):
     """The action that a payload requests, with the timer's target and the expected end of the delivery.
 
-    `attempt` is the earliest attempt at which the delivery can have this end.
+    `attempt` is the earliest attempt at which the delivery can end as expected.
     """
 
     name: str

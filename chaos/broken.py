@@ -42,7 +42,9 @@ SEED = 7
 SECONDS = 60.0
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
-LATE_S = 2.5  # Two concurrent trials on two cores delay timers by less than this; each mistake delays timers by more.
+# The lateness that the checker allows: two concurrent trials on two cores delay timers less, and each mistake delays
+# timers more.
+LATE_S = 2.5
 TRIAL_S = 400.0
 RESTART_S = 40.0  # Longer than the windows of consecutive faults, so that the other shards must take over.
 
@@ -77,7 +79,7 @@ class Result:
     why: Sequence[str]
 
     def fits(self, build: Build) -> bool:
-        """Return whether the verdict is the expected one for a build."""
+        """Return whether a build has the expected verdict."""
         if not build.breaks:
             return self.status == "valid"
         return self.status == "invalid" and bool(set(self.broken) & set(build.breaks))

@@ -17,7 +17,7 @@ FAULTS = (
 )
 WORKER_FAULTS = ("replace a frozen worker", "kill worker", "kill handler", "freeze worker", "kill postmaster")
 ENGINE_FAULTS = (
-    *["replace a frozen engine"] * 3,  # The fence protects against this fault.
+    *["replace a frozen engine"] * 3,  # The fence of engines protects instances against this fault.
     "lose a step's answer",
     "kill engine in a step",
     "freeze engine before a step",
@@ -223,9 +223,9 @@ BUILDS = (
                 "where i.instance_key = s.instance_key\n",
             ),
             Edit(_APPLY, "        and i.version = s.was\n    returning", "    returning"),
-            # Also disable this check, so that a missing signal does not protect the instance.
+            # Also disable the check for a missing signal, which would protect the instance.
             Edit(_APPLY, "where g.timer_key not in (select h.timer_key from held h)", "where false"),
-            # Without this edit, the primary key of the history would refuse the second step.
+            # Without `on conflict`, the primary key of the history would refuse the second step.
             Edit(
                 _APPLY,
                 "(select w.instance_key from written w)\n),\nclosed as",

@@ -15,9 +15,9 @@ from chaos.run_index import NumberedChange, RunIndex, index_run
 Status: TypeAlias = Literal["valid", "invalid", "unknown"]
 
 SHOWN = 10
-# Each run must have cases of these promises; otherwise its verdict is unknown.
+# Promises that must have cases in each run; otherwise the verdict is unknown.
 EXERCISED = frozenset({"S1", "S2", "S3", "S8", "S9", "S10", "D1", "L2", "L3", "L4"})
-# A run with processes must also have cases of these promises.
+# Promises that must also have cases in a run with processes.
 PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})
 
 

@@ -61,7 +61,7 @@ class Cluster(Protocol):
         """Find its processes with a word in their command lines."""
 
     async def start_successor(self, holder: int) -> None:
-        """Start a second keeper for the slots of a running one, and wait until it serves."""
+        """Start a second keeper for the slots of a running keeper, and wait until the second keeper serves."""
 
     async def restart(self, after_s: float) -> None:
         """Kill `up` with -9, and start it again after a delay, as a supervisor would."""
@@ -126,7 +126,7 @@ class ProcessCluster:
         return self._workers.processes(word)
 
     async def start_successor(self, holder: int) -> None:
-        """Start a second keeper for the slots of a running one.
+        """Start a second keeper for the slots of a running keeper.
 
         The successor replaces a dead shard; a successor of a worker or an engine is itself restarted when it dies.
         """

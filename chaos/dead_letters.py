@@ -53,7 +53,7 @@ class Operator:
         return key % 3 == 1 and key not in self.redriven
 
     def has_done(self, keys: list[int]) -> bool:
-        """Return whether all of these dead letters are handled."""
+        """Return whether all given dead letters are handled."""
         return not any(self.is_to_redrive(key) or is_to_discard(key) for key in keys)
 
 

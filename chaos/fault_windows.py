@@ -32,7 +32,7 @@ def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
 def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -> float:
     """Return the latest allowed moment for the firing of a ready timer.
 
-    Overlapping fault windows make this moment later.
+    Overlapping fault windows make the latest moment later.
 
     If several windows overlap, the allowed lateness is their sum, because one machine fires the timers that all these
     faults delayed.

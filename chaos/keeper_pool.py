@@ -76,7 +76,7 @@ class KeeperPool:
         return any(process.holder == holder for process in self.running.values())
 
     async def start_successor(self, holder: int) -> None:
-        """Start a second keeper for the slots of a running keeper, and wait until the second one serves.
+        """Start a second keeper for the slots of a running keeper, and wait until the second keeper serves.
 
         errors:  LookupError  another fault has ended the new keeper before its first heartbeat
         """

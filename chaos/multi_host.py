@@ -40,8 +40,8 @@ JOINED = "Ray runtime started"
 LISTEN = "listen_addresses = '*'"
 TRUST = "host all all 10.77.0.0/24 trust\n"
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
-# For a Ray that `up` starts, `cluster.ray_cluster.prepare_environment` sets these variables. For a joined Ray,
-# docs/operate sets them.
+# For a Ray that `up` starts, `cluster.ray_cluster.prepare_environment` sets these variables. For a joined Ray, the user
+# sets these variables as docs/operate describes.
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
@@ -142,7 +142,7 @@ class MultiHostCluster:
     async def serving(self) -> list[str]:
         """List the hosts of the shards that have slots and a heartbeat, the oldest shard first.
 
-        errors:  one of UNAVAILABLE
+        errors:  an exception in UNAVAILABLE, without a connection to Postgres
         """
         async with connected(self._dsn) as admin:
             pids = [row["pid"] for row in await admin.fetch(BEATING)]
@@ -151,7 +151,7 @@ class MultiHostCluster:
     async def is_whole(self) -> bool:
         """Return whether all shards serve, each on a different host.
 
-        errors:  one of UNAVAILABLE
+        errors:  an exception in UNAVAILABLE, without a connection to Postgres
         """
         return len(set(await self.serving())) == SHARDS
 

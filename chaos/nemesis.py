@@ -19,7 +19,8 @@ from chaos.waiting import UNAVAILABLE
 
 FELT_S = 0.2  # If a fault fails later than this after its start, the fault had an effect.
 RETRIES_S = 20.0  # The time for retries of a fault that fails because of an earlier fault.
-# The pause between two retried faults. Without a pause, all of these would begin when Postgres is available again.
+# The pause between two retried faults. Without a pause, all retried faults would begin when Postgres is available
+# again.
 REST_S = 4.0
 
 

@@ -50,7 +50,7 @@ class Network:
         self.close()
 
     def command(self, host: str) -> list[str]:
-        """Return the words that run a command on a host."""
+        """Return the command line that runs a command on a host."""
         return ["ip", "netns", "exec", self._name(host)]
 
     def within(self, host: str, do: Callable[[], T]) -> T:

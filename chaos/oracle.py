@@ -27,7 +27,7 @@ class Rule(Protocol):
         """Return the due date of an occurrence; None if the given first date is not an occurrence of the rule."""
 
     def latest_first(self, made: datetime) -> datetime:
-        """Return the latest possible first occurrence of a schedule that was made at this moment."""
+        """Return the latest possible first occurrence of a schedule that was created at a given moment."""
 
 
 class Repeat:

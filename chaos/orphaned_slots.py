@@ -1,6 +1,6 @@
 """Find the slots that no shard had after the loss of a shard.
 
-The timers in these slots may be late by the time of a takeover.
+Timers in orphaned slots may be late by the time of a takeover.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LED_AGAIN_S = 2.0
 class OrphanedSlots(NamedTuple):
     """Slots that lost their shard at `began_s`, and got another shard at `until_s`.
 
-    `late_s` is the promised lateness of the timers in these slots.
+    `late_s` is the promised lateness of the timers in the orphaned slots.
     """
 
     slots: frozenset[int]
@@ -96,7 +96,8 @@ def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
 def served_again_at(run: RunIndex, fault: Fault) -> float:
     """Return the moment when as many shards as before the loss of a head had slots, and no lost shard had slots.
 
-    This is the end of the fault, when the rig had found these shards, unless an earlier commit shows it.
+    The moment is the end of the fault, when the rig had found the new shards, unless the recording has an earlier
+    commit.
     """
     lost, served = fault.detail.get("lost"), fault.detail.get("served")
     if not isinstance(lost, Sequence) or not isinstance(served, int):

@@ -23,7 +23,7 @@ from chaos.history.changes import (
 from chaos.process_models import NodeItem
 
 BEGIN, FIRED = "begin", "fired"
-# The kind of a signal that removes remaining rows; these were locked when their token was terminated.
+# The kind of a signal that removes remaining rows; these rows were locked when their token was terminated.
 CLOSED = "closed"
 STALE = "STALE"  # The record of a signal that arrived after the end of its instance.
 
@@ -83,7 +83,7 @@ class InstanceHistory:
 
 @dataclass(slots=True)
 class SignalHistory:
-    """The commits that sent one signal, took it, recorded it as too late, or deleted it."""
+    """The commits about one signal: it was sent, taken by a step, recorded as too late, or deleted."""
 
     signal_key: int
     instance_key: int

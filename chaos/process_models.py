@@ -70,7 +70,7 @@ class Process(NamedTuple):
 
 
 def _line(*nodes: str) -> Mapping[str, Sequence[str]]:
-    """Add the order of these nodes to a path."""
+    """Add the order of the given nodes to a path."""
     return {late: (early,) for early, late in pairwise(nodes)}
 
 

@@ -1,8 +1,8 @@
 """A TCP proxy between the cluster and Postgres, which can reset, hold and delay connections, and can drop one reply.
 
 The proxy reads the frames of Postgres's protocol in both directions. So a fault can hit an exact moment, such as before
-a claim is sent, before its answer arrives, or during the transaction of a firing. A signal to a process alone can't do
-this.
+a claim is sent, before its answer arrives, or during the transaction of a firing. A signal to a process, without the
+proxy, can't hit an exact moment.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Trap:
     spring: Callable[[Link], None] = lambda _: None
 
     async def at(self, link: Link, doing: str | None, moment: Moment) -> None:
-        """Hold a link if the trap waits for this statement at this moment; otherwise return immediately."""
+        """Hold a link if the trap waits for the given statement and moment; otherwise return immediately."""
         if self.caught.done() or (doing, moment) != (self.statement, self.moment) or not self.select(link):
             return
         self.spring(link)
@@ -116,7 +116,7 @@ class Proxy:
         await self._server.wait_closed()
 
     def links(self, select: Select) -> list[Link]:
-        """Return the connections that match."""
+        """Return the connections for which the function `select` is true."""
         return [link for link in self._links if select(link)]
 
     async def cut(self, select: Select, *, for_s: float) -> None:

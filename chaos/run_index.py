@@ -25,8 +25,8 @@ from chaos.process_index import ProcessIndex
 NumberedChange: TypeAlias = tuple[int, Change]  # The commit's index in the history, and the change.
 Schedule: TypeAlias = tuple[str, str]  # Tenant and name.
 ENDINGS = ("TRIGGERED", "CANCELED", "SKIPPED")
-DELIVERED = ("DELIVERED", "DISCARDED", "DEAD")  # The ends of a delivery.
-REDRIVEN = "REDRIVEN"  # The second start of a delivery.
+DELIVERED = ("DELIVERED", "DISCARDED", "DEAD")  # The intents of the records that end a delivery.
+REDRIVEN = "REDRIVEN"  # The intent of a record about a dead letter that is delivered again.
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class TimerHistory:
         return self.inserted is not None and self.deleted is None
 
     def records(self, *intents: str) -> list[tuple[int, Recorded]]:
-        """List the timer's records with these intents; without intents, list all records."""
+        """List the timer's records with the given intents; without intents, list all records."""
         return [
             (number, change)
             for number, change in self.steps

@@ -32,7 +32,7 @@ LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """
 # If a delay was computed while the database's clock was ahead, the timer may be due in an hour. The run does not wait
-# for such a timer.
+# for a timer that is due in an hour.
 PENDING = """
     select exists (select from shardclock.timers where due_date < now() + interval '1 min')
         or exists (select from shardclock.timers where resume_at is not null)
@@ -149,7 +149,7 @@ async def _frozen() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _watched(tell: Tell) -> AsyncIterator[None]:
-    """Report each time at which the rig itself was blocked, because this explains delays."""
+    """Report each block of the rig itself, because a block explains delays."""
 
     async def work() -> None:
         awake = time.monotonic()

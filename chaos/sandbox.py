@@ -80,21 +80,21 @@ class Sandbox:
     async def shards(self) -> list[Keeper]:
         """List the living shards that have slots. A killed shard is not in the list, even if its row still exists.
 
-        errors:  one of UNAVAILABLE
+        errors:  an exception in UNAVAILABLE, without a connection to Postgres
         """
         return await self._keepers(SHARD)
 
     async def workers(self) -> list[Keeper]:
-        """List the workers that have slots, as `shards` does.
+        """List the living workers that have slots.
 
-        errors:  one of UNAVAILABLE
+        errors:  an exception in UNAVAILABLE, without a connection to Postgres
         """
         return await self._keepers(WORKER)
 
     async def engines(self) -> list[Keeper]:
-        """List the engines that have slots, as `shards` does.
+        """List the living engines that have slots.
 
-        errors:  one of UNAVAILABLE
+        errors:  an exception in UNAVAILABLE, without a connection to Postgres
         """
         return await self._keepers(ENGINE)
 
@@ -108,7 +108,7 @@ class Sandbox:
     async def admin(self) -> AsyncIterator[asyncpg.Connection]:
         """Open a connection that bypasses the proxy.
 
-        errors:  one of UNAVAILABLE
+        errors:  an exception in UNAVAILABLE, without a connection to Postgres
         """
         admin = await asyncpg.connect(
             self.direct_dsn, timeout=5, server_settings={"timezone": "UTC", "application_name": "chaos"}
@@ -208,7 +208,7 @@ def _make_server(postmaster: Postmaster, settings: Sequence[str]) -> None:
     postmaster.ensure_up()
     postmaster.stop()
     with (postmaster.pgdata / "postgresql.auto.conf").open("a") as conf:
-        # Disable fsync, which protects only against the loss of a machine. The rig can't cause this loss, and a killed
-        # Postgres loses no data without fsync.
+        # Disable fsync, which protects only against the loss of a machine. The rig can't cause the loss of a machine,
+        # and a killed Postgres loses no data without fsync.
         conf.write("\n".join(["wal_level = logical", "fsync = off", "log_min_messages = fatal", *settings, ""]))
     postmaster.ensure_up()

@@ -14,14 +14,15 @@ from chaos.history.faults import Fault
 from chaos.orphaned_slots import SLOTS, promised_of, slots_of
 from chaos.run_index import Firing, RunIndex, index_run
 
-WATCHED_S = 15.0  # A lease, a sweep and a margin. Timers that were due later belong to the successor.
+# A lease, a sweep and a margin. If a timer was due later, the successor of the lost shard is responsible for it.
+WATCHED_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
     """The highest lateness of a lost shard's timers that were due during the loss.
 
-    `timers` is the number of these timers.
+    `timers` is the number of timers that were due during the loss.
 
     `seconds` is None if no timer was due; `bound_s` is None without a promise.
     """

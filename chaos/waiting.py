@@ -36,7 +36,7 @@ async def until(holds: Callable[[], Any], *, within_s: float) -> bool:
 async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
     """Open a connection for a block, and close it afterwards.
 
-    errors:  one of UNAVAILABLE
+    errors:  an exception in UNAVAILABLE, without a connection to Postgres
     """
     connection = await asyncpg.connect(dsn, timeout=5)
     try:

@@ -91,7 +91,7 @@ class WorkerPool:
         return self._pool.has(holder)
 
     async def start_successor(self, holder: int) -> None:
-        """Start a second worker for the slots of a running worker, and wait until the second one serves.
+        """Start a second worker for the slots of a running worker, and wait until the second worker serves.
 
         errors:  LookupError  another fault has ended the new worker before its first heartbeat
         """

@@ -72,7 +72,7 @@ def _setting(name: str) -> str:
 def _end_without_inspection() -> None:
     """Start the program again without PYTHONINSPECT.
 
-    With this variable, every command ends with a traceback and code 1.
+    With PYTHONINSPECT, every command ends with a traceback and code 1.
     """
     if sys.flags.inspect and os.environ.get("PYTHONINSPECT"):
         others = {name: value for name, value in os.environ.items() if name != "PYTHONINSPECT"}

@@ -2,7 +2,8 @@
 
 A command's module is imported on demand, because the import of all modules took a third of a command's time.
 
-Typer contains a copy of click. The classes here extend the classes of this copy, because Typer works with no others.
+Typer contains a copy of click. The classes here extend the classes of Typer's copy, because Typer works only with its
+own copy.
 """
 
 from collections.abc import Iterator, Mapping

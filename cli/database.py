@@ -17,7 +17,7 @@ from shardclock_server.cluster.database import Database, named, open_database, r
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.postmaster import bundled, without_libpq
 
-IN_QUERY = "password="  # libpq also reads a password from this parameter in the DSN's query.
+IN_QUERY = "password="  # A parameter in the DSN's query from which libpq also reads a password.
 
 
 def dsn() -> int:
@@ -62,7 +62,7 @@ class DatabaseAccess:
 
 
 def access_of(database: Database) -> DatabaseAccess:
-    """Make the access to a database for one of Postgres's programs."""
+    """Return the DSN and the environment with which one of Postgres's programs can open a database."""
     # Remove libpq's environment variables for the embedded database, because they describe another database.
     environment = without_libpq(os.environ) if database.is_embedded else os.environ
     bare, password = without_password(database.dsn.reveal())

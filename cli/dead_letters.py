@@ -177,7 +177,7 @@ def _do(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Change at most `limit` of the matching dead letters; None: all matching dead letters that exist now.
+    """Change at most `limit` of the matching dead letters; without a limit, change all that exist now.
 
     errors:  BulkBroken  Postgres stopped answering half way; the counts of the changed letters are printed
     """

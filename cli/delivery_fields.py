@@ -4,7 +4,8 @@ from shardclock_server.service.deliveries import holder_name
 from shardclock_server.service.timeline import show_moment
 from shardclock_server.sql.deliveries.find import DeliveryState
 
-HOLDER_FIELDS = ("holder", "worker", "claimed_until")  # The field `claimed` replaces these fields.
+# Fields of a delivery that the output combines in the field `claimed`.
+HOLDER_FIELDS = ("holder", "worker", "claimed_until")
 
 
 def fields_of_delivery(delivery: DeliveryState, *, without: str) -> list[tuple[str, object]]:

@@ -50,7 +50,7 @@ CODES_BY_CLASS: Mapping[str, RefusalCode] = {
 
 
 def failure_of(error: Exception) -> CommandFailure | None:
-    """Return the code and the message of an error; None: the error is a bug."""
+    """Return the code and the message of an error; None if the error is a bug."""
     code = code_of(error)
     if code is None:
         return None
@@ -59,7 +59,7 @@ def failure_of(error: Exception) -> CommandFailure | None:
 
 
 def code_of(error: Exception) -> RefusalCode | None:
-    """Return the code of an error; None: the error is a bug."""
+    """Return the code of an error; None if the error is a bug."""
     if isinstance(error, Refusal):
         return error.code
     if isinstance(error, StatementRefused):
@@ -70,7 +70,8 @@ def code_of(error: Exception) -> RefusalCode | None:
         code = CODES_BY_CLASS.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
             return code
-    # Typer has its own copy of click. The copy's errors have no public name, so they are recognized by this method.
+    # Typer has its own copy of click. The errors of Typer's copy have no public name, so the method `format_message`
+    # identifies them.
     return REFUSED if hasattr(error, "format_message") else None
 
 
@@ -113,7 +114,7 @@ def _no_answer(error: StoreUnavailable) -> str:
 
 
 def _dsn_variable() -> str | None:
-    """Return the environment variable that names the database; None: the database is the embedded one."""
+    """Return the environment variable that names the database; None if the embedded database is used."""
     given = {name.upper() for name, value in os.environ.items() if value}
     return next((name for name in (DSN, DSN_FILE) if name in given), None)
 

@@ -1,4 +1,4 @@
-"""Write the settings and the app's declarations before a cluster fires: wanted shards, handlers and jobs."""
+"""Write the wanted shards, the handlers and the jobs into the database before a cluster fires timers."""
 
 import asyncio
 import time

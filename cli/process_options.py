@@ -14,7 +14,7 @@ Variables = Annotated[
 
 
 def read_variables(text: str | None, *, option: str = "--variables") -> dict[str, Any]:
-    """Read an option's JSON object; None: no variables.
+    """Read an option's JSON object; None if there are no variables.
 
     errors:  Refusal  the text is not JSON, or not an object
     """

@@ -183,7 +183,7 @@ def delete(
 ) -> int:
     """Delete a version of a process.
 
-    Its instances continue. If it was the newest version, new starts use the previous version.
+    Its instances continue. After the deletion of the newest version, new starts use the previous version.
     """
 
     async def do(session: Session) -> int:

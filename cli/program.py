@@ -86,7 +86,7 @@ def _print_lost(lost: streams.AnswerLost, words: list[str]) -> None:
 
     is_page = _is_page(words)
     if lost.is_reader_gone and (is_page or only_prints(words)):
-        return  # The reader of the pipe, such as `head`, has closed it.
+        return  # The reader of the output, such as `head`, has closed the pipe.
     ran = "" if is_page else "; the command has run, but its answer is lost: check the result before you repeat it"
     print_note(f"shardclock: {lost}{ran}")
 

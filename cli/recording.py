@@ -164,7 +164,7 @@ def _act() -> NewAuditRecord:
 
 
 async def _try_to_record(session: Session, outcome: str) -> str | None:
-    """Record an outcome; return the reason if this fails."""
+    """Record an outcome; if the write fails, return the reason."""
     try:
         async with asyncio.timeout(RECORD_S):
             await record_act(session, _act(), outcome)

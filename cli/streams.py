@@ -41,7 +41,7 @@ def prepare() -> None:
     """Replace the process's standard streams, unless a caller in the same process has replaced them.
 
     A closed stream gets a descriptor that allows neither reads nor writes. So a later socket or file can't get the
-    number of this descriptor, and a command that uses the stream gets an error.
+    descriptor of a standard stream, and a command that uses the closed stream gets an error.
     """
     if sys.stdin is sys.__stdin__ and sys.stdin is None:
         _occupy(STDIN, os.O_WRONLY)

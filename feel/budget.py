@@ -1,8 +1,7 @@
 """Count the steps of one evaluation, and define the limits that all evaluations have.
 
-A step stands for about a microsecond of work. Each of these operations costs one step: to start an iteration of a loop,
-to evaluate ten nodes of a loop's body, to read four items of a list in a function, and to build or compare a text of
-256 characters.
+A step stands for about a microsecond of work. One step is the cost of an iteration of a loop, of ten nodes in a loop's
+body, of four list items that a function reads, or of 256 characters in a text.
 """
 
 import time
@@ -21,7 +20,7 @@ PATTERN_TIME_S = 0.05  # The limit for all patterns of one evaluation together.
 # The limit of processor time: twenty times the expected time of all steps. The limit ends an evaluation if its
 # operations take longer than their number of steps suggests.
 TIME_S = 2.0
-CHECK_STEPS = 256  # the processor time is checked after this many steps
+CHECK_STEPS = 256  # The number of steps between two checks of the processor time.
 NODES_PER_STEP = 10
 TEXT_CHARS_PER_STEP = 256
 ITEMS_PER_STEP = 4
@@ -51,7 +50,7 @@ class Budget:
         check_steps: int = CHECK_STEPS,
         began_s: float | None = None,
     ) -> None:
-        """Start the budget's processor time at `began_s` on the thread's clock; None: now."""
+        """Start the budget's processor time at `began_s` on the thread's clock; without `began_s`, start it now."""
         self.now = now
         self.steps = self.steps_max = steps_max
         self._time_s = time_s
@@ -88,7 +87,7 @@ class Budget:
         self._check_below = max(0, self.steps - self._check_steps)
 
     def spend_on_text(self, chars: int) -> None:
-        """Subtract the steps that a text of this length costs.
+        """Subtract the steps for a text with the given number of characters.
 
         errors:  TooLong  the text is too long, or the budget is too small
         """
@@ -99,7 +98,7 @@ class Budget:
         self.spend(chars // TEXT_CHARS_PER_STEP)
 
     def spend_on_list(self, items: int) -> None:
-        """Subtract the steps that a list of this length costs.
+        """Subtract the steps for a list with the given number of items.
 
         errors:  TooLong  the list is too long, or the budget is too small
         """

@@ -10,7 +10,7 @@ MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 CYCLE_YEARS = 400
 CYCLE_DAYS = 146_097  # The calendar, with its days of the week, repeats after 400 years.
 MARCH_1_YEAR_0 = -719_468  # The date as the number of days since 1970-01-01.
-ANY_YEAR = 2000  # A time without a date has the offset that its zone has in this year.
+ANY_YEAR = 2000  # The year that determines the offset of a zone for a time without a date.
 
 
 def days_in_month(year: int, month: int) -> int:

@@ -35,8 +35,8 @@ class CompileScope:
     """The compiler's context at a node: the bound names, and the compile function for each type of node.
 
     shape:   `free` collects the names that the text reads and does not bind; `mismatches` collects the calls with
-             arguments that fit no declaration. `later_names` are the keys of the context's later entries; a function
-             that is called later can read these entries
+             arguments that fit no declaration. `later_names` are the keys of the later entries in the context that is
+             compiled; a function may read a later entry if it is called after this entry
     """
 
     text: str

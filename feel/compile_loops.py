@@ -64,7 +64,7 @@ def compile_function(node: FunctionOf, compile_scope: CompileScope) -> Code:
 def compile_invocation(node: Invocation, compile_scope: CompileScope) -> Code:
     """Compile a call of a built-in function, or of a function that the text defines.
 
-    A name that the text binds may be a function; this is known only during an evaluation. If the value is not a
+    During the compilation, it is not known whether a name that the text binds is a function. If the value is not a
     function, the
     built-in function of that name is called.
 
@@ -172,7 +172,7 @@ def _items(value: FeelValue, budget: Budget, *, is_bare: bool) -> list[FeelValue
 
 
 def _fitted(arguments: list[FeelValue], types: list[FeelType], budget: Budget) -> list[FeelValue] | None:
-    """Fit arguments to types; None if an argument other than null does not fit."""
+    """Convert arguments to the parameters' types; None if an argument that is not null can't be converted."""
     values = [
         argument if wanted is ANY else fitted(argument, wanted, budget)
         for argument, wanted in zip(arguments, types, strict=True)

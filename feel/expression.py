@@ -34,7 +34,7 @@ COMPILERS: Mapping[type, Callable[..., Code]] = {
     syntax.FunctionOf: compile_loops.compile_function,
     syntax.Invocation: compile_loops.compile_invocation,
 }
-# Properties of dates and ranges; these names contain a space.
+# Names of properties of dates and ranges that contain a space.
 PARTS = ("time offset", "start included", "end included")
 BUILTIN_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 
@@ -42,8 +42,8 @@ BUILTIN_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 class Expression:
     """A compiled expression: its text, and the names of the variables that it may read.
 
-    shape:   `mismatch` is the first function call with arguments that fit no declaration. In DMN such calls give null;
-             this engine refuses the model. `shown` is the text as its author wrote it
+    shape:   `mismatch` is the first function call with arguments that fit no declaration. In DMN, the value of a call
+             with a mismatch is null; this engine refuses the model. `shown` is the text as its author wrote it
     """
 
     __slots__ = ("_code", "mismatch", "names", "shown", "text")

@@ -24,7 +24,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
 UNCHANGED_TYPES = (bool, str, NoneType)
-PART_CHARS = 8  # Each element of a value counts as this many characters, in addition to its text.
+PART_CHARS = 8  # The number of characters that each element of a value counts, in addition to its text.
 # A budget requires a moment, which the conversion of a value to JSON never reads.
 UNUSED_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 

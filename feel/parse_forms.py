@@ -170,7 +170,7 @@ def _range(source: Source, start: Node, *, has_start: bool) -> RangeOf:
 
 
 def _ends_range(source: Source) -> bool:
-    """Return whether a [ ends a range, as in [1..10[. After such a bracket the next token can't begin an expression."""
+    """Return whether a [ ends a range, as in [1..10[. If a [ ends a range, the next token can't begin an expression."""
     after = source.ahead()
     if after.kind == "sign":
         return after.text not in STARTS

@@ -61,11 +61,11 @@ class Source:
         return token
 
     def at(self, *texts: str) -> bool:
-        """Return whether the next token is one of these signs or keywords."""
+        """Return whether the next token is one of the given signs or keywords."""
         return self.token.kind in {"sign", "word"} and self.token.text in texts
 
     def taken(self, *texts: str) -> bool:
-        """Read the next token if it is one of these signs or keywords; return whether a token was read."""
+        """Read the next token if it is one of the given signs or keywords; return whether a token was read."""
         if self.at(*texts):
             self.index += 1
             return True

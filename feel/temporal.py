@@ -83,7 +83,8 @@ class Time:
 class DateTime:
     """A date and a time on the clock of a zone; make it with `at_local`, which handles skipped and repeated times.
 
-    shape: `is_second`: the zone's clock shows this time twice, and this is the second moment
+    shape: `is_second` is set if the zone's clock shows the time twice and the date-time is the second of the two
+           moments
     """
 
     date: Date
@@ -93,7 +94,7 @@ class DateTime:
 
     @property
     def offset_s(self) -> int | None:
-        """Return the zone's offset at this date and time, in seconds east of UTC."""
+        """Return the zone's offset at the date-time, in seconds east of UTC."""
         if isinstance(self.zone, str):
             return local_offsets_s(self.zone, self.date.number, self.ns // SECOND_NS)[self.is_second]
         return self.zone

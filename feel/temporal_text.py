@@ -85,7 +85,7 @@ def parse_date_time(text: str) -> DateTime | None:
 def parse_duration(text: str) -> Months | Elapsed | None:
     """Read a duration of years and months, or of days and time.
 
-    The result is None for a mixture of both kinds and for any other text.
+    The result is None for a mixture of the two kinds of durations and for any other text.
     """
     if len(text) > CHARS_MAX:
         return None

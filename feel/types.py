@@ -27,7 +27,8 @@ def fits(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
 def fitted(value: FeelValue, wanted: FeelType, budget: Budget) -> FeelValue:
     """Return a value that has the type.
 
-    Otherwise convert a list with one item to the item, or an item to a list; else return null.
+    Convert a list with one item to the item, or an item to a list, if the result then has the type; otherwise return
+    null.
 
     source:  DMN 1.5, 10.3.2.9.4
     """

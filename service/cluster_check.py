@@ -126,7 +126,7 @@ def _punctuality(it: ClusterMeasures) -> Iterator[Finding]:
 
 def _way_out(it: ClusterMeasures) -> str:
     if it.is_held:
-        return "the database is on hold, and `shardclock release --yes` lets it fire"
+        return "the database is on hold, and `shardclock release --yes` ends the hold"
     if it.shards_alive == 0:
         return "start a shard with `shardclock up`"
     if it.ramp_per_s == 0:

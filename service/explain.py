@@ -106,7 +106,7 @@ def _overdue(timeline: Timeline, moment: datetime) -> Explanation | None:
     late = timeline.now - timer.due_date
     why = f"the timer has been due since {show_moment(timer.due_date)}, for {_length(late)}, and has not fired"
     if timeline.hold is not None and timeline.hold.of_all:
-        return Explanation("OVERDUE", f"{why}: on hold, {timeline.hold.why}; `shardclock release --yes` lets it fire")
+        return Explanation("OVERDUE", f"{why}: on hold, {timeline.hold.why}; `shardclock release --yes` ends the hold")
     if timer.holder is not None:
         return Explanation(
             "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if the holder has ended, the lease ends soon"

@@ -39,7 +39,7 @@ class Hold:
     @property
     def line(self) -> str:
         """Describe the hold in one line, with the command that ends it."""
-        way_out = "`shardclock release --yes` lets it fire" if self.of_all else "is its SHARDCLOCK_DSN right?"
+        way_out = "`shardclock release --yes` ends the hold" if self.of_all else "is its SHARDCLOCK_DSN right?"
         return f"ON HOLD: {self.reason}; {way_out}"
 
 

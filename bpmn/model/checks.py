@@ -38,8 +38,8 @@ Check = Callable[[FlowNode, Definition], Iterator[str]]
 def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[ModelProblem]:
     """Find all faults of a definition, in the document's order.
 
-    The nodes in `unread` have a reported fault already. For these nodes and their boundary events, only the flows and
-    the events of the scope are checked.
+    The nodes in `unread` have a reported fault already. For the nodes in `unread` and for their boundary events, only
+    the flows and the events of the scope are checked.
     """
     return [
         ModelProblem(node.node_id, sentence)

@@ -41,7 +41,7 @@ SCOPES = frozenset({NodeKind.PROCESS, NodeKind.SUBPROCESS, NodeKind.EVENT_SUBPRO
 
 
 class TimerKind(StrEnum):
-    """BPMN's three kinds of times for a timer event; an event has exactly one of these."""
+    """The kinds of times for a timer event in BPMN; an event has exactly one kind."""
 
     DATE = auto()
     DURATION = auto()

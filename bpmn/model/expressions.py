@@ -22,7 +22,7 @@ Text = str | Expression
 
 JUEL = re.compile(r"[$#]\{(.*)\}", re.DOTALL)
 
-# The remaining number of characters for expressions; None: no limit.
+# The remaining number of characters for expressions; None if there is no limit.
 _left: ContextVar[int | None] = ContextVar("characters of expressions left", default=None)
 
 

@@ -175,7 +175,7 @@ def _require_latest(binding: str | None) -> None:
 
 
 def read_loop(element: Element) -> MultiInstance | None:
-    """Read an activity's multi-instance loop; None: the activity is executed once."""
+    """Read an activity's multi-instance loop; None if the activity is executed once."""
     if element.find(bpmn("standardLoopCharacteristics")) is not None:
         raise InvalidValue("a standard loop is not supported; draw a sequence flow back, or use a multi-instance loop")
     if (loop := element.find(bpmn("multiInstanceLoopCharacteristics"))) is None:

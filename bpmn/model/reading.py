@@ -84,7 +84,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = [*repeated_ids(root), *_unread_beside(root)]
     if not readings:
-        # Report the faults of all processes at once, so that the author can correct them together.
+        # Report the faults of all processes, so that the author can correct all faults before the next deployment.
         readings = [_Process(process, shared) for process in processes]
         problems.append(ModelProblem("", 'the model has no process with isExecutable="true"; mark the process to run'))
     definitions = tuple(reading.read() for reading in readings)
@@ -101,7 +101,7 @@ class _Process:
     element: Element
     shared: SharedElements
     problems: list[ModelProblem] = field(default_factory=list)
-    # Elements with a reported fault. A further fault of such an element may be a consequence of the first.
+    # Elements with a reported fault. A further fault of an element may be a consequence of its first fault.
     unread: set[str] = field(default_factory=set)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)

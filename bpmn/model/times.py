@@ -60,7 +60,7 @@ def check_occurs(cycle: str) -> None:
 def moment_of(text: str) -> datetime:
     """Parse a due date into a moment.
 
-    errors:  InvalidTimer  as `parse_due_date`
+    errors:  InvalidTimer  the text is not a moment
     """
     return parse_due_date(in_brackets(text))
 

@@ -102,7 +102,7 @@ def read_thrown(element: Element, shared: SharedElements) -> Trigger | None:
 
     The engine sends a thrown message as a job, so the message needs no name and no element.
 
-    errors:  InvalidValue  as `read_trigger`
+    errors:  InvalidValue  the trigger is unsupported or invalid
     """
     match _definitions_in(element):
         case [definition] if local_name(definition) == f"message{SUFFIX}":
@@ -113,7 +113,7 @@ def read_thrown(element: Element, shared: SharedElements) -> Trigger | None:
 
 
 def read_trigger(element: Element, shared: SharedElements) -> Trigger | None:
-    """Read an event's trigger; None: the event has no trigger.
+    """Read an event's trigger; None if the event has no trigger.
 
     errors:  InvalidValue  the event has more than one trigger, or its trigger is unsupported or invalid
     """

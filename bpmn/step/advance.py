@@ -131,7 +131,7 @@ def advance(
 
 
 def _take(step: StepContext, signal: Signal) -> bool:
-    """Apply a signal to the instance; False: the signal is stale."""
+    """Apply a signal to the instance; return False if the signal is stale."""
     match signal:
         case CancelAsked():
             return _cancel(step)

@@ -234,7 +234,7 @@ def throw_error(
 def throw_escalation(step: StepContext, token: Token, escalation: EscalationTrigger) -> bool:
     """Propagate an escalation to the nearest catching event; if no event catches the escalation, its thrower continues.
 
-    shape:   True: a caller catches the escalation and ends this child, so the child must not continue
+    shape:   true if a caller catches the escalation and ends this child, so that the child must not continue
     """
     instance = step.instance
     if catch(step, token, escalation, {}) or not instance.is_child:

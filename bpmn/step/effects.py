@@ -123,7 +123,7 @@ class EscalationThrown(NamedTuple):
 
 
 class IncidentRaised(NamedTuple):
-    """A token has an incident; it stops until an operator resolves the incident."""
+    """A token has an incident, so the token stops until an operator resolves the incident."""
 
     token: int
     node_id: str

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shardclock_server.feel import Budget, Expression, Json, TooLong, from_json, to_json
 
-ELEMENT_STEPS_MAX = 1_000_000  # An evaluation with this number of steps takes about a second.
+ELEMENT_STEPS_MAX = 1_000_000  # An evaluation of a million steps takes about a second.
 ELEMENT_S = 5.0  # The processor time that the expressions of one element may use.
 ELEMENT_CHARS_MAX = 4 * 1_048_576  # The limit of characters in the values of the element's expressions.
 EVALUATION_STEPS = 2  # The minimum number of steps for each expression.
@@ -32,8 +32,8 @@ class EvaluationBudget:
     def _element_budget(self) -> Budget:
         """Return the element's budget.
 
-        The first expression creates it, because most elements have no expression, and a new budget reads the clock with
-        a system call.
+        The first expression of the element creates the budget, because most elements have no expression, and a new
+        budget reads the clock with a system call.
         """
         if self._element is None:
             self._element = Budget(

@@ -16,7 +16,7 @@ Payload = Mapping[str, Json]
 def apply_event(step: StepContext, token: Token, node_id: str, payload: Payload) -> bool:
     """Apply an event to the token that waits for the event.
 
-    shape:   False: the token no longer waits for the event
+    shape:   false if the token no longer waits for the event
     """
     node, waiting = step.definition.nodes.get(node_id), step.node_of(token)
     if node is None or token.phase < Phase.IS_WATCHED:
@@ -50,7 +50,7 @@ def _apply_at_node(step: StepContext, token: Token, node: FlowNode, payload: Pay
 def catch(step: StepContext, thrower: Token, thrown: ErrorTrigger | EscalationTrigger, payload: Payload) -> bool:
     """Let the nearest boundary event or event sub-process around a token catch its thrown error or escalation.
 
-    shape:   False: no event catches the error or escalation
+    shape:   false if no event catches the error or escalation
     """
     for at, node_ids in _around(step, thrower):
         if catcher := next(_catching(step, thrown, node_ids), None):

@@ -8,7 +8,7 @@ from shardclock_server.bpmn.step.tokens import StepContext
 def join(step: StepContext, scope: Token) -> bool:
     """Let one token pass each join of a scope that all expected tokens have reached.
 
-    shape:   True: a token passed a join
+    shape:   true if a token passed a join
     """
     joins = {step.definition.joins[flow_id].node_id: step.definition.joins[flow_id] for flow_id in scope.arrived}
     ready = [node for node in joins.values() if _is_ready(step, scope, node)]
@@ -19,7 +19,7 @@ def join(step: StepContext, scope: Token) -> bool:
 
 
 def remove_joined(scope: Token, node: FlowNode) -> None:
-    """Remove the tokens that are joined at a node; they continue as one token."""
+    """Remove the tokens that a node joins into one token."""
     # The join takes one token of each flow. A second token of the same flow waits for the next execution of the join.
     for flow_id in set(node.incoming) & set(scope.arrived):
         scope.arrived.remove(flow_id)

@@ -9,7 +9,7 @@ from shardclock_server.bpmn.step.tokens import StepContext
 def scopes_for(step: StepContext, node_id: str) -> list[Token]:
     """Return the tokens of the scope that contains a node.
 
-    The node can begin only if there is exactly one such token.
+    The node can begin only if exactly one token is at its scope.
     """
     scope_id = step.definition.nodes[node_id].scope_id
     return [

@@ -15,8 +15,8 @@ from shardclock_server.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
-# The version of the state's format. Raise it with each change of the format that an older `read_state` would misread or
-# lose. An engine of an older release then does not process the instance.
+# The version of the state's format. Raise the version with each change of the format that an older `read_state` would
+# misread or lose. An engine of an older release then does not process the instance.
 FORMAT = 1
 NO_VARIABLES: Mapping[str, Json] = MappingProxyType({})
 FIELDS = 9  # The number of fields in a serialized token.

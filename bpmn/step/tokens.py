@@ -55,7 +55,7 @@ class StepContext:
         return self.definition.nodes[token.node_id]
 
     def alive(self, key: int) -> Token | None:
-        """Return the token with a key; None: the token has ended."""
+        """Return the token with a key; None if the token has ended."""
         return self.instance.tokens.get(key)
 
     def is_inner(self, token: Token) -> bool:

@@ -172,7 +172,7 @@ def evaluate_inputs(
     """Evaluate input mappings; each mapping can read the results of the earlier mappings.
 
     shape:   the token's new variables; the token itself is not changed, so that a retry does not find partial results
-    errors:  EvaluationFailed  as `evaluate_value`
+    errors:  EvaluationFailed  an expression fails or exceeds a limit
     """
     given = replace(token, variables=dict(token.variables))
     for assignment in inputs:
@@ -188,7 +188,7 @@ def evaluate_outputs(
 
     Each mapping can read the results of the earlier mappings. A mapping to a path keeps the variable's other content.
 
-    errors:  EvaluationFailed  as `evaluate_value`
+    errors:  EvaluationFailed  an expression fails or exceeds a limit
     """
     written = Token(0, token.node_id, token.key)
     has_paths = any(len(assignment.target) > 1 for assignment in outputs)

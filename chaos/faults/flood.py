@@ -81,8 +81,8 @@ async def poison(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
     name = f"poison {time.time():.3f}"
     async with sandbox.admin() as admin:
         rows = await admin.fetch(
-            # Update the rows directly, because the product's functions refuse these rules. No shard has planned the
-            # rows yet.
+            # Update the rows directly, because the product's functions refuse rules without occurrences. No shard has
+            # planned the rows yet.
             "insert into shardclock.timers (due_date, schedule, anchor, anchor_occurrence, name, repetitions)"
             " select now(), rule, now(), null, $1 || kind, -1"
             " from (values ('R/often', ' unreadable'), ('0 0 30 2 *', ' never')) as poison (rule, kind)"

@@ -88,7 +88,7 @@ class History:
 def patient(history: History, times: float) -> History:
     """Multiply the allowed lateness by a factor, for a machine with other work.
 
-    Promises about safety don't depend on this factor.
+    The factor does not change the promises about safety.
     """
     faults = [
         replace(

@@ -22,7 +22,7 @@ POSSIBLE = {
     "break": {"CRASHED", "CANCELED"},
     "beat": {"CRASHED", "CANCELED"},  # The process was killed after the grace period.
     "begin": {"CRASHED", "CANCELED"},
-    "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # The process died after an earlier run and before this run.
+    "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # The process died between two runs.
 }
 LEFT = "the worker stopped"  # The run was interrupted; its last line may be any line.
 REPLACED = "a later start replaces it"  # The only reason for a cancellation before the jobs are disabled.
@@ -31,7 +31,7 @@ REPLACED = "a later start replaces it"  # The only reason for a cancellation bef
 AGAIN_S = 20.0 + 5.0 + 10.0
 LATE_S = 2.0  # The allowed delay of a start without a fault, on a machine that is busy with new clusters.
 LAST_S = 40.0  # The length of the quiet end, in which each job must begin a run.
-LATER_OF = 100  # One pause in this number may be up to twice as long, because a fault can also hit a recovery.
+LATER_OF = 100  # One of 100 pauses may be up to twice as long, because a fault can also hit a recovery.
 
 
 class Finding(NamedTuple):

@@ -16,7 +16,7 @@ CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machi
 GOING_S = 0.5  # The time until a killed process has ended; in this time, it may begin a call.
 LEASE_S = 10.0
 ANY = 0  # The attempt of a call without an attempt number.
-# During these faults, a worker may not notice the end of its lease.
+# Kinds of faults in which a worker may not notice the end of its lease.
 STALLING = ("store", "lock", "head", "load")
 
 
@@ -37,7 +37,8 @@ def called(run: RunIndex) -> Iterator[str | None]:
     """Compare each call with its firing and its delivery's claims, and the end of each delivery with its calls.
 
     A call must begin after the commit of its firing, and must have the same key and payload at each attempt. The number
-    of the attempt increases; a webhook has no such number. A worker may not notice the end of its claim after a kill, a
+    of the attempt increases; a webhook has no attempt number. A worker may not notice the end of its claim after a
+    kill, a
     freeze, a loss of Postgres, or the removal of a service task. Such a worker may call until its lease ends. If a run
     has no recorded calls, the ends of deliveries are not checked.
     """

@@ -1,4 +1,4 @@
-"""Check S8, S9 and B1: the writer of a change had the right to it, each change is legal, and claims are limited."""
+"""Check S8, S9 and B1: each change of a timer is legal, its writer was allowed to make it, and claims are limited."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from chaos.promises.wording import call_of, clock, record_of, row_of
 from chaos.run_index import RunIndex, TimerHistory
 
 TRANSACTION_S = 5.0  # The time limit of a shard's transaction.
-SEEN_S = 1.0  # The time of a commit may be this much earlier than the visibility of its changes.
-CLOCK_SLACK_S = 0.005  # Two clocks of one machine, read in sequence.
+SEEN_S = 1.0  # The changes of a commit may become visible up to a second after its timestamp.
+CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read in sequence.
 
 
 def never_early(run: RunIndex) -> Iterator[str | None]:
@@ -61,7 +61,8 @@ def never_early(run: RunIndex) -> Iterator[str | None]:
 def never_lost(run: RunIndex) -> Iterator[str | None]:
     """Check that each acknowledged timer was committed, and that each deleted row has a record of its end.
 
-    A timer with an unknown outcome may be missing. If it was committed, the same rule applies. If a row was never
+    A timer with an unknown outcome may be missing. If the timer was committed, its deleted row must also have a record.
+    If a row was never
     deleted, the timer is pending, and the checker compares the row with the table.
     """
     for key, request in run.requests.items():
@@ -95,7 +96,8 @@ def cancelled_stays(run: RunIndex) -> Iterator[str | None]:
     """Check that no cancelled timer fires, and compare clients' answers with the records.
 
     For the answers CANCELED, TRIGGERED, SKIPPED, PAUSED and RESCHEDULED, a record with this intent must be committed
-    before the answer. For UNKNOWN, the timer must not exist before the answer. A moved timer fires only at its last due
+    before the answer. If the answer is UNKNOWN, the timer must not exist before the answer. A moved timer fires only at
+    its last due
     date. A failed
     call creates no timer.
     """

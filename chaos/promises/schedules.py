@@ -95,7 +95,7 @@ def planned_of(timer: TimerHistory) -> TimerWritten:
 def _agrees_with_rule(timer: TimerHistory, first: TimerWritten, rule: Rule) -> Iterator[str | None]:
     row = planned_of(timer)
     due = rule.due(first.due_date, row.occurrence)
-    told = f"the due date is {clock(row.due_date)}, the oracle's is {'none' if due is None else clock(due)}"
+    told = f"the due date is {clock(row.due_date)}, the oracle's date is {'none' if due is None else clock(due)}"
     yield None if row.due_date == due else f"{row_of(row)}: {told}"
     if not timer.records("RESCHEDULED"):
         for _, record in timer.records("TRIGGERED"):

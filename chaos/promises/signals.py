@@ -11,7 +11,7 @@ from chaos.process_models import PROCESSES
 from chaos.promises.wording import call_of, clock, instance_of, signal_of
 from chaos.run_index import RunIndex
 
-CLOCK_SLACK_S = 0.005  # two clocks of one machine, read in sequence
+CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read in sequence.
 
 
 def taken_once(run: RunIndex) -> Iterator[str | None]:
@@ -38,7 +38,7 @@ def taken_once(run: RunIndex) -> Iterator[str | None]:
 
 
 def answers_true(run: RunIndex) -> Iterator[str | None]:
-    """Compare clients' answers with the commits before them.
+    """Compare clients' answers with the commits before these answers.
 
     An acknowledged signal must have been sent. P3 checks that a step takes the signal, and P4 checks the effect. A
     signal may be stale only if

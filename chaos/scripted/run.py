@@ -59,7 +59,7 @@ class ScriptedRun:
     xid: int = 700
 
     def commit(self, at_s: float, *changes: Change) -> None:
-        """Commit these changes; records get their positions in the log."""
+        """Commit changes in one transaction; records get their positions in the log."""
         self.xid += 1
         placed = tuple(
             change._replace(position=100 * self.xid + n) if isinstance(change, Recorded) else change

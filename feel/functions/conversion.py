@@ -14,7 +14,7 @@ from shardclock_server.feel.values import FeelValue, equal
 
 PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NUMBER_CHARS_MAX = 100
-NUMBER_CHARS_PER_STEP = 128  # removing the separators from this many characters costs one step
+NUMBER_CHARS_PER_STEP = 128  # The number of characters from which separators are removed for one step.
 GROUPING = {None, " ", ",", "."}
 POINTS = {None, ",", "."}
 

@@ -161,7 +161,7 @@ def month_of_year(value: Date | DateTime) -> str:
 def week_of_year(value: Date | DateTime) -> int:
     """Return the number of the week, as ISO 8601 defines it."""
     day = _day(value)
-    same_calendar = CYCLE_YEARS + day.year % CYCLE_YEARS  # A year with the same weekdays that Python supports.
+    same_calendar = CYCLE_YEARS + day.year % CYCLE_YEARS  # A year that Python supports, with the same weekdays.
     return python_date(same_calendar, day.month, day.day).isocalendar().week
 
 

@@ -17,7 +17,8 @@ from shardclock_server.feel.refusal import TooLong
 
 PATTERN_CHARS_MAX = 1_000
 PATTERN_STEPS = 10
-# The limit of a pattern's size, with each repetition replaced by copies. Python compiles this size in about 20 ms.
+# The limit of a pattern's size, with each repetition replaced by copies. Python compiles a pattern of the maximum size
+# in about 20 ms.
 EXPANDED_CHARS_MAX = 10_000
 FLAGS = {"s": regex.DOTALL, "m": regex.MULTILINE, "i": regex.IGNORECASE, "x": 0, "q": 0}
 # The name of a Unicode block, such as BasicLatin, has the prefix "Is" in XPath and the prefix "In" in Python.
@@ -201,7 +202,7 @@ def _within_class(pattern: str, place: int, brackets: int) -> tuple[str, int, in
         return ("[^", 2, brackets + 1) if pattern.startswith("[^", place) else ("[", 1, brackets + 1)
     if char == "]":
         return char, 1, brackets - 1
-    # In Python, a pair of these signs is a set operation, so each sign is escaped.
+    # In Python, a pair such as && or -- is a set operation, so each sign is escaped.
     is_sign = char in "&|~" or pattern.startswith("--", place)
     return f"\\{char}" if is_sign else char, 1, brackets
 

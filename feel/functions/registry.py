@@ -38,7 +38,7 @@ class Parameter:
     def fit(self, value: FeelValue) -> tuple[FeelValue, bool]:
         """Return the converted value, and whether the value fits.
 
-        A list with one item is converted to the item, and an item to a list, if the parameter requires this.
+        If the parameter requires it, a list with one item is converted to the item, and an item to a list.
         """
         kinds = self.kinds
         if value is None:
@@ -63,7 +63,8 @@ class Builtin:
     implementation: Implementation
 
     def takes(self, count: int, names: Sequence[str] | None) -> bool:
-        """Return whether the declaration fits this number of arguments, or these names if the call has names."""
+        """Return whether the declaration fits the number of arguments, or the names of the arguments if the call has
+        names."""
         if names is not None:
             return sorted(names) == sorted(parameter.name for parameter in self.parameters)
         return count >= 1 if self.takes_any_number else count == len(self.parameters)
@@ -107,7 +108,7 @@ def counted(name: str, declaration: str = "") -> Callable[[Made], Made]:
 
 
 def overloads(name: str, count: int, names: Sequence[str] | None) -> list[Builtin]:
-    """Find the declarations of a function that accept this number of arguments, or these names."""
+    """Find the declarations of a function that accept the given number or names of arguments."""
     return [found for found in FUNCTIONS.get(name, []) if found.takes(count, names)]
 
 

@@ -149,7 +149,7 @@ def test_an_overdue_timer_is_reported(age: str, level: str, dsn: str, capsys: py
     [
         (
             "update shardclock.identity set held_why = 'a move'",
-            "the database is on hold, and `shardclock release --yes` lets it fire",
+            "the database is on hold, and `shardclock release --yes` ends the hold",
         ),
         (
             "update shardclock.coordination set ramp_per_s = 0",

@@ -63,7 +63,7 @@ def only(*values: str, reason: str, hosts: tuple[str, ...] = ()) -> SupportRule:
 
 
 def rule_for(table: SupportTable, name: str, host: str) -> SupportRule | None:
-    """Return the rule for a name at an element; None: the name has no meaning at the element."""
+    """Return the rule for a name at an element; None if the name has no meaning at the element."""
     return next((rule for rule in table.get(name, ()) if not rule.hosts or host in rule.hosts), None)
 
 

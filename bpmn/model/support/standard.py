@@ -53,7 +53,7 @@ ELEMENTS: SupportTable = {
     **for_names(read("timerEventDefinition"), "timeDate", "timeDuration", "timeCycle"),
     "multiInstanceLoopCharacteristics": (read(*NODES),),
     "extensionElements": (read(),),
-    # The reader itself refuses these names, with its own messages.
+    # Elements that the reader itself refuses, with its own messages.
     **for_names(
         refused(REFUSED_BY_READER, *SCOPES),
         "transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask",
