@@ -82,12 +82,12 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     (
         "S6",
         an_occurrence_is_off_the_grid,
-        "timer 802 of ada/off #2: the due date is 08:00:47.502000, the oracle's is 08:00:47.002",
+        "timer 802 of ada/off #2: the due date is 08:00:47.502000, the oracle's date is 08:00:47.002",
     ),
     (
         "S6",
         a_cron_rule_begins_off_the_grid,
-        "timer 800 of ada/off #1: the due date is 08:00:46.000000, the oracle's is none",
+        "timer 800 of ada/off #1: the due date is 08:00:46.000000, the oracle's date is none",
     ),
     ("S6", a_schedule_begins_late, "timer 800 of ada/late #1: the due date is 08:00:46.500000"),
     ("S6", a_schedule_fires_once_too_often, "timer 802 of ada/more #2: the rule has 1 firings"),

@@ -256,8 +256,8 @@ def test_a_permanent_outage_of_postgres_is_reported_with_the_changes_until_then(
         done = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json")
 
     assert (done.code, done.json["changed"]) == (NOT_THERE, PAGE)
-    assert "up to 20 more may have been moved" in done.err
-    assert "with --operation x does the rest" in done.err.splitlines()[-1]
+    assert "up to 20 more rows may have been moved" in done.err
+    assert "with --operation x for the rest" in done.err.splitlines()[-1]
     assert (
         shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json").json["changed"]
         == MANY - PAGE

@@ -48,9 +48,9 @@ def test_the_timers_of_an_outage_are_shown_with_the_remaining_time(shell: Shell)
     asyncio.run(add_timers(shell.dsn, 125, "now() - interval '1 hour'"))
     asyncio.run(add_holder(shell.dsn, 0xABC))
     for rate, words, caught_up_in_s in (
-        ("1", ["at 1 a second", "caught up in about 2 min 5 s"], 125),
-        ("500", ["at 500 a second", "caught up in about 1 s"], 0.25),
-        ("0", ["held back", "`shardclock ramp 1000`"], None),
+        ("1", ["at 1 a second", "for about 2 min 5 s"], 125),
+        ("500", ["at 500 a second", "for about 1 s"], 0.25),
+        ("0", ["waiting because the ramp is 0", "`shardclock ramp 1000`"], None),
         ("off", ["without a limit"], None),
     ):
         shell("ramp", rate)

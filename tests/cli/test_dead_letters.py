@@ -162,8 +162,8 @@ def test_a_discarded_dead_letter_leaves_a_record_with_author_and_reason(shell: S
 
 def test_an_invalid_command_is_refused_in_one_line(shell: Shell) -> None:
     for words, said in (
-        ("redrive", "say either one dead letter"),
-        ("redrive 7 --all", "say either one dead letter"),
+        ("redrive", "choose either one dead letter"),
+        ("redrive 7 --all", "choose either one dead letter"),
         ("redrive --all --rate 0", "--rate"),
         ("discard nothing", "'nothing'"),
         ("redrive --all --died-before yesterday", "--died-before"),

@@ -176,9 +176,9 @@ def test_a_cancelled_delivery_is_discarded_with_a_record_and_a_held_one_is_uncha
 
 def test_an_invalid_command_is_refused_in_one_line(shell: Shell) -> None:
     for words, said in (
-        ("retry", "say either one delivery"),
-        ("retry 7 --target x", "say either one delivery"),
-        ("retry --failing", "say either one delivery"),
+        ("retry", "choose either one delivery"),
+        ("retry 7 --target x", "choose either one delivery"),
+        ("retry --failing", "choose either one delivery"),
         ("retry 7 --tenant acme", "--tenant and --failing go with --target or --all"),
         ("cancel nothing", "'nothing'"),
         ("--limit 0", "--limit"),

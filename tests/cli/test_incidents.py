@@ -84,4 +84,4 @@ def test_an_incident_is_resolved_by_instance_and_token(stopped: Shell) -> None:
 
 def test_one_incident_and_many_exclude_each_other(stopped: Shell) -> None:
     for words in ((), (101,), (101, 2, "--all"), (101, 2, "--containing", "x")):
-        assert_refused(stopped("processes", "resolve", *words), "say either one incident")
+        assert_refused(stopped("processes", "resolve", *words), "choose either one incident")
