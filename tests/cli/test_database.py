@@ -58,7 +58,7 @@ def test_without_a_dsn_each_command_finds_the_same_embedded_postgres() -> None:
         assert first.err.startswith(f"shardclock: the embedded Postgres at {place} is new")
         assert "; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another" in first.err
         assert (first.code, stopped.code, stopped.out, running.err) == (DONE, DONE, running.out, "")
-        assert "isn't running: `shardclock up`" in stopped.err
+        assert "is not running: start it with `shardclock up`" in stopped.err
         assert running.out == f"{postgres.dsn}\n"
         assert (asked.code, asked.out, asked.err) == (DONE, "kept\n", "")
         assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]

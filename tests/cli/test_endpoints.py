@@ -212,7 +212,7 @@ def test_a_refused_change_changes_nothing(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", URL, "--concurrency", 5)
     (before,) = shell("endpoints", "--json").json
     for words, sentence in (
-        ([], "nothing to change: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
+        ([], "no change is given: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
         (["--header", "webhook-id: 1"], "the sender or a proxy sets this header"),
         (["--header", "no-colon-of-7"], "has no colon"),
         (["--timeout", "60s"], "--timeout '60s' is refused"),
