@@ -31,8 +31,8 @@ from shardclock_server.webhooks.malformed_head import (
 SLICE_BYTES = 1_024  # The bytes to parse in one step: about 60 of the shortest answers, less than a millisecond.
 INTERIM_MAX = 10  # Servers send one or two interim answers.
 HEAD_BYTES_MAX = 131_072  # The limit of the final head and all interim heads; most servers send less than 1 KiB.
-# Below the limit at which aiohttp pauses its parser, because a resumed parser would parse all remaining bytes in one
-# step.
+# The size is below the limit at which aiohttp pauses its parser, because a resumed parser would parse all remaining
+# bytes in one step.
 BODY_BYTES_MAX = 16_384
 
 

@@ -87,7 +87,7 @@ MORE_MATCH = _general("more_match", 409, NOT_DONE, "More timers match than were 
 CONFLICT = _general(
     "conflict", 409, NOT_DONE, "The present state does not allow the change", "read the state again, and decide"
 )
-STALE = _general("stale", 412, NOT_DONE, "The timer was changed in the meantime", "read it again, and decide")
+STALE = _general("stale", 412, NOT_DONE, "The timer was changed in the meantime", "read the timer again, and decide")
 TOO_LARGE = _general("too_large", 413, BAD_INPUT, "The body is too large", "send a smaller body")
 WRONG_MEDIA_TYPE = _general(
     "wrong_media_type", 415, BAD_INPUT, "The body has another form", "change the form of the request"
@@ -99,12 +99,18 @@ OTHER_REQUEST = _general(
 REFUSED = _general("refused", 422, BAD_INPUT, "The request is invalid", "send a different request")
 TOO_MANY = _general("too_many", 429, NOT_DONE, "The tenant is over its rate", "repeat the request after `Retry-After`")
 OVER_QUOTA = _general(
-    "over_quota", 429, NOT_DONE, "The tenant has reached a quota", "free some quota, or repeat it after `Retry-After`"
+    "over_quota",
+    429,
+    NOT_DONE,
+    "The tenant has reached a quota",
+    "free some quota, or repeat the request after `Retry-After`",
 )
-BROKEN = _general("broken", 500, NOT_DONE, "The gateway has failed", "report it; the gateway's log has the reason")
+BROKEN = _general(
+    "broken", 500, NOT_DONE, "The gateway has failed", "report the fault; the gateway's log has the reason"
+)
 UNAVAILABLE = _general(
     "unavailable", 503, NO_ANSWER, "There is no answer now",
-    "repeat it after `Retry-After`; without a name or an idempotency key it may be done twice",
+    "repeat the request after `Retry-After`; without a name or an idempotency key it may be executed twice",
 )  # fmt: skip
 NO_RESPONSE = _general("no_answer", 0, NO_ANSWER, "No gateway has answered the client", "check the client's URL")
 WRONG_SCHEMA = _general("wrong_schema", 0, SCHEMA, "The schema has another version", "run `shardclock migrate`")

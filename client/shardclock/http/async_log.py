@@ -18,7 +18,7 @@ from shardclock.http.reading import read_answer
 
 CONSUMERS = "/v1/consumers"
 WAIT = "PT30S"  # The longest wait for the next records of a group.
-LASTING_S = 5.0  # The duration after which a stream ends a series of failures; a record ends it too.
+LASTING_S = 5.0  # The duration after which a stream counts as successful; a record counts too.
 
 
 class AsyncLog:

@@ -17,7 +17,7 @@ from shardclock.http.problems import foreign_error
 from shardclock.http.requests import NDJSON, TIMERS, Request, body_of
 from shardclock.refusal import shown
 
-LINES_MAX = 10_000  # The gateway's own limit.
+LINES_MAX = 10_000  # The gateway's own limit of lines in one request.
 PART_BYTES_MAX = 4 * 1024 * 1024  # A body must arrive within ten seconds.
 LOST = ("unknown", "untried")  # The gateway's outcomes of a line without an answer of Postgres.
 EXAMPLE: New = {"delay": "PT1H"}
