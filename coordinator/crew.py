@@ -207,7 +207,7 @@ class Crew:
         gone = self._processes.gone()
         late = self._processes.overdue_to_start(mine)
         gone |= dict.fromkeys(late, NEVER_STARTED)
-        # These actors have no holder, so end_holders() doesn't report them.
+        # Late actors have no holder, so end_holders() doesn't report them.
         self.stats.takeovers.update(["never_started"] * len(late))
         # Now `gone` has all actors of this cluster that have ended, are silent, or have not started in time.
         lost = lost_holders(

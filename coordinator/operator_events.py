@@ -18,7 +18,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 EVERY_S = 1.0  # An event is converted at most a second after its commit.
 OBSERVE_S = 15.0  # The time between two observations, equal to Prometheus's scrape interval.
 RETRY_S, RETRY_S_MAX = 5.0, 300.0  # Failures occur for example while the roles lack rights of a new release.
-LAG, LATE = "cluster.lag", "job.late"  # The coordinator observes these kinds, because no row change shows them.
+LAG, LATE = "cluster.lag", "job.late"  # The coordinator observes these events, because no row change shows them.
 
 
 class OperatorEvents:

@@ -36,9 +36,9 @@ class LagHistograms:
 
     Timers that were already overdue when they were scheduled have separate histograms.
 
-    During a backlog most scans are not measured. Each of these counts like the last measured scan of its kind, because
-    the timers of a backlog are about equally late. Scans for timers of an outage are a separate kind, because these
-    timers are much later.
+    During a backlog most scans are not measured. An unmeasured scan counts like the last measured scan of its kind,
+    because the timers of a backlog are about equally late. Scans for timers of an outage are a separate kind, because
+    these timers are much later.
     """
 
     counts: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)

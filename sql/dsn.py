@@ -1,6 +1,6 @@
 """The address and login of the database (DSN).
 
-A process reads it for each connection, never shows it, and never sends it to another process.
+A process reads the DSN for each connection, never shows it, and never sends it to another process.
 """
 
 from pathlib import Path

@@ -25,7 +25,7 @@ SUBJECTS = (
     "processes",
     "requests",
     "tenants",
-)  # Fmt: skip.
+)  # fmt: skip
 # An include line; the text of `included/<name>.sql` replaces it.
 INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)
 # A parameter: a colon that is not part of a cast (`::`), followed by a name.

@@ -80,9 +80,9 @@ def add_duration(
 ) -> datetime:
     """Add a duration, multiplied by `times`, to a moment: months and days on the zone's wall clock, then elapsed time.
 
-    Months are added first; if the month has no such day, the result is the month's last day. A local time that the
-    clock skips moves forward; of a local time that the clock shows twice, the first moment is used. If `moment` was
-    moved forward because of a skipped local time, `local` is that local time.
+    Months are added first; if the resulting month is too short for the day, the day is the month's last day. A local
+    time that the clock skips moves forward; of a local time that the clock shows twice, the first moment is used. If
+    `moment` was moved forward because of a skipped local time, `local` is that local time.
 
     shape:   aware, in UTC
     errors:  OverflowError  the result is outside the years 1 to 9999, in UTC or on the wall clock

@@ -9,8 +9,8 @@ from shardclock_server.timers.duration import ceiling
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, comes_twice, exists, to_utc
 
-# asyncpg stores an aware `datetime.max` as 'infinity', which is not a due date. The microsecond before it is the due
-# date of paused timers.
+# asyncpg stores an aware `datetime.max` as 'infinity', which is not a due date. Paused timers have the microsecond
+# before `datetime.max` as their due date.
 LATEST_DUE_DATE = datetime.max.replace(tzinfo=UTC) - timedelta(microseconds=2)
 
 DUE_DATE_CHARS_MAX = 128

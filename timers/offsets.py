@@ -27,7 +27,7 @@ END = date.max.toordinal() * DAY
 BACK_MAX = 2 * DAY
 # Two opposite changes are at least four days apart (Freetown, 1939), so probes at this distance find both changes.
 PROBE = 3 * DAY
-# No zone changed its clock before Manila did in this year.
+# The first year in which a zone changed its clock (Manila).
 FIRST_CHANGE_YEAR = 1844
 # The last single change in the zone database is Morocco's in 2087. Later changes follow rules that depend on the year's
 # length and its first weekday. Any 28 years without a century's end contain all fourteen combinations of length and

@@ -14,7 +14,7 @@ from shardclock_server.timers.model import ClaimedTimer
 
 Scope = Literal["own", "ahead", "newest", "sweep", "outage"]
 
-# Timers that are overdue by more than this were left by an outage, not by a takeover: the ramp limits their rate.
+# If timers are overdue by more than this, the cause is an outage, not a takeover: the ramp limits their firing rate.
 RAMP_AFTER_S = 10.0
 
 

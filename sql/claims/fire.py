@@ -17,7 +17,7 @@ from shardclock_server.timers.repeat import MICROSECOND
 class Firing:
     """One leased timer that is due, its schedule's next occurrence, and the number of `skipped` occurrences in between.
 
-    `period` is the schedule's fixed period. From it, a claim statement can compute later occurrences.
+    `period` is the schedule's fixed period. From the period, a claim statement can compute later occurrences.
     """
 
     timer: ClaimedTimer

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any, TypeAlias
 
 Row: TypeAlias = tuple[Any, ...]  # The fields from which a worker makes a ClaimedDelivery.
-Handed: TypeAlias = dict[int, list[Row]]  # For each worker (its holder), the rows in the order of their due dates.
+# For each worker (identified by its holder), the rows of deliveries in the order of their due dates.
+Handed: TypeAlias = dict[int, list[Row]]
 
 
 @dataclass(frozen=True, slots=True)

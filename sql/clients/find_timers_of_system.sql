@@ -1,4 +1,4 @@
--- Finds those of the given timers that belong to jobs or processes, which clients can't change.
+-- Finds the timers of jobs and processes among the given timers; clients can't change these timers.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint

@@ -66,7 +66,10 @@ class ScheduleBatch:
         return [self._outcomes[n] for n in range(len(self.timers))]
 
     def alone(self, number: int) -> "ScheduleBatch":
-        """Make a batch of one locked timer. The timer keeps its key, because an earlier attempt may have written it."""
+        """Make a batch of one locked timer.
+
+        The timer keeps its key, because an earlier attempt may have written the timer.
+        """
         requests = [self.requests[number]] if self.requests else ()
         return ScheduleBatch(
             [self.timers[number]], requests, _drawn=Drawn([self._keys[number]], self._drawn_at[number])

@@ -1,7 +1,7 @@
 """Change pending timers: one by its key or name, or many by their keys.
 
-Each operation is an SQL function that clients may also call in their own transactions. All these operations are safe to
-repeat. A repeated call also returns a correct result: for an ended timer, the result is how the timer ended.
+Each operation is an SQL function that clients may also call in their own transactions. All operations on timers are
+safe to repeat. A repeated call also returns a correct result: for an ended timer, the result is how the timer ended.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -123,7 +123,7 @@ async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Dur
     """Move a timer to a moment, by a delay or a shift, or to a new schedule; return RESCHEDULED or how it ended.
 
     errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
-             StatementRefused  its schedule has no date yet: try again when a running cluster has planned the schedule
+             StatementRefused  the schedule has no due date yet: try again when a running cluster has computed the date
     source:  sql/functions/timers/reschedule_timer.sql
     """
     rule = to if isinstance(to, NewRule) else None

@@ -5,10 +5,10 @@
 -- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays,
 --        :fire_until timestamptz or null: if the row is due later than this, no timer fires; null: no timer fires,
 --        :holder bigint: the shard that fires; :now timestamptz or null
--- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer; else one more
---        than the number of claims of the delivery), slot integer or null (the slot of all timers that are due at this
---        moment; null: they have several slots), fired bigint (the number of fired timers);
---        no row: nothing is pending, or a hold is in force
+-- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer; else one
+--        more than the number of claims of the delivery), slot integer or null (the slot of all timers that are due at
+--        this moment; null: they have several slots), fired bigint (the number of fired timers); no row: nothing is
+--        pending, or a hold is in force
 -- locks: the fired rows, for the statement; leaves out rows that other transactions have locked
 -- index: none
 with first as materialized (
@@ -88,7 +88,8 @@ with first as materialized (
     order by n.due_at, n.timer_key
     limit 1
 ),
--- Sets the clock as shardclock_clock.move_to does. In a database with Postgres's own clock, the statement sets no clock.
+-- Sets the clock as shardclock_clock.move_to does. In a database with Postgres's own clock, the statement sets no
+-- clock.
 reached as materialized (
     select
         f.*,

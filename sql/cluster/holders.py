@@ -62,7 +62,7 @@ class Beat:
     """The response to a heartbeat: Postgres's time, the holder's range of slots, and the reason if it must not fire.
 
     For a shard, the response also lists the workers on the shard's machine. `is_own` is False on a copy of the
-    database, and on a database of another installation. An operator's hold does not change it.
+    database, and on a database of another installation. An operator's hold does not change `is_own`.
     """
 
     server_time: datetime

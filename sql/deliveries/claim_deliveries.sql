@@ -20,7 +20,7 @@
 --        next_target text, next_tenant text (the next scan's :after_target and :after_tenant), lanes bigint (the number
 --        of lanes with deliveries for the caller), saturated boolean (more deliveries may be due), is_empty boolean (a
 --        search of all lanes: there is no delivery, not even one that is claimed or not due yet)
--- locks: the claimed rows, for the statement; leaves out rows that others have locked
+-- locks: the claimed rows, for the statement; leaves out rows that other transactions have locked
 -- index: deliveries_by_lane, one probe for each searched lane, then each due lane from its soonest row or from the
 --        caller's row; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
 with recursive me as materialized (

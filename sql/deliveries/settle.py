@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, claims_of
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 
-# The statement joins rows that it has already read. Nested loops over them would take time proportional to the square
-# of the batch.
+# The statement joins rows that it has already read. Nested loops over these rows would take time proportional to the
+# square of the batch.
 SETTLE_PLANS = QUEUE_PLANS | {"enable_nestloop": "off"}
 
 

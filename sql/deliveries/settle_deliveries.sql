@@ -13,7 +13,7 @@
 --        :reasons text[] (null: none),
 --        :results jsonb[]: the handler's result (null: none); if a BPMN error made it DISCARDED, the error_code and the
 --        variables;
---        :leaves_locked boolean: true: leave out rows that others have locked; false: fail if there is one,
+--        :leaves_locked boolean: true: leave out rows that other transactions have locked; false: fail if there is one,
 --        :now timestamptz or null
 -- out:   timer_key bigint, claims integer, of each delivery that this call did not settle; is_locked boolean (true: its
 --        row is locked, call again; false: it has ended, or another worker has claimed it)

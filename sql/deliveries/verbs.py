@@ -1,7 +1,7 @@
 """Change open deliveries: end one, or make next attempts due now.
 
-All these operations are safe to repeat. A repeated call also returns a correct result: for an ended delivery, the
-result is how the delivery ended.
+All operations on deliveries are safe to repeat. A repeated call also returns a correct result: for an ended delivery,
+the result is how the delivery ended.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 -- Finds the last attempts of an endpoint, the newest first.
 --
 -- in:    :tenant_id text, :name text, :limit bigint
--- out:   timer_key bigint, attempt integer, ended_at timestamptz, status integer, duration_ms integer, failure text, body
---        text
+-- out:   timer_key bigint, attempt integer, ended_at timestamptz, status integer, duration_ms integer, failure text,
+--        body text
 -- locks: nothing
 -- index: endpoint_attempts_pkey, endpoints_pkey
 select a.timer_key, a.attempt, a.ended_at, a.status, a.duration_ms, a.failure, a.body

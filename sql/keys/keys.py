@@ -46,7 +46,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """A new key, and the moment until which its predecessor stays valid."""
+    """A new key, and the moment when the predecessor expires."""
 
     key: ApiKey
     old_expires_at: datetime

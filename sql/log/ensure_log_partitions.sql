@@ -2,7 +2,7 @@
 --
 -- in:    nothing
 -- out:   made integer
--- locks: an advisory lock; to attach a partition, also the default partition for a moment: fails (55P03) at once if
+-- locks: an advisory lock; to attach a partition, also the default partition for a moment: fails (55P03) immediately if
 --        another transaction has locked the default partition
 -- index: none
 select shardclock.ensure_log_partitions() + shardclock.rehome_log_default() as made

@@ -1,9 +1,9 @@
 -- Lists operations, newest first, one page at a time.
 --
 -- in:    filters, null for none: :tenant_id text, :of_all boolean (also the operations for all tenants), :verb text
---        (also longer verbs that begin with this verb), :actor text (the name or the prefix of an API key, or a database
---        role), :state text, :operation_id bigint; :of_operators boolean (whether :actor also finds operators),
---        :below bigint, :limit bigint
+--        (also longer verbs that begin with this verb), :actor text (the name or the prefix of an API key, or a
+--        database role), :state text, :operation_id bigint; :of_operators boolean (whether :actor also finds
+--        operators), :below bigint, :limit bigint
 -- out:   operation_id bigint, begun_at timestamptz, ended_at timestamptz or null, due_at timestamptz, matched bigint,
 --        expected bigint or null, left_out bigint, changed bigint, unchanged bigint, by_operator boolean, state text,
 --        tenant_id text or null, verb text, filter text (JSON), change text (JSON), role text, interface text,

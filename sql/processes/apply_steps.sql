@@ -350,8 +350,8 @@ planned as (
     )
     select
         t.instance_key, t.token,
-        -- A new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes its
-        -- first due date.
+        -- A new schedule is due immediately, so that a shard claims the schedule and computes its first due date,
+        -- without firing.
         coalesce(t.due_date, now()),
         case when t.schedule is not null then now() end,
         case when t.schedule is null then 0 end,

@@ -147,7 +147,7 @@ comment on column shardclock.timers.resume_missed is
 comment on column shardclock.timers.changed_at is
     'The time at which a client last moved, resumed or ran this timer, or changed its rule; null: never. For a paused timer, the time of its pause.';
 comment on column shardclock.timers.kept_due_date is
-    'For a schedule that a client runs now: the due date of the occurrence after this run. Before the schedule is planned, the value has no meaning. Null: no client has asked for a run.';
+    'For a schedule that a client runs now: the due date of the occurrence after this run. Before a shard has computed the schedule''s first due date, the value has no meaning. Null: no client has asked for a run.';
 comment on column shardclock.timers.period_us is
     'The fixed period of a schedule without an end, in microseconds, after its first firing. Null: a shard computes the next occurrence from the rule.';
 comment on column shardclock.timers.claimed_by is

@@ -111,7 +111,7 @@ where m.locktype = 'advisory'
     );
 
 comment on view shardclock.log_writers is
-    'Open transactions that have written to the log. Readers stop before the first position that such an open transaction may have drawn.';
+    'Open transactions that have written to the log. Readers stop before the first position that an open transaction may have drawn.';
 
 -- The days on which a coordinator led, by Postgres's clock at the time. Retention counts these days instead of calendar
 -- days. Otherwise retention would drop all partitions after the clock has jumped forward by 40 days.
@@ -165,8 +165,8 @@ comment on view shardclock.logged_keys is
     'The keys in the log, of all tenants, once for each record; the view shows whether a key was drawn twice.';
 
 -- The view reads with its owner's rights. So only both ends of the index are read; a search for a tenant's own records
--- could read the whole index. The view contains only numbers. A search for a tenant's ended timers reads the log section
--- by section, between the two positions of this view.
+-- could read the whole index. The view contains only numbers. A search for a tenant's ended timers reads the log
+-- section by section, between the two positions of this view.
 create view shardclock.log_ends as
 select min(l.position) as first, max(l.position) as last from shardclock.command_log l;
 

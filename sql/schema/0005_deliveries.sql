@@ -50,7 +50,7 @@ create table shardclock.deliveries (
     payload jsonb,
     failures jsonb,
     attempts_max integer,
-    -- For programs that claim service tasks. Workers don't use these two columns.
+    -- For programs that claim service tasks. Workers don't use the columns worker and headers.
     worker text,
     headers jsonb,
 
@@ -185,8 +185,8 @@ create index dead_letters_by_tenant on shardclock.dead_letters (tenant_id, targe
 create index dead_letters_in_order on shardclock.dead_letters (died_at, (timer_key + 0));
 
 -- Starts that were given up are listed among incidents, by time, and among the starting instances, by key. Each tenant
--- has a separate list. Only these two lists have the condition in this form. Otherwise a plan for a search by key, made
--- for an empty table, might use these indexes.
+-- has a separate list. Only the statements for these two lists have the condition in this form. Otherwise a plan for a
+-- search by key, made for an empty table, might use these indexes.
 create index dead_letters_of_starts_by_death on shardclock.dead_letters (tenant_id, died_at, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
 

@@ -231,7 +231,7 @@ create table shardclock.messages (
     correlation text not null,
     correlated text[] not null default '{}',
     variables jsonb not null,
-    -- True: this kept message is correlated before newer messages. The message came back from a token that had ended,
+    -- Whether this kept message is correlated before newer messages. The message came back from a token that had ended,
     -- or is older than the message that began the instance.
     passed_over boolean not null default false,
 

@@ -3,7 +3,8 @@
 -- in:    :tenant_id text, :most bigint: the limit of each count
 -- out:   instances bigint, tasks bigint, messages bigint, definitions bigint, schedules bigint
 -- locks: nothing
--- index: schedules_by_tenant, definitions_by_process, instances_running, deliveries_of_starts, tasks_by_tenant, messages_by_name: at most :most rows of each
+-- index: schedules_by_tenant, definitions_by_process, instances_running, deliveries_of_starts, tasks_by_tenant,
+--        messages_by_name: at most :most rows of each
 select
     least(
         shardclock.usage_of(:tenant_id::text, 'instances', :most::bigint) + shardclock.usage_of(:tenant_id, 'starts', :most), :most

@@ -21,8 +21,8 @@ begin
             due_date, anchor, anchor_occurrence, repetitions, target, zone, missed, name, schedule
         )
         select
-            -- A new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes
-            -- its first due date.
+            -- A new schedule is due immediately, so that a shard claims the schedule and computes its first due date,
+            -- without firing.
             case when planned.schedule is null then plan_job.at else now() end,
             case when planned.schedule is not null then now() end,
             case when planned.schedule is null then 0 end,

@@ -3,8 +3,8 @@
 --
 -- in:    keep_days integer
 -- out:   day date, dropped boolean, kept_for text; no row: all days are still kept
--- locks: the whole log, exclusively, for a moment; fails (55P03) at once if another transaction has locked that day,
---        and after a wait of 0.1 s for the log's lock
+-- locks: the whole log, exclusively, for a moment; fails (55P03) immediately if another transaction has locked that
+--        day, and after a wait of 0.1 s for the log's lock
 -- index: command_log_in_order of that day; log_days_pkey
 create or replace function shardclock.drop_log_partition(keep_days integer)
 returns table (day date, dropped boolean, kept_for text)

@@ -2,7 +2,7 @@
 --
 -- in:    days_ahead integer
 -- out:   integer
--- locks: an advisory lock; to attach a partition, also the default partition for a moment: fails (55P03) at once if
+-- locks: an advisory lock; to attach a partition, also the default partition for a moment: fails (55P03) immediately if
 --        another transaction has locked the default partition
 -- index: none
 create or replace function shardclock.ensure_log_partitions(days_ahead integer default 7)

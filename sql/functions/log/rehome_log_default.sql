@@ -4,8 +4,8 @@
 --
 -- in:    nothing
 -- out:   integer: the number of partitions that it made, 0 or 1
--- locks: the whole log, exclusively, for a moment; gives up after 0.1 s, or at once if another transaction has locked
---        the default partition
+-- locks: the whole log, exclusively, for a moment; gives up after 0.1 s, or immediately if another transaction has
+--        locked the default partition
 -- index: none
 create or replace function shardclock.rehome_log_default()
 returns integer
@@ -23,7 +23,7 @@ begin
     if last_day is null or last_day >= (now() at time zone 'UTC')::date then
         return 0;
     end if;
-    -- Name the partition after its last day, so that retention does not drop it too early.
+    -- Name the partition after its last day, so that retention does not drop the partition too early.
     partition_name := 'command_log_' || to_char(last_day, 'YYYYMMDD');
     perform shardclock.require_partition_unlocked('command_log_default');
     -- Wait only briefly for this lock, because all writers of the log wait behind it.

@@ -18,8 +18,8 @@ begin
         name, schedule, payload
     )
     select
-        -- A new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes its
-        -- first due date.
+        -- A new schedule is due immediately, so that a shard claims the schedule and computes its first due date,
+        -- without firing.
         coalesce((s.start ->> 'due_date')::timestamptz, now()),
         case when s.start ->> 'schedule' is not null then now() end,
         case when s.start ->> 'schedule' is null then 0 end,

@@ -1,4 +1,4 @@
--- A signal that waits for a quota causes an incident; a caller may resolve it.
+-- A signal that waits for a quota causes an incident; a caller may resolve the incident.
 --
 -- in:    instance_key bigint, token bigint, tenant_id text
 -- out:   text

@@ -48,7 +48,7 @@ begin
                 format('the process %L', left(before.process_id, 60))
                 using errcode = 'invalid_parameter_value', constraint = 'start_key_used';
         end if;
-        -- A repeated call may omit the business key, because some callers don't know it.
+        -- A repeated call may omit the business key, because some callers don't know the key.
         if before.instance_key is not null and business_key <> coalesce(before.business_key, '') then
             raise exception 'idempotency_key % has started %: use another key', quote_literal(left(idempotency_key, 60)),
                 'an instance ' || coalesce(

@@ -4,8 +4,8 @@
 --
 -- in:    nothing
 -- out:   integer: the number of emptied slots: 1 or 0
--- locks: that slot, exclusively, until the transaction ends; fails (55P03) at once if another transaction has locked
---        the slot
+-- locks: that slot, exclusively, until the transaction ends; fails (55P03) immediately if another transaction has
+--        locked the slot
 -- index: the slot's part of idempotent_requests_by_age, one probe
 create or replace function shardclock.forget_requests()
 returns integer

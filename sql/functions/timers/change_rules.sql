@@ -1,7 +1,7 @@
 -- Changes the rules of schedules. The pending occurrence keeps its number, and gets its due date from the new rule. If
 -- the pending occurrence is a run on request, it does not change, and the later occurrences follow the new rule. The
--- new rule begins at the moment when the row is locked. If it began with the transaction, occurrences that fired in
--- between would fire again.
+-- new rule begins at the moment when the row is locked. If the new rule began with the transaction, occurrences that
+-- fired in between would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint
@@ -30,7 +30,7 @@ begin atomic
             zone = coalesce(change_rules.zone, t.zone, 'UTC'),
             missed = coalesce(change_rules.missed, t.missed, 'fire_once'),
             name = coalesce(t.name, 'schedule-' || t.timer_key),
-            -- After the clock was set back, don't plan occurrences again that have fired.
+            -- If the clock was set back, the next due date must not be that of an occurrence that has fired.
             anchor = greatest((select c.at from clock c), case when t.occurrence > 1 then t.created_at end),
             missed_once = null,
             anchor_occurrence = null,

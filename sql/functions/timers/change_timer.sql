@@ -49,7 +49,8 @@ begin
             perform shardclock.check_client_timer(key);
             return state; -- there was nothing to change
         end if;
-        -- The timer ended while this call waited for its row. If it fired, the next occurrence may have its name.
+        -- The timer ended while this call waited for its row. If the timer fired, the next occurrence may have the
+        -- timer's name.
     end loop;
     return shardclock.ended_as(timer_key, name, tenant_id);
 end

@@ -6,8 +6,8 @@
 -- out:   setof shardclock.found_timer
 -- locks: nothing
 -- index: the index of the filter that leaves the fewest rows: timers_by_name_prefix, timers_by_process_instance,
---        timers_by_target, timers_by_tenant, timers_by_slot, timers_by_change, schedules_by_tenant (all schedules of the
---        tenant for each page); of ended timers command_log_in_order, command_log_by_name
+--        timers_by_target, timers_by_tenant, timers_by_slot, timers_by_change, schedules_by_tenant (all schedules of
+--        the tenant for each page); of ended timers command_log_in_order, command_log_by_name
 create or replace function shardclock.find_timers(
     state text default 'PENDING',
     tenant_id text default null,

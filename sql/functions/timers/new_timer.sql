@@ -134,8 +134,8 @@ begin
     if rule is null or (zone <> 'UTC' and rule[2] !~ '^PT') then
         perform shardclock.check_schedule(schedule, zone);
         wanted.zone := shardclock.agreed_zone(schedule, zone);
-        -- The new schedule is due immediately, so that a shard claims it. The shard does not fire it, but computes its
-        -- first due date.
+        -- The new schedule is due immediately, so that a shard claims the schedule and computes its first due date,
+        -- without firing.
         wanted.due_date := now();
         wanted.repetitions := -1;
         wanted.anchor_occurrence := null;
