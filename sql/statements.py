@@ -9,22 +9,8 @@ from textwrap import indent
 from typing import Any
 
 SUBJECTS = (
-    "audit",
-    "claims",
-    "clients",
-    "clock",
-    "cluster",
-    "deliveries",
-    "endpoints",
-    "jobs",
-    "keys",
-    "log",
-    "metrics",
-    "notify",
-    "operations",
-    "processes",
-    "requests",
-    "tenants",
+    "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
+    "notify", "operations", "processes", "requests", "tenants",
 )  # fmt: skip
 # An include line; the text of `included/<name>.sql` replaces it.
 INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)

@@ -1,4 +1,6 @@
-"""Deliveries: fired timers with a target to call. Workers claim deliveries, and record how each attempt ended.
+"""Deliveries: calls of a handler or an endpoint, for timers that have fired.
+
+Workers claim deliveries, and record how each attempt ended.
 
 claim         claim due deliveries, and renew their leases
 settle record the outcomes of attempts

@@ -1,4 +1,4 @@
--- Adds an endpoint, unless its tenant already has one of this name.
+-- Adds an endpoint, unless the tenant already has an endpoint with this name.
 --
 -- in:    :tenant_id text, :name text, :url text, :headers jsonb, :secrets text[], :policy jsonb
 -- out:   added boolean: one row; no row if the name is taken

@@ -163,7 +163,7 @@ def _listed(row: Record, *, whole_urls: bool) -> ListedEndpoint:
 
 
 async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int | None = None) -> bool:
-    """Add an endpoint; False if its tenant already has one of this name.
+    """Add an endpoint; False if the tenant already has an endpoint with this name.
 
     errors:  EndpointsFull     its tenant has `most` endpoints; nothing was added
              StoreUnavailable  the outcome is unknown: read whether the endpoint exists
