@@ -35,7 +35,8 @@ _WORKERS = [
 _ENGINES = [
     FaultOption("kill engine", 2, rest_s=1.0),
     FaultOption("kill engine in a step", 2, rest_s=1.0),
-    FaultOption("freeze engine before a step", 2, 1.0, 7.0, rest_s=1.0),  # The same time as for a worker.
+    # An engine is declared dead after the same time as a worker.
+    FaultOption("freeze engine before a step", 2, 1.0, 7.0, rest_s=1.0),
     FaultOption("cut engine off", 1, 1.0, 4.0, rest_s=1.0),
     FaultOption("lose a step's answer", 2, rest_s=0.5),
 ]

@@ -296,7 +296,7 @@ def _run(
                     print_line(verifier)
                 return DONE
             case EndpointInUse(_, timers) as named:
-                way_out = f"{named.sentence}; add --yes to {verb} it"
+                way_out = f"{named.sentence}; add --yes to {verb} the endpoint"
                 _print(way_out, {"done": None, "pending_timers": timers}, as_json=as_json)
                 return NOT_DONE
 

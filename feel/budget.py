@@ -15,7 +15,7 @@ LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
 VALUE_CHARS_MAX = TEXT_CHARS_MAX  # The length of all texts in a returned value. A repeated text counts each time.
 VALUE_DEPTH_MAX = DEPTH_MAX - 1  # Nested lists and contexts. The object with all variables adds one level.
-CALL_HEIGHT_MAX = 400  # The node levels of all nested function calls. Python allows 1,000 frames.
+CALL_HEIGHT_MAX = 400  # The limit of tree levels in all nested function calls together. Python allows 1,000 frames.
 PATTERN_TIME_S = 0.05  # The limit for all patterns of one evaluation together.
 # The limit of processor time: twenty times the expected time of all steps. The limit ends an evaluation if its
 # operations take longer than their number of steps suggests.

@@ -148,7 +148,7 @@ def test_without_ray_a_bare_up_calls_handlers_and_runs_jobs_in_local_processes(p
     app = {"SHARDCLOCK_APP": "app_of_local", "SHARDCLOCK_SHARDS": "1", "SHARDCLOCK_LOCAL": "false"}
 
     with local_cluster(place, dsn, cwd=place, **app) as up:
-        assert "as local processes; `shardclock status` shows it" in up.said
+        assert "as local processes; `shardclock status` shows the cluster" in up.said
         run("schedule", "--in", "PT0S", "--target", "greet", environment=up.environment | {"SHARDCLOCK_DSN": dsn})
 
         until((place / "greeted").exists, "the call of the handler")

@@ -40,7 +40,7 @@ def apply_default_language(root: Element) -> None:
 def check_element(element: Element, *, skipped: frozenset[str] = frozenset()) -> None:
     """Check an element's own attributes and its children.
 
-    shape:   with `skipped`, the children with these names and the children with an id are not checked; the reader
+    shape:   if `skipped` contains names, children with such a name or with an id are not checked, because the reader
              checks the children of a scope separately
     """
     _check_attributes(element)
