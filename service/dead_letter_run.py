@@ -8,11 +8,13 @@ from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 from shardclock.log.record import SIGNAL
 from shardclock_server.service.bulk_run import BulkProgress, BulkRun
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, DeadLetterChange
+from shardclock_server.service.redriving import redrive_page
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
 from shardclock_server.sql.operations.operations import NewOperation
 from shardclock_server.sql.session import Session
@@ -52,10 +54,18 @@ class DeadLetterRun(BulkRun):
         if dry_run or not self.keys:
             return
         await self.start(session)
+        await self.change_found(session, progress)
+
+    async def change_found(self, session: Session, progress: BulkProgress) -> None:
+        """Change the found letters page by page.
+
+        errors:  as `change_all`
+        """
         # The pause ends when the last letter of the previous page is due. Without this pause, two pages would be due
         # together.
         pause_s, pause = (self.page_size / self.change.per_s, self.pause) if self.change.per_s else (0.0, None)
-        await self.change_all(session, self._change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
+        change = partial(self._change, session)
+        await self.change_all(session, change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
 
     async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
         """Find all dead letters of the filter, for `start`; unless it is a dry run, enable endpoints first.
@@ -106,8 +116,8 @@ class DeadLetterRun(BulkRun):
             is_last = len(page) < self.batch
             after = page[-1].cursor if page else after
 
-    async def _change(self, keys: Sequence[int]) -> int:
-        self._page = await self.change.apply(keys)
+    async def _change(self, session: Session, keys: Sequence[int]) -> int:
+        self._page = await redrive_page(session, partial(self.change.apply, keys))
         return len(self._page)
 
     def _take_page(self) -> None:

@@ -1,7 +1,7 @@
 """Redrive the dead letters with usable targets, and explain why the other dead letters stay unchanged."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from shardclock.api.refusals.deliveries import NOT_REDRIVEN
@@ -13,10 +13,27 @@ from shardclock_server.sql.deliveries.dead_letters import (
     redrive_dead_letters,
 )
 from shardclock_server.sql.endpoints.endpoints import EndpointName, enable_endpoint
-from shardclock_server.sql.session import Session
+from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.timers.refusal import Refusal
 
 NAMED_MAX = 3  # one sentence names at most this many targets
+
+
+async def redrive_page(session: Session, redrive: Callable[[], Awaitable[Sequence[int]]]) -> Sequence[int]:
+    """Redrive one page of an operation; return the keys of the redriven letters.
+
+    If all endpoints of the page were disabled or removed since the search, the letters stay dead, and the operation
+    goes on: the next pages may have other targets.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    """
+    try:
+        async with session.transaction():  # a savepoint, because the refusal would end the transaction of the page
+            return await redrive()
+    except StatementRefused as refused:
+        if refused.code != NOT_REDRIVEN:
+            raise
+        return ()
 
 
 @dataclass(slots=True)

@@ -7,11 +7,13 @@ import pytest
 from shardclock.api.refusals.deliveries import NOT_REDRIVEN
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import redrive, redriving
+from shardclock_server.service.operations import NOW, continue_operation
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from shardclock_server.sql.operations.operations import find_due_operation
 from shardclock_server.sql.session import Session
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query, value
-from tests.support.operations import an_operator
+from tests.support.operations import an_operator, counts
 from tests.support.refusals import refusing
 
 EACH = DeadLetterFilter()
@@ -127,6 +129,54 @@ async def test_in_sql_dead_letters_without_a_callable_target_stay_and_if_all_sta
     with refusing(NOT_REDRIVEN, match=f"target '{DISABLED}' was disabled"):
         await redrive_dead_letters(operator, keys[DISABLED])
     assert await redrive_dead_letters(operator, [99]) == []
+
+
+@pytest.fixture
+async def between(dsn: str) -> None:
+    """Insert three pages of dead letters: only the letters in the middle have an endpoint."""
+    await declare(dsn, HANDLER)
+    await query(
+        dsn,
+        "insert into shardclock.endpoints (tenant_id, name, url, headers, secrets, policy)"
+        " values ('acme', 'billing', 'https://example.com/', '{}', '{whsec_AAAA}', '{}')",
+    )
+    for target in (HANDLER, DISABLED, HANDLER):
+        await bury(dsn, 2, target)
+
+
+async def disable(dsn: str) -> None:
+    await query(dsn, "update shardclock.endpoints set disabled_at = now(), disabled_why = 'it answered 410'")
+
+
+@pytest.mark.usefixtures("between")
+async def test_an_endpoint_that_is_disabled_during_a_run_keeps_its_letters_and_stops_no_later_page(
+    dsn: str, operator: Session
+) -> None:
+    run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=2)
+    await run.find(operator, NoProgress())
+    await run.start(operator)
+    await disable(dsn)
+
+    await run.change_found(operator, NoProgress())
+
+    assert await targets_on_their_way(dsn) == [HANDLER] * 4
+    assert (run.changed, run.matched, len(run.changed_keys)) == (4, 6, 4)
+
+
+@pytest.mark.usefixtures("between")
+async def test_a_gateway_continues_a_redrive_beyond_a_page_of_a_disabled_endpoint(dsn: str, operator: Session) -> None:
+    run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=2)
+    await run.find(operator, NoProgress())
+    await run.start(operator, due_in_s=NOW)
+    await disable(dsn)
+
+    for _ in range(3):
+        due = await find_due_operation(operator)
+        assert due is not None
+        await continue_operation(operator, due)
+
+    assert await targets_on_their_way(dsn) == [HANDLER] * 4
+    assert await counts(operator, due) == ("DONE", 6, 4, 2)
 
 
 @pytest.mark.usefixtures("letters")
