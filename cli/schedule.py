@@ -31,7 +31,13 @@ from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import TIMEOUT_S, with_session
 from shardclock_server.cli.streams import ANSWER_LOST
 from shardclock_server.keepers.collector import collecting_seldom
-from shardclock_server.service.bulk_import import ImportReport, UnreadableLine, import_lines, numbered_lines
+from shardclock_server.service.bulk_import import (
+    PART_LINES,
+    ImportReport,
+    UnreadableLine,
+    import_lines,
+    numbered_lines,
+)
 from shardclock_server.service.lines import ImportBroken
 from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
@@ -152,6 +158,10 @@ def _schedule_file(
         except (ImportBroken, UnreadableLine):
             _end_report(report, refused_file, as_json=as_json)
             raise
+        except KeyboardInterrupt:
+            _end_report(report, refused_file, as_json=as_json)
+            _print_interrupted(max(start_line, report.next_line))
+            raise
         return _end_report(report, refused_file, as_json=as_json)
 
 
@@ -217,6 +227,15 @@ def _end_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json
     if not is_kept:
         return ANSWER_LOST
     return NOT_DONE if report.refused else DONE
+
+
+def _print_interrupted(line: int) -> None:
+    """Print where to continue; the outcome of the parts that were being written is unknown."""
+    print_note(
+        f"shardclock: interrupted: all lines before line {line} are done, and up to {SESSIONS * PART_LINES:,} lines"
+        f" from line {line} on may be done: see `shardclock list`, and continue with --start-line {line}, or with the"
+        " first line that is missing"
+    )
 
 
 def _keep_refused(report: ImportReport, file: IO[bytes]) -> bool:

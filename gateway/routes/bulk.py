@@ -59,13 +59,14 @@ class BulkFilter(TimersFilter):
     state: Literal["pending", "paused"] | None = Field(
         None, description="only timers in this state; missing: each state in which the verb can change a timer"
     )
-    timer_keys: list[TimerKey] = Field(
-        [], max_length=KEYS_MAX, description="only timers with one of these keys; missing or empty: any key"
+    timer_keys: list[TimerKey] | None = Field(
+        None, max_length=KEYS_MAX, description="only timers with one of these keys; missing: any key; empty: no timer"
     )
 
     def filter_of(self, caller: Caller) -> TimerFilter:
         """Convert these fields to a filter of the caller's timers."""
-        return replace(super().filter_of(caller), timer_keys=tuple(self.timer_keys) or None)
+        keys = None if self.timer_keys is None else tuple(self.timer_keys)
+        return replace(super().filter_of(caller), timer_keys=keys)
 
 
 class BulkChangeRequest(BaseModel):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused, count
 from tests.support.program import Shell
 
@@ -193,6 +194,32 @@ def test_a_file_is_read_from_the_given_line_on(shell: Shell) -> None:
 
     assert done.json["scheduled"] == 2
     assert [refused["line"] for refused in done.json["refused"]] == [3]
+
+
+def test_ctrl_c_reports_the_finished_lines_and_where_to_continue(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, calls = ScheduleBatch.send, 0
+
+    async def interrupted(self: ScheduleBatch, *given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return await send(self, *given)
+
+    monkeypatch.setattr("shardclock_server.service.bulk_import.PART_LINES", 4)
+    monkeypatch.setattr(ScheduleBatch, "send", interrupted)
+    refused_to = folder / "refused.ndjson"
+    lines = [b"{", *(b'{"delay": "PT1H", "name": "order-%d"}' % i for i in range(9))]
+
+    done = shell("schedule", "--file", "-", "--refused-to", refused_to, "--json", stdin=b"\n".join(lines))
+
+    assert (done.code, done.json["scheduled"], done.json["refused"][0]["line"]) == (130, 3, 1)
+    assert "all lines before line 5 are done" in done.err
+    assert "continue with --start-line 5" in done.err
+    assert refused_to.read_bytes() == b"{\n"
+    assert count(shell) == 3
 
 
 def test_without_refused_lines_the_file_for_them_is_empty(shell: Shell, folder: Path) -> None:

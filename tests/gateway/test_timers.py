@@ -107,7 +107,8 @@ async def test_timers_are_found_by_a_part_of_the_name_a_rule_and_their_last_chan
         ({"changed_before": paused_at}, 0),
         ({"timer_keys": [first, weekly]}, 1),
         ({"timer_keys": [weekly]}, 0),
-        ({"timer_keys": []}, 1),
+        ({"timer_keys": []}, 0),
+        ({"timer_keys": None}, 1),
     ):
         counted = await api.post("/v1/timers/bulk/resume?dry_run=true", {"filter": chosen})
         assert counted.json["matched"] == matched, chosen

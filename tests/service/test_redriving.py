@@ -170,9 +170,9 @@ async def test_a_gateway_continues_a_redrive_beyond_a_page_of_a_disabled_endpoin
     await run.start(operator, due_in_s=NOW)
     await disable(dsn)
 
+    due = await find_due_operation(operator)
+    assert due is not None
     for _ in range(3):
-        due = await find_due_operation(operator)
-        assert due is not None
         await continue_operation(operator, due)
 
     assert await targets_on_their_way(dsn) == [HANDLER] * 4

@@ -19,7 +19,14 @@ from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
-from shardclock_server.gateway.routes.bulk import BulkChangeRequest, BulkFilter, begin_counted, count_for_page
+from shardclock_server.gateway.routes.bulk import (
+    KEYS_MAX,
+    BulkChangeRequest,
+    BulkFilter,
+    TimerKey,
+    begin_counted,
+    count_for_page,
+)
 from shardclock_server.gateway.routes.finding import STATES, TimersQuery, find_page
 from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
 from shardclock_server.sql.clients.search import Page
@@ -58,6 +65,7 @@ class TimersPageQuery(TimersQuery):
 class ChangeForm(BulkFilter):
     """A change of all timers that match a filter; the count has returned the token."""
 
+    timer_keys: list[TimerKey] = Field([], max_length=KEYS_MAX)  # without a selected row: all timers that match
     reason: str | None = Field(None, max_length=1_000)
     shift: str | None = None
     until: str | None = None
@@ -66,7 +74,7 @@ class ChangeForm(BulkFilter):
 
     def request(self) -> BulkChangeRequest:
         """Return the body of the API's request."""
-        chosen = BulkFilter(**self.filter_fields(), timer_keys=self.timer_keys)
+        chosen = BulkFilter(**self.filter_fields(), timer_keys=self.timer_keys or None)
         change = self.model_dump(include={"reason", "shift", "until", "missed"})
         return BulkChangeRequest(filter=chosen, **change)
 
