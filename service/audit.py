@@ -65,7 +65,7 @@ async def page_of(session: Session, wanted: AuditFilter, *, size: int, page: str
 
     shape:   at most `size` records
     errors:  Refusal           `page` is not the `next` of an earlier page
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     acts = await list_acts(session, wanted, limit=size, after=None if page is None else _read_cursor(page))

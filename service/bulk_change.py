@@ -60,7 +60,7 @@ class BulkChange(BulkRun):
 
         errors:  InvalidTimer      the first change was refused: nothing was changed
                  BulkBroken        Postgres stopped answering; the counts include the changes before
-                 StoreUnavailable  no answer during the search: nothing was changed
+                 StoreUnavailable  Postgres did not answer during the search: nothing was changed
         """
         await self.find(session, progress)
         if dry_run:
@@ -80,7 +80,7 @@ class BulkChange(BulkRun):
     async def find(self, session: Session, progress: BulkProgress) -> None:
         """Find all timers, for `start`; a pause gets one end for all timers.
 
-        errors:  StoreUnavailable  no answer within the timeout
+        errors:  StoreUnavailable  Postgres did not answer within the timeout
                  InvalidTimer      the end of the pause is refused
         """
         if self.change.pause is not None:
@@ -90,7 +90,7 @@ class BulkChange(BulkRun):
     async def count(self, session: Session, *, most: int) -> TimerCount:
         """Count the timers without their keys, at most `most` of them.
 
-        errors:  StoreUnavailable  no answer within the timeout
+        errors:  StoreUnavailable  Postgres did not answer within the timeout
                  InvalidTimer      two filters for the name are given
         """
         matched = left_out = 0

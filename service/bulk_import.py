@@ -62,7 +62,7 @@ async def import_lines(
     With `keep`, the report also has the scheduled timers, which need much memory for a file of millions of lines.
     `defaults` are the values of fields that a line omits.
 
-    errors:  ImportBroken  no answer from Postgres for about 20 s; the message names the lines with an unknown outcome
+    errors:  ImportBroken  Postgres did not answer for about 20 s; the message names the lines with an unknown outcome
              UnreadableLine  `lines` raised the error; the report has the outcomes of all earlier lines
     """
     failures: list[UnreadableLine] = []

@@ -21,7 +21,7 @@ async def check_cluster(session: Session, *, silent_s: float) -> list[Finding]:
 
     units:   a holder without a heartbeat for `silent_s` counts as dead
     errors:  StatementRefused  the role may not read the tables
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     measured = await measure_cluster(session)
     processes = await measure_processes(session)
@@ -130,5 +130,5 @@ def _way_out(it: ClusterMeasures) -> str:
     if it.shards_alive == 0:
         return "start a shard with `shardclock up`"
     if it.ramp_per_s == 0:
-        return "a ramp of 0 delays it, and `shardclock ramp default` lets it fire"
-    return "`shardclock ramp` shows the timers that an outage left, `shardclock explain KEY` the reason of one timer"
+        return "a ramp of 0 delays the timer, and `shardclock ramp default` lets it fire"
+    return "`shardclock ramp` shows the timers that an outage left, and `shardclock explain KEY` explains one timer"

@@ -14,7 +14,7 @@ async def position_of(session: Session, text: str, *, called: str = "to") -> int
     """Return the position after which a group continues to read; a refusal names the option or field `called`.
 
     errors: Refusal the text is not a position and not a moment
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     if text == START:
         return 0

@@ -47,7 +47,7 @@ class DeadLetterRun(BulkRun):
         """Find all dead letters of the filter; unless it is a dry run, change them.
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
-                 StoreUnavailable  no answer during the search: nothing was changed
+                 StoreUnavailable  Postgres did not answer during the search: nothing was changed
                  BulkBroken        Postgres stopped answering; `outcome` describes the changes before
         """
         await self.find(session, progress, dry_run=dry_run)
@@ -70,7 +70,7 @@ class DeadLetterRun(BulkRun):
     async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
         """Find all dead letters of the filter, for `start`; unless it is a dry run, enable endpoints first.
 
-        errors:  StoreUnavailable  no answer within the timeout
+        errors:  StoreUnavailable  Postgres did not answer within the timeout
         """
         await self.find_all(self._pages(session, dry_run=dry_run), progress)
 

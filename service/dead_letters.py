@@ -49,7 +49,7 @@ async def page_of(session: Session, wanted: DeadLetterFilter, *, size: int, page
 
     shape:   at most `size`; large letters make a page smaller, but a page has at least one letter
     errors:  Refusal           `page` is not the `next` of an earlier page
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     found, more = await find_dead_letters(
@@ -88,7 +88,7 @@ class DeadLetterChange:
         """Select the dead letters that can be changed; a redrive needs a usable target.
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
-                 StoreUnavailable  no answer within the timeout: call again
+                 StoreUnavailable  Postgres did not answer within the timeout: call again
         """
         if self.redriving is None:
             return list(letters)
@@ -109,7 +109,7 @@ class DeadLetterChange:
     async def count(self, session: Session, wanted: DeadLetterFilter) -> CountedLetters:
         """Count the dead letters that match a filter and that can be changed.
 
-        errors:  StoreUnavailable  no answer within the timeout
+        errors:  StoreUnavailable  Postgres did not answer within the timeout
         """
         counts = await count_selected_letters(session, wanted)
         chosen = await self.open_among(wanted, list(counts), dry_run=True)

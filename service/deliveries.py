@@ -84,7 +84,7 @@ async def page_of(session: Session, wanted: DeliveryFilter, *, size: int, page: 
 
     shape:   at most `size` deliveries
     errors:  Refusal           `page` is not the `next` of an earlier page
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     found = await find_deliveries(session, wanted, limit=size, after=None if page is None else _read_cursor(page))
@@ -94,7 +94,7 @@ async def page_of(session: Session, wanted: DeliveryFilter, *, size: int, page: 
 async def show(session: Session, timer_key: int) -> ShownDelivery | None:
     """Find a timer's delivery, or the record of its end; None: no delivery existed, or the log has deleted the record.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     delivery = await find_delivery(session, timer_key)
     records = await records_of(session, TimerRef(timer_key))

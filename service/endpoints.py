@@ -207,7 +207,7 @@ async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules
     """Find an endpoint that can receive webhooks.
 
     errors:  Refusal           unknown_endpoint; or the endpoint is disabled, or violates the present rules
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await _found(session, key)
     if found.why_closed is not None:
@@ -240,7 +240,7 @@ async def read_signing_facts(session: Session, key: EndpointName) -> SigningFact
     """Read which secrets sign an endpoint's webhooks, and which headers these webhooks have.
 
     errors:  Refusal           unknown_endpoint
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await _found(session, key)
     kinds = ["key pair (v1a)" if it.startswith(PRIVATE) else "shared secret (v1)" for it in found.secrets]

@@ -102,7 +102,7 @@ async def read_hold(session: Session, identity: str, *, silent_s: float) -> Hold
     """Return the hold that is in force for the caller's installation; `identity` is its name, or ''.
 
     units:   a holder without a heartbeat for `silent_s` counts as dead
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     return hold_of(living_of(await list_holders(session), silent_s), await read_identity(session, identity), identity)
 
@@ -130,7 +130,7 @@ def objection_to(living: Sequence[Holder], owner: Identity, identity: str) -> st
                 f" SHARDCLOCK_IDENTITY={owner.name} to end the operator's hold, or stop what runs there first"
             )
         return (
-            f"{at_home} fires on this database, so it is no copy:"
+            f"{at_home} fires on this database, so the database is not a copy:"
             " is this the database that you mean? To give it to another installation, stop what fires first"
         )
     waiting = sorted({holder.identity or "" for holder in living})

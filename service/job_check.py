@@ -41,7 +41,7 @@ async def check_job(session: Session, name: str) -> JobCheck:
     """Check a job.
 
     errors:  Refusal        there is no such job; the message suggests the nearest names
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     job = await find_job(session, name)
     measured = await measure_job(session, name)
@@ -69,7 +69,7 @@ class JobTrouble:
 async def find_troubled_jobs(session: Session) -> JobTrouble:
     """Find the jobs with an overdue success, and the enabled jobs with several consecutive failed runs.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     jobs = (await measure_jobs(session)).jobs
     late_s = _late(jobs)
@@ -81,7 +81,7 @@ async def late_jobs(session: Session, names: Collection[str] | None = None) -> d
     """Find the jobs with an overdue success, of all jobs or of the named jobs.
 
     shape:   maps names to the age, in seconds, of the oldest start that was due since the last success
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     return _late((await measure_jobs(session, names=names)).jobs)
 

@@ -11,7 +11,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 async def misfits_of(session: Session, configs: Iterable[tuple[str, str]]) -> list[str | None]:
     """Check pairs of a function and a configuration; return a reason for each wrong pair, None for each good pair.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     asked = list(configs)
     outlines = await find_config_outlines(session, {function for function, _ in asked})
@@ -26,7 +26,7 @@ async def require_fit(session: Session, function: str, config: str) -> None:
     """Refuse a configuration that does not fit the function's argument.
 
     errors:  InvalidTimer      the configuration does not fit
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     (why,) = await misfits_of(session, [(function, config)])
     if why is not None:

@@ -27,7 +27,7 @@ async def page_of(
     """Find jobs by a part of the name, and with `late` only jobs with an overdue success.
 
     shape:   at most `size` jobs; with `late`, only the first 2,000 jobs are measured
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     found_max = JOBS_MAX if late else size + 1
     names = await find_job_names(session, contains=contains, after=after, limit=found_max)

@@ -35,7 +35,7 @@ async def logs_of(session: Session, name: str, *, run_id: str | None = None) -> 
     """Read a run with its last log lines: the named run, or the newest run that was not skipped; None: there is no run.
 
     errors:  Refusal           unknown_job, unknown_run
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     if run_id is None:
         runs = await history_of(session, name, limit=HISTORY_MAX)
@@ -61,7 +61,7 @@ async def follow_run(
 
     shape:   None: the start has not ended within `within_s`
     errors:  Refusal           start_dropped: the job was removed, or the start was cancelled
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     deadline_s = float("inf") if within_s is None else time.monotonic() + within_s
     seen: JobRun | None = None
@@ -80,7 +80,7 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
     """Return the last run of a job's start (None before the first run), and whether the start has ended.
 
     errors:  Refusal           unknown_start, start_dropped, runs_forgotten
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     newest = await _newest_run(session, name, timer_key)
     if newest is None:

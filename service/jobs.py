@@ -25,7 +25,7 @@ T = TypeVar("T")
 async def list_jobs(session: Session) -> list[Job]:
     """Read all jobs, by name.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     return await statements.find_jobs(session)
 
@@ -34,7 +34,7 @@ async def find_job(session: Session, name: str) -> Job:
     """Read one job.
 
     errors:  Refusal           unknown_job; the message suggests the nearest names
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await statements.find_jobs(session, names=[name])
     if not found:

@@ -147,7 +147,7 @@ async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKe
     """Find the API keys with these texts in one statement.
 
     shape:   one key per text, in order; None: the key is unknown, expired or revoked
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     prefixes = {text: written["prefix"] for text in texts if (written := KEY.fullmatch(text))}
     found = await live_keys(session, sorted(set(prefixes.values()))) if prefixes else {}

@@ -108,7 +108,7 @@ async def write_lines(
     shape:   the parts in order; each part is yielded after its write. `read` raises InvalidTimer for a line that it
              refuses.
              `admit` may replace timers of a part by outcomes
-    errors:  ImportBroken  no answer from Postgres; all written parts were yielded before
+    errors:  ImportBroken  Postgres did not answer; all written parts were yielded before
     """
     pending = _PendingParts()
     try:
@@ -160,7 +160,7 @@ class _PendingParts:
         self._parts.append((part, asyncio.create_task(writing)))
 
     async def settle(self, *, all_but: int = 0) -> None:
-        """Wait until at most `all_but` parts, the newest, are being written."""
+        """Wait until at most `all_but` parts are being written; older parts finish first."""
         tasks = [task for _, task in self._parts]
         if older := tasks[: max(0, len(tasks) - all_but)]:
             await asyncio.wait(older)

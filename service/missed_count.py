@@ -27,7 +27,7 @@ async def read_missed(session: Session, wanted: TimerFilter) -> tuple[list[Upcom
     """Read the paused schedules of a filter with a due date in the past, and whether the list is complete.
 
     shape:   at most 1,000 schedules
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
              InvalidTimer      two filters for the name are given
     """
     keys = await find_keys(session, "PAUSED", wanted, size=SCHEDULES_MAX)

@@ -88,7 +88,7 @@ async def find_subscription(session: Session, key: EndpointName) -> FoundSubscri
     """Find the subscription of an endpoint.
 
     errors:  Refusal           unknown_subscription
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await find_subscriptions(session, tenant_id=key.tenant_id, endpoint=key.name, limit=1)
     if not found:
@@ -100,7 +100,7 @@ async def prepare_test(session: Session, key: EndpointName, *, rules: EndpointRu
     """Find the subscription and the endpoint for a test.
 
     errors:  Refusal           unknown_subscription; or the endpoint is disabled, or violates the present rules
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await find_subscription(session, key)
     return PreparedTest(key, await find_open(session, key, rules=rules), _test_body(found))

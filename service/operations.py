@@ -148,7 +148,7 @@ def tenants_of(due: DueOperation) -> Tenants:
 async def continue_operation(session: Session, due: DueOperation) -> None:
     """Change the next page of an operation, unless another gateway is changing it; a refusal ends the operation.
 
-    errors:  StoreUnavailable  no answer within the timeout: the operation is due again later
+    errors:  StoreUnavailable  Postgres did not answer within the timeout: the operation is due again later
     """
     change = partial(change_keys, session, due.verb, due.change)
     try:
@@ -186,7 +186,7 @@ async def page_of(session: Session, wanted: OperationFilter, *, size: int, page:
     """Find operations, the newest first; the state is in upper or lower case.
 
     errors:  Refusal           the state is unknown, or `page` is not the `next` of an earlier page
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
     state = wanted.state and wanted.state.upper()
@@ -203,7 +203,7 @@ async def find_operation(session: Session, wanted: OperationFilter, operation_id
     """Find one operation.
 
     errors:  Refusal           unknown_operation
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await list_operations(session, wanted, operation_id=operation_id, limit=1)
     if not found:

@@ -23,7 +23,7 @@ class OperatorHold:
 async def read_operator_hold(session: Session) -> OperatorHold | None:
     """Return the operator's hold that is in force, with its author from the audit.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     now = await read_clock(session)
     held = await read_past_hold(session, since=now, until=now)

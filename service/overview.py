@@ -124,7 +124,7 @@ def judge_lag(status: Status) -> Punctuality:
 async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) -> Coming:
     """Count a tenant's overdue timers, and its timers of the next 30 minutes.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     return Coming(await count_coming(session, tenant_id, with_jobs=is_operator))
 
@@ -132,7 +132,7 @@ async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) ->
 async def read_attention(session: Session, tenant_id: str, *, is_operator: bool) -> Attention:
     """Find the rows of a tenant that need a person.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     letters = await count_dead_letters_by_target(session, tenant_id, targets_max=TARGETS_MAX, letters_max=LETTERS_MAX)
     incidents = await find_incidents(session, IncidentFilter(tenant_id), limit=INCIDENTS_MAX)

@@ -76,7 +76,7 @@ async def find_definition(session: Session, definition_key: int, *, tenant_id: s
     """Find a version of a process with its model. A deleted version is found until its data are removed.
 
     errors:  Refusal           unknown_definition
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await definitions.read_definition(session, definition_key)
     if found is None or tenant_id not in (None, found.tenant_id):
@@ -118,7 +118,7 @@ async def find(session: Session, instance_key: int, *, tenant_id: str | None = N
     """Find one instance, with its open timers, tasks and subscriptions.
 
     errors:  Refusal           unknown_instance
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     if found := await instances.find_instance(session, instance_key, tenant_id=tenant_id):
         return found
@@ -154,7 +154,7 @@ async def not_sent(
 
     `why` is the part of the sentence that names the refused command; `running` is the refusal for a running instance.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     whole = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
     state = "NOT_FOUND" if whole is None else whole.found.state

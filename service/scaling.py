@@ -57,7 +57,7 @@ class Scale:
 async def read_scale(session: Session, role: str) -> Scale:
     """Read a role's wanted number of keepers, its policy, and the number of serving keepers.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     policy, holders = await read_policy(session, role), await list_holders(session, role)
     return Scale(role, policy, sum(holder.part is not None for holder in holders))

@@ -32,7 +32,7 @@ async def with_firings(session: Session, tenant_id: str, timers: Sequence[TimerS
     """Read the last firings of a tenant's schedules.
 
     shape:   one schedule for each timer, in the same order
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await read_firings(session, tenant_id, [it.name for it in timers if it.name is not None])
     return [ScheduleState(it, found.get(it.name or "", [])) for it in timers]

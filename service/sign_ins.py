@@ -57,7 +57,7 @@ async def holders_of(session: Session, tokens: Sequence[str]) -> list[SessionHol
     """Find the holders of these sessions in one statement.
 
     shape:   one holder per token, in order; None: the session or its key has ended
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     digests = [_digest(token) for token in tokens]
     found = await find_sessions(session, digests)

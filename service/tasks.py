@@ -24,7 +24,7 @@ async def find(session: Session, task_key: int, *, tenant_id: str | None = None)
     """Find one task, open or ended, with its outcome.
 
     errors:  Refusal           unknown_task
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     if found := await find_task(session, task_key, tenant_id=tenant_id):
         return found
@@ -34,7 +34,7 @@ async def find(session: Session, task_key: int, *, tenant_id: str | None = None)
 async def read_assignee(session: Session, task_key: int, *, tenant_id: str | None = None) -> str | None:
     """Read the present assignee of a task that another person had; None: the task has no assignee now.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await find_task(session, task_key, tenant_id=tenant_id)
     return None if found is None else found.assignee
@@ -52,7 +52,7 @@ def taken(task_key: int, assignee: str | None) -> Refusal:
 
 
 def variables_of(task: WholeTask) -> dict[str, Any] | None:
-    """Return the variables that a task sees: the task's own (such as input mappings), and the enclosing scopes'.
+    """Return the variables that a task sees: the task's own (input mappings), and variables of outer scopes.
 
     shape:   None: the task has ended, or a newer release has written its instance
     """

@@ -45,7 +45,7 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
     """Read a tenant's limits and its usage.
 
     errors:  InvalidLimit      the name can't be a tenant's
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     _check_name(tenant_id)
     own = await list_tenants(session, tenant_id=tenant_id, limit=1)

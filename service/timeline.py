@@ -58,7 +58,7 @@ async def read_timeline(
     """Read a timer's records around a moment; `identity` names the caller's installation, or is ''.
 
     units:   a holder without a heartbeat for `silent_s` counts as dead
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     timer = await find_timer(session, which)
     records = await records_around(session, which, moment)

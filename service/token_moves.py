@@ -22,7 +22,7 @@ LISTED_MAX = 20  # one sentence names at most this many tokens or nodes
 async def model_of(session: Session, instance_key: int, *, tenant_id: str | None = None) -> StoredDefinition | None:
     """Read the model of a running instance; None: the instance has not begun, has ended or does not exist.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
     return None if found is None or found.state is None else await read_definition(session, found.definition_key)

@@ -21,7 +21,7 @@ def undeclared_among(task_types: Iterable[str], declared: Collection[str]) -> tu
 async def notes_on(session: Session, undeclared: Iterable[str], *, tenant_id: str) -> list[str]:
     """Write a warning for each type, with the nearest declared name.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     types = sorted(set(undeclared))
     declared = await declared_targets(session, tenant_id) if types else []

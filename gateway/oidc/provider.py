@@ -193,7 +193,7 @@ def _metadata_of(document: Mapping[str, Any], issuer: str) -> Metadata:
             raise ProviderFailed(f"the discovery document of {shortened(issuer)} has no {name}")
     for name, url in endpoints.items():
         if not isinstance(url, str) or not is_safe_url(url):
-            raise ProviderFailed(f"the {name} of {shortened(issuer)} is no https address")
+            raise ProviderFailed(f"the {name} of {shortened(issuer)} is not an https address")
     methods = document.get("token_endpoint_auth_methods_supported")
     takes_basic = not isinstance(methods, list) or "client_secret_basic" in methods
     return Metadata(

@@ -151,7 +151,7 @@ class TimersFilter(BaseModel):
 def seconds_of(name: str, text: str) -> float:
     """Parse an ISO 8601 duration to seconds; a refusal begins with the name of its field.
 
-    errors:  Problem  the text is no duration
+    errors:  Problem  the text is not a duration
     """
     try:
         return parse_duration(text).average().total_seconds()

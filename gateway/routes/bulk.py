@@ -147,7 +147,7 @@ async def count_for_page(
     """Count the timers of a bulk change up to `COUNTED_MAX`, and make the token for `begin_counted`.
 
     errors:  InvalidTimer      a parameter is refused
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     bulk = BulkChange(actor_of(request, caller), asked.filter.filter_of(caller), _change_of(verb, asked, operation=""))
     async with gateway_of(request).pool.session(caller.tenants) as session:
@@ -164,7 +164,7 @@ async def change_counted(
     errors:  Problem           the token belongs to another request, more timers match than were counted, or Postgres
                                stopped answering during the change
              InvalidTimer      a parameter is refused: nothing was changed
-             StoreUnavailable  no answer during the search: nothing was changed
+             StoreUnavailable  Postgres did not answer during the search: nothing was changed
     """
     counted = _CountToken.read(token, _identity_of(caller, verb, asked))
     actor = actor_of(request, caller, expected=counted.matched)

@@ -55,7 +55,7 @@ async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery, *, li
     """Find one page of the timers that the caller may see.
 
     errors:  InvalidTimer      a filter or the page is refused
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     state = wanted.state
     if state.lower() not in STATES:

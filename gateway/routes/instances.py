@@ -125,7 +125,7 @@ async def list_instances(
 async def find_page(gateway: Gateway, caller: Caller, wanted: InstancesQuery) -> tuple[list[FoundInstance], int | None]:
     """Find one page of instances, and the `before` of the next page; None: this is the last page.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     async with gateway.pool.session(caller.tenants) as session:
         found = await statements.find_instances(

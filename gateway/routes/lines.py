@@ -68,7 +68,7 @@ class LineAnswer(BaseModel):
     line: int = Field(examples=[1], description="the line's number, from 1")
     outcome: str = Field(
         examples=["created"],
-        description="`created`, `replaced`, `unchanged` or `refused`; `unknown` if Postgres gave no answer; `untried` "
+        description="`created`, `replaced`, `unchanged` or `refused`; `unknown` if Postgres did not answer; `untried` "
         "if the line must be sent again",
     )
     timer_key: int | None = None
@@ -208,7 +208,7 @@ async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReserva
             [timer for _, timer in timers], [part.requests.get(number) for number, _ in timers]
         )
     except StoreUnavailable as error:
-        untried = Untried(f"the tenant's quota can't be read now ({error}); send it again")
+        untried = Untried(f"the tenant's quota can't be read now ({error}); send the line again")
         part.outcomes.update((number, untried) for number, _ in timers)
         part.timers.clear()
         return

@@ -99,7 +99,7 @@ async def refuse_operators_subscription(session: Session, caller: Caller, name: 
     """Refuse a caller of one tenant if a subscription includes events of jobs or of the cluster.
 
     errors:  Problem           the caller belongs to one tenant
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     for found in await find_subscriptions(session, tenant_id=caller.tenant_id, endpoint=name, limit=1):
         require_operator_for(caller, found.kinds)

@@ -90,7 +90,7 @@ async def begin_found(request: Request, caller: Caller, run: BulkRun) -> None:
 
     If no rows were found, do nothing.
 
-    errors:  Problem  no answer: the operation may have begun
+    errors:  Problem  Postgres did not answer: the operation may have begun
     """
     note_body(request, {"matched": run.matched})
     if not run.keys:

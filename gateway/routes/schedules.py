@@ -86,7 +86,7 @@ async def find_schedules(gateway: Gateway, caller: Caller, wanted: SchedulesQuer
     """Find one page of the schedules that the caller may see, each with its last firings.
 
     errors:  InvalidTimer      a filter or the page is refused
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     if wanted.state.lower() not in STATES:
         raise InvalidTimer.of(invalid("state"), why=f"{shortened(wanted.state)} is unknown: use {' or '.join(STATES)}")

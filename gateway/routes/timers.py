@@ -178,7 +178,7 @@ async def read_story(
     """Read a timer that the caller may see, and its records around a moment (by default now).
 
     errors:  UnknownTimer      there is no such timer, or the caller may not see it
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     settings = gateway.settings
     timer = await find_shown(session, which, caller)

@@ -32,7 +32,7 @@ AWAY_S = 0.2  # The time between two retries while Postgres is away.
 async def find_end(session: Session, timer_key: int) -> LogRecord | None:
     """Find the record that ended a timer; None: the timer has not ended.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     if not (ends := await find_ends(session, [timer_key])):
         return None

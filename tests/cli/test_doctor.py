@@ -153,7 +153,7 @@ def test_an_overdue_timer_is_reported(age: str, level: str, dsn: str, capsys: py
         ),
         (
             "update shardclock.coordination set ramp_per_s = 0",
-            "a ramp of 0 delays it, and `shardclock ramp default` lets it fire",
+            "a ramp of 0 delays the timer, and `shardclock ramp default` lets it fire",
         ),
     ],
 )

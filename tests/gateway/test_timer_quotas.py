@@ -146,7 +146,7 @@ async def test_while_existing_names_can_not_be_read_a_replacing_timer_is_not_wri
     with mock.patch.object(timer_quotas, "find_named_pending", side_effect=StoreUnavailable("no answer")):
         if is_bulk:
             (line,) = (await many(api, {**HOUR, "name": "a", "on_conflict": "replace", "payload": 1})).lines
-            assert (line["outcome"], "send it again" in line["why"]) == ("untried", True)
+            assert (line["outcome"], "send the line again" in line["why"]) == ("untried", True)
         else:
             (await api.put("/v1/timers/by-name/a", {"delay": "PT2H"}, **ACME)).assert_problem("unavailable", 503)
     (row,) = await query(dsn, "select payload from shardclock.timers")

@@ -69,7 +69,7 @@ class NewTimerForm(BaseModel):
     def idempotent(self, caller: Caller, fields: dict[str, object]) -> IdempotentRequest | None:
         """Return the request's identity for idempotency; the same request to the API has the same identity.
 
-        errors:  Problem  the key is no text of 1 to 255 characters
+        errors:  Problem  the key is not a text of 1 to 255 characters
         """
         if self.idempotency_key is None:
             return None

@@ -84,7 +84,7 @@ async def drawing_of(
 
     errors:  Refusal           unknown_definition
              Problem           too many models are being read
-             StoreUnavailable  no answer within the timeout
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     drawings: Drawings = request.app.state.drawings
     if definition_key not in drawings:

@@ -17,7 +17,7 @@ OPENING = ("{", "[", '"')
 def variables_in(text: str | None) -> dict[str, Any]:
     """Read variables. In a line, a value that is not JSON is a string; a value that resembles wrong JSON is refused.
 
-    errors:  Refusal  invalid_variables: the text is no object, or a line has no name or no value, or a wrong value
+    errors:  Refusal  invalid_variables: the text is not an object, or a line has no name or no value, or a wrong value
     """
     given = (text or "").strip()
     if given.startswith(("{", "[")):

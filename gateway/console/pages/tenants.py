@@ -58,7 +58,7 @@ async def show_tenants(request: Request, gateway: CurrentGateway, caller: Admin)
 async def _limited(gateway: Gateway, session: Session, tenant: Tenant) -> list[tuple[str, int | None, float]]:
     """List a tenant's resources with their limits and, if known, their usage; the fullest resource comes first.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     shown = await use_cases.show(session, tenant.tenant_id)
     waiters = gateway.quotas.count_waiting(tenant.tenant_id)

@@ -111,7 +111,7 @@ async def list_timers(request: Request, gateway: CurrentGateway, caller: Viewer)
 async def find_or_refuse(gateway: Gateway, caller: Caller, wanted: Filter[Wanted]) -> tuple[Page, Filter[Wanted]]:
     """Find a page of timers; for a refused filter, return no timers and a filter with the refusal's sentence.
 
-    errors:  StoreUnavailable  no answer within the timeout
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     if wanted.error is None:
         try:
