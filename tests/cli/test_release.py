@@ -175,7 +175,12 @@ def test_release_is_refused_with_another_identity_than_the_waiting_cluster_s(she
     belongs(shell, copied=True)
     start(shell, "qa")
 
-    refused(shell("release", "--yes"), "SHARDCLOCK_IDENTITY=qa", "SHARDCLOCK_IDENTITY=staging", "alike")
+    refused(
+        shell("release", "--yes"),
+        "SHARDCLOCK_IDENTITY=qa",
+        "SHARDCLOCK_IDENTITY=staging",
+        "set the same SHARDCLOCK_IDENTITY",
+    )
     assert whose(shell) == (PROD, False)
 
 

@@ -49,7 +49,7 @@ async def test_an_invalid_scale_is_refused_and_changes_nothing(api: Api) -> None
         ("shard", {}, "either wanted, or min"),
         ("shard", {"wanted": 4, "min": 1}, "either wanted, or min"),
         ("shard", {"wanted": 841}, "841 shards"),
-        ("worker", {"min": 1, "max": 2}, "shards alone"),
+        ("worker", {"min": 1, "max": 2}, "only to shards"),
         ("shard", {"min": 1}, "give min and max"),
         ("shard", {"min": 9, "max": 2}, "swap min and max"),
         ("shard", {"target_per_s": 1_000_001}, "target_per_s 1000001"),

@@ -257,7 +257,7 @@ async def test_a_deferred_response_without_the_middleware_raises_an_error() -> N
         raise AssertionError("nobody waits for it")
 
     caller = Caller(DeferredResponse(answer, Slot()))
-    with pytest.raises(AssertionError, match="within DeferredMiddleware"):
+    with pytest.raises(AssertionError, match="needs DeferredMiddleware"):
         await caller.asking
 
 

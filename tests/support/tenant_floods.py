@@ -57,7 +57,7 @@ def of(api: Api, tenant: str) -> Api:
     return api.with_headers(Shardclock_Tenant=tenant)
 
 
-def assert_share(flooded: list[Said], *, answered: int, word: str = "its share") -> None:
+def assert_share(flooded: list[Said], *, answered: int, word: str = "the most for one tenant") -> None:
     """Assert that the gateway answered `answered` of one tenant's requests, and told it to retry the others."""
     refused = [said for said in flooded if said.status == 429]
     assert len(flooded) - len(refused) == answered

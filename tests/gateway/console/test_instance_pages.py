@@ -120,9 +120,9 @@ async def test_the_verbs_of_an_instance_send_signals(dsn: str, api: Api, browser
 async def test_a_refused_verb_has_the_sentence_of_the_refusal(dsn: str, api: Api, browser: Browser) -> None:
     await write(dsn, api, drawn_model())
     cases: list[tuple[str, dict[str, object], str]] = [
-        ("variables", {"variables": "[1]"}, "no JSON object"),
+        ("variables", {"variables": "[1]"}, "not a JSON object"),
         ("variables", {"variables": "{"}, "is not JSON"),
-        ("move", {"terminated": "three"}, "token 'three' is no number"),
+        ("move", {"terminated": "three"}, "token 'three' is not a number"),
         ("move", {"terminated": "99"}, "99"),
         ("resolve", {"token": 3}, "instance 101 has no incident at token 3"),
     ]
