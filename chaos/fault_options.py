@@ -26,7 +26,7 @@ _SHARDS = [
     FaultOption("lose clients' commit answers", 1, rest_s=2.0),
     FaultOption("poison", 1, rest_s=2.0),
 ]
-# The pauses after faults of coordinators are short, because these faults do not delay timers.
+# The pauses after faults of workers are short, because these faults do not delay timers.
 _WORKERS = [
     FaultOption("kill worker", 2, rest_s=2.0),
     FaultOption("kill handler", 2, rest_s=1.0),

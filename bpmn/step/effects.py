@@ -106,7 +106,7 @@ class WaitClosed(NamedTuple):
 
     token: int
     node_id: str | None = None
-    at: str = ""  # The node of the token, for effects with the `node_id` None.
+    at: str = ""  # The node of the token, if `node_id` is None and all waits of the token end.
 
 
 class SignalThrown(NamedTuple):

@@ -87,7 +87,7 @@ class StepContext:
         """Add an effect, and count the characters of the sent variables in the budget."""
         match effect:
             case ServiceTaskOpened():
-                # Caught results are stored as variables and separately.
+                # The headers are sent twice: among the variables, and separately.
                 self.budget.send(effect.variables, effect.headers, effect.headers)
             case ChildOpened():
                 self.budget.send(effect.variables, effect.catches)

@@ -18,6 +18,6 @@ def closed_by_end(token: Token, node: FlowNode) -> Iterator[WaitClosed]:
 
 
 def closed_by_interrupt(scope: Token, start_ids: Iterable[str]) -> Iterator[WaitClosed]:
-    """Close the waits of a scope's event sub-processes, except the event that has interrupted the scope."""
+    """Close the waits of all event sub-processes in a scope that an event has interrupted."""
     for node_id in start_ids:
         yield WaitClosed(scope.key, node_id)
