@@ -81,7 +81,9 @@ async def _streams(dsn: str) -> None:
         headers = {"Shardclock-Tenant": "flood"}
         done = [await session.get(f"{api.url}/v1/log/stream?after=0", headers=headers) for _ in range(6)]
         assert [it.status for it in done] == [200] * 3 + [429] * 3
-        (await of(api, "flood").get("/v1/log/stream")).assert_problem("over_quota", 429, "share of 4 slots")
+        (await of(api, "flood").get("/v1/log/stream")).assert_problem(
+            "over_quota", 429, "the rest of the 4 slots is for other tenants"
+        )
         other = await session.get(f"{api.url}/v1/log/stream?after=0", headers={"Shardclock-Tenant": "other"})
         assert other.status == 200
         for it in (*done, other):
@@ -392,7 +394,7 @@ async def _connections(dsn: str) -> None:
 FLOODS: dict[str, Flood] = {
     "Pending timers": _quota("/v1/timers", lambda _: HOUR, gateway_timers_max=2),
     "Pending schedules": _quota("/v1/timers", lambda _: DAILY, gateway_schedules_max=2),
-    "Bytes of their payloads": _quota(
+    "Bytes of pending timers' payloads": _quota(
         "/v1/timers", lambda _: HOUR | {"payload": "x" * 8}, gateway_payload_bytes_max=20
     ),
     "Endpoints": _quota("/v1/endpoints", lambda number: {"name": f"e{number}", "url": URL}, gateway_endpoints_max=2),
@@ -403,12 +405,12 @@ FLOODS: dict[str, Flood] = {
     "Slots to wait for an end": _waits,
     "Slots to wait for service tasks": _task_waits,
     "The three kinds of slots together": _held,
-    "Models in parsing": _models,
+    "Models to parse": _models,
     "Previews of schedules, and explanations of a moment beyond a year": _previews,
     "Sessions on Postgres": _sessions,
     "Look-ups of API keys": _keys,
     "Connections of clients": _connections,
-    "Unread bytes of long answers": _unread,
+    "Bytes of long responses that clients have not read yet": _unread,
     "Bodies of many lines": _bodies,
     "Single timers that wait to be written": _creates,
 }
@@ -417,7 +419,7 @@ ELSEWHERE: dict[str, str] = {
     "Webhooks in a worker's memory": (
         "tests/sql/test_due_lanes.py::test_nothing_is_claimed_of_new_endpoints_of_a_tenant_that_has_used_its_share"
     ),
-    "New endpoints that a worker reads immediately, while there are very many": (
+    "New endpoints that a worker reads immediately if very many endpoints are new": (
         "tests/workers/test_lane_finder.py"
         "::test_the_first_webhook_of_a_tenant_is_claimed_soon_among_many_endpoints_of_another"
     ),
