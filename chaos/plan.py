@@ -128,7 +128,7 @@ def _aimed(
     share: float,
     length_s: float,
 ) -> Iterator[ClientStep]:
-    """Give a share of the timers a target, and choose an action at random for each."""
+    """Give a share of the timers a target with a random action."""
     costly_at_s = 0.0
     for step in steps:
         if not isinstance(step, CreateTimers):

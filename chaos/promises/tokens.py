@@ -85,15 +85,15 @@ def _unlike_its_end(instance: InstanceHistory, moves: Sequence[TokenMove], proce
     if missing := [node_id for node_id in path.left if node_id not in left]:
         return f"the instance has completed, and no token left {missing[0]}"
     if terminated != set(path.terminated):
-        return f"tokens were terminated at {sorted(terminated)}, and on this path at {sorted(path.terminated)}"
+        return f"tokens were terminated at {sorted(terminated)}; the path has {sorted(path.terminated)}"
     created = {item for _, item in instance.created}
     if created != set(path.created):
-        return f"the instance created {sorted(created)}, and on this path {sorted(path.created)}"
+        return f"the instance created {sorted(created)}; the path has {sorted(path.created)}"
     taken = _taken(instance, process)
     if sorted(taken) != sorted(path.takes):
-        return f"the instance took the signals {sorted(taken)}, and on this path {sorted(path.takes)}"
+        return f"the instance took the signals {sorted(taken)}; the path has {sorted(path.takes)}"
     counted = json.loads(instance.row.result or "{}").get("n")
-    return f"the scripts counted {counted}, and on this path {path.counted}" if counted != path.counted else ""
+    return f"the scripts counted {counted}; the path has {path.counted}" if counted != path.counted else ""
 
 
 def _taken(instance: InstanceHistory, process: Process) -> list[NodeItem]:

@@ -1,4 +1,4 @@
-"""Violate P6 in a valid run, in several ways; VIOLATIONS has the expected words of the report."""
+"""Change a valid run so that it violates P6; VIOLATIONS has each change with the expected words of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Violate S10 in a valid run, in each way; VIOLATIONS has the expected words of the report.
+"""Change a valid run so that it violates S10; VIOLATIONS has each change with the expected words of the report.
 
 Each violation concerns timer 861 of bob, which fires at 53.002.
 """

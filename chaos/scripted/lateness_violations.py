@@ -1,4 +1,4 @@
-"""Violate the promises about time and amounts in a valid run; VIOLATIONS has the expected words of the report."""
+"""Change a valid run so that it violates promises about time and amounts; VIOLATIONS has each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Violate P1 to P5 in a valid run, each in several ways; VIOLATIONS has the expected words of the report."""
+"""Change a valid run so that it violates P1 to P5; VIOLATIONS has each change with the expected words."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("P4", a_job_is_made_twice, f"{_RACE}job of charge was created 2 times"),
     ("S10", a_step_says_that_a_job_was_done, "its instance had not discarded the delivery"),
     ("S10", a_worker_calls_for_a_service_task_long_after_it_was_taken_away, "no worker had claimed the delivery"),
-    ("P4", a_script_is_lost, f"{_RACE}the scripts counted 0, and on this path 1 (the path 'too late')"),
+    ("P4", a_script_is_lost, f"{_RACE}the scripts counted 0; the path has 1 (the path 'too late')"),
     ("P4", an_instance_completes_without_its_end, f"{_RACE}the instance has completed, and no token left expired"),
     ("P4", a_task_and_its_timer_both_win, f"{_RACE}the instance took the signals"),
     ("P4", a_token_goes_where_no_flow_leads, f"{_MESSAGE}second was entered before first was left"),

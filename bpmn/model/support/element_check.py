@@ -1,4 +1,4 @@
-"""Refuse an element if the engine would ignore one of its attributes or children without a message.
+"""Refuse an element with an attribute or child that the engine would silently ignore.
 
 errors: InvalidValue an attribute or an element is refused, is unknown, or has no meaning at its parent element
 """
