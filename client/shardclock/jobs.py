@@ -150,11 +150,12 @@ def rule_of(
 
     errors:  InvalidHandler  one sentence names the fault
     """
+    has_times = cron is not None or repeat is not None
     return JobSchedule(
         every_s=given(length, "every", every, "PT0.1S", "P365D"),
         schedule=_schedule(every, cron, repeat),
-        zone=_zone(zone, has_times=cron is not None or repeat is not None),
-        missed=_one_of("missed", missed, MISSED),
+        zone=_of_start_times("zone", _text("zone", zone, 64), "UTC", has_times=has_times),
+        missed=_of_start_times("missed", _one_of("missed", missed, MISSED), "fire_once", has_times=has_times),
         overlap=_one_of("overlap", overlap, OVERLAPS),
         priority=whole("priority", priority, 1, 4),
     )
@@ -210,11 +211,10 @@ def _schedule(every: object, cron: object, repeat: object) -> str | None:
     return None if repeat is None else _text("repeat", repeat, RULE_CHARS_MAX)
 
 
-def _zone(zone: object, *, has_times: bool) -> str:
-    """Parse the zone of fixed start times; a pause between runs has no zone."""
-    text = _text("zone", zone, 64)
-    if text != "UTC" and not has_times:
-        raise InvalidHandler(f"zone {shown(text)} is refused: only cron and repeat have a zone; leave out zone")
+def _of_start_times(name: str, text: str, default: str, *, has_times: bool) -> str:
+    """Check a property of fixed start times: a pause between runs has neither a zone nor missed starts."""
+    if text != default and not has_times:
+        raise InvalidHandler(f"{name} {shown(text)} is refused: it belongs to cron and repeat; leave out {name}")
     return text
 
 

@@ -133,7 +133,7 @@ def test_each_field_has_its_meaning_from_the_decorator(monkeypatch: pytest.Monke
         (LEAST | {"cron": "0 25 * * *"}, "has a rule that is refused"),
         (LEAST | {"cron": "0 0 30 2 *"}, "schedule '0 0 30 2 *' never occurs after 2026-01-31T08:00:00Z"),
         (LEAST | {"repeat": "R5/PT1H"}, "which ends after 5; a job has no end"),
-        (LEAST | {"every": "PT1H", "zone": "Mars"}, "zone 'Mars' is refused: only cron and repeat have a zone"),
+        (LEAST | {"every": "PT1H", "zone": "Mars"}, "zone 'Mars' is refused: it belongs to cron and repeat"),
         (LEAST | {"cron": "0 3 * * *", "zone": "Mars"}, "zone 'Mars' is not an IANA time zone"),
         (LEAST | {"missed": "all"}, "missed 'all' is refused: it must be one of fire_once, fire_all, skip"),
         (LEAST | {"overlap": "allow"}, "overlap 'allow' is refused"),
