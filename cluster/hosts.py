@@ -34,7 +34,7 @@ class Hosting:
 
     @property
     def local_cluster_id(self) -> str:
-        """Return the id of the local keepers' cluster; this id differs from the id of Ray's cluster."""
+        """Return the id of the local keepers' cluster; a stand-by has another id than Ray's cluster."""
         return stand_by_of(self.cluster_id) if self.settings.has_stand_by else self.cluster_id
 
 

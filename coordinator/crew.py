@@ -63,7 +63,7 @@ class Crew:
     async def turn(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
         """Run one iteration: decide by the holders that were read, and act.
 
-        errors:  StoreUnavailable, StatementRefused, FleetUnavailable the iteration ended early: call again
+        errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the iteration ended early: call again
         """
         await self._processes.adopt()
         if await self._suspend(leadership, wanted, seen):
@@ -93,7 +93,7 @@ class Crew:
         If this coordinator supervises no keepers, the method changes nothing, because it can't know which holders
         belong to this cluster.
 
-        errors:  StoreUnavailable, StatementRefused the iteration ended early: call again
+        errors:  StoreUnavailable, StatementRefused  the iteration ended early: call again
         """
         if not self._processes.names():
             return

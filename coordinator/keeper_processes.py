@@ -188,7 +188,7 @@ class KeeperProcesses:
         await self.kill_dropped()  # kill_dropped repeats a kill that got no answer
 
     async def abandon(self) -> None:
-        """Cancel the drains, because the coordinator ends; the keepers continue without a coordinator."""
+        """Cancel the drains, because the coordinator ends; the keepers continue without this coordinator."""
         drains = [process.drain for process in self._processes.values() if process.drain is not None]
         for drain in drains:
             drain.cancel()

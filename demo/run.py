@@ -87,8 +87,9 @@ def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
 
     Without Ray, or with SHARDCLOCK_LOCAL, the keepers run as local processes.
 
-    errors: Refusal the file can't be read, or a line is refused AppRefused the demo's app can't be imported
-    ClusterFailed the cluster doesn't start
+    errors:  Refusal        the file can't be read, or a line is refused
+             AppRefused     the demo's app can't be imported
+             ClusterFailed  the cluster doesn't start
     """
     remove_abandoned()
     scratch = Scratch.make("demo")

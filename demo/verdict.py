@@ -107,7 +107,7 @@ def judge(scheduled: Sequence[tuple[Scheduled, NewTimer]], records: Sequence[Log
 def promises(scheduled: Scheduled, timer: NewTimer, *, skipped: AbstractSet[Firing] = frozenset()) -> Iterator[Firing]:
     """List every firing that must happen for a scheduled timer; a skipped occurrence must not fire.
 
-    errors: ValueError the schedule has no end, so the demo could not wait for its firings
+    errors:  ValueError  the schedule has no end, so the demo could not wait for its firings
     """
     if timer.schedule is None:
         yield timer.tenant_id, str(scheduled.timer_key), 1

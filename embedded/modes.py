@@ -21,7 +21,7 @@ def make_private(path: Path) -> None:
 def ensure_private(path: Path) -> None:
     """Create a directory that only its owner may enter, and its missing parents; don't change an existing directory.
 
-    errors: OSError the directory can't be created, or the path is not a directory
+    errors:  OSError  the directory can't be created, or the path is not a directory
     """
     for folder in reversed(list(takewhile(lambda it: not it.exists(), path.parents))):
         _ensure(folder, OF_PARENTS)

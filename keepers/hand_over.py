@@ -1,7 +1,7 @@
 """The socket over which a shard hands deliveries over to a worker on the same machine.
 
 A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Shard and
-worker each refuse a peer process of another operating system user. The worker grants places (credits): for each target,
+worker each refuse a peer process of another operating system user. The worker grants places: for each target,
 the total number of deliveries that the worker accepts over this connection. When the worker lowers a limit, the new
 limit applies after the shard's response, because a running statement of the shard may use the old limit. The shard
 sends the deliveries in the order in which its statements wrote them.

@@ -89,7 +89,7 @@ class Loops:
             await pause(pause_s, self.stopping if careful.failures else sooner)
 
     async def report(self, send: Callable[[], None]) -> None:
-        """Call `report` every second until a stop."""
+        """Call `send` every second until a stop."""
         while not self.stopping.is_set():
             send()
             await pause(REPORT_S, self.stopping)

@@ -1,6 +1,6 @@
 """Track how many deliveries a worker accepts from a shard over one connection, in the worker and in the shard (pure).
 
-A place is the permission to hand over one delivery (a credit). Worker and shard count all places since the connection
+A place is the permission to hand over one delivery. Worker and shard count all places since the connection
 was opened, so their counts always agree.
 """
 

@@ -61,8 +61,8 @@ class Exporter(Collector):
     def start(self) -> None:
         """Listen for reports, then serve the pages.
 
-        errors: PortTaken the port is not free; reports are still received; call again later CannotListen the socket for
-        reports can't be created; call again later
+        errors:  PortTaken     the port is not free; reports are still received; call again later
+                 CannotListen  the socket for reports can't be created; call again later
         """
         if not self._thread.is_alive():
             self._thread.start()

@@ -45,7 +45,7 @@ class Histogram:
 class MetricsReport:
     """All numbers of a source since its start, so a lost report need not be sent again.
 
-    shape: `shard` is the value of the label `shard`, which the samples don't contain; `number` counts the source's
+    shape:   `shard` is the value of the label `shard`, which the samples don't contain; `number` counts the source's
     reports from 1
     """
 
@@ -106,7 +106,7 @@ def encode(report: MetricsReport) -> bytes:
 def decode(datagram: bytes, families: Families) -> MetricsReport:
     """Read a report, and check it against the known families.
 
-    errors: InvalidReport the bytes are not a report, or the report has an unknown metric or label
+    errors:  InvalidReport  the bytes are not a report, or the report has an unknown metric or label
     """
     try:
         fields = json.loads(datagram)

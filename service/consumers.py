@@ -13,7 +13,7 @@ POSITION_DIGITS = 18
 async def position_of(session: Session, text: str, *, called: str = "to") -> int:
     """Return the position after which a group continues to read; a refusal names the option or field `called`.
 
-    errors: Refusal the text is not a position and not a moment
+    errors:  Refusal           the text is not a position and not a moment
              StoreUnavailable  Postgres did not answer within the timeout
     """
     if text == START:

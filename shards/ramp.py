@@ -59,6 +59,5 @@ class Ramp:
             self._bucket.burst = per_s * BURST_S
         else:
             self._bucket = Bucket(per_s, burst=per_s * BURST_S)
-            self._bucket.take(
-                now_s, per_s * BURST_S
-            )  # the bucket starts empty: an outage leaves more timers than a burst
+            # The bucket starts empty, because an outage leaves more timers than a burst.
+            self._bucket.take(now_s, per_s * BURST_S)

@@ -72,7 +72,7 @@ class ScanPlanner:
     _orphans: RotatingScan = field(init=False)
 
     def __post_init__(self) -> None:
-        """ """
+        """Begin without a backlog, with rotations that have read no slot."""
         self._own = RotatingScan(OWN_FULL_SCAN_S, RECENT_S, SLOW_S)
         self._sweep = RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S + self.settings.lease_s, SLOW_S)
         self._outage, self._orphans = (RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S, SLOW_S) for _ in range(2))

@@ -50,8 +50,8 @@ CLAIM_ONLY_S = 10.0
 # If the estimate of Postgres's time was wrong by more than this, the alarm is set again; the alarm is not more precise
 # than this.
 ALARM_SLACK_S = 0.001
-# The minimum time between two claims that notifications start. The time is also at least this factor times the duration
-# of the last claim, so that claims after notifications take at most a quarter of a shard's time.
+# The minimum time between two claims that notifications start. The time is also at least NOTIFIED_SHARE times the
+# duration of the last claim, so that claims after notifications take at most a quarter of a shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import StatementRefused
 class SteppedShard(Shard):
     """Fire the due timers in explicit steps, with the code of the shard."""
 
-    gathers_starts = False  # No timer is leased ahead, because the test's clock stops between two moves.
+    gathers_starts = False  # The test's clock stops at due dates, and a gathered start fires a little later.
     measures_lags = False  # With a stopped clock every timer is punctual, and no metric is read.
 
     async def begin(self) -> None:

@@ -152,8 +152,8 @@ class Session:
     async def rows(self, statement_name: str, /, **values: object) -> list[Record]:
         """Run the statement in `<subject>/<statement_name>.sql` with a value for each parameter.
 
-        errors: StoreUnavailable no answer in time, or the connection was lost: the outcome is unknown StatementRefused
-                the statement or its values are at fault
+        errors:  StoreUnavailable  no answer in time, or the connection was lost: the outcome is unknown
+                 StatementRefused  the statement or its values are at fault
         """
         return await self._fetch(statement(statement_name).with_values(values))
 

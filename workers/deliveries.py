@@ -208,7 +208,7 @@ class Deliveries(KeeperPart):
         return self._planner.is_behind(target)
 
     def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Accept deliveries that a shard has claimed for this worker; their lease may be shorter than usual."""
+        """Accept deliveries that a shard has claimed for this worker; their lease is shorter than a claim's lease."""
         left_s = handed.lease_s - max(0.0, self._clock.now_s() - seconds_of(handed.server_time))
         self._take(deliveries, claimed_s=time.monotonic() + left_s - self._settings.delivery_lease_s)
         self._stats.handed_over += len(deliveries)

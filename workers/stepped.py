@@ -23,8 +23,8 @@ class SteppedWorker(Worker):
     async def step(self) -> None:
         """Claim due deliveries, call their targets, and settle the outcomes.
 
-        errors:  StoreUnavailable  leased deliveries are called again after their leases have expired any other a fault
-                                   of the worker ended a call
+        errors:  StoreUnavailable  leased deliveries are called again after their leases have expired
+                 any other         a fault of the worker ended a call
         """
         again = True
         while again:

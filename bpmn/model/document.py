@@ -17,7 +17,7 @@ NAMESPACE_CHARS_MAX = 1_000  # The parser repeats the namespace in the name of e
 def read_document(text: bytes) -> Element:
     """Parse a whole document.
 
-    errors: InvalidModel the text is not XML, has a DOCTYPE, or exceeds a limit of bytes, elements or depth
+    errors:  InvalidModel  the text is not XML, has a DOCTYPE, or exceeds a limit of bytes, elements or depth
     """
     if len(text) > MODEL_BYTES_MAX:
         raise _refused(

@@ -11,7 +11,7 @@ SIGNALS = "shardclock_signals"  # The channel to which engines listen.
 
 
 async def notify_of_deliveries(session: Session) -> bool:
-    """Notify workers of deliveries, and engines of signals; return False if there is nothing to notify.
+    """Notify workers if there are targets, and engines if a signal is due; return False if neither is the case.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/deliveries/notify_of_deliveries.sql

@@ -27,8 +27,9 @@ class DeliveryEnding(StrEnum):
 class Settlement(NamedTuple):
     """The outcome of one attempt. If the delivery continues, the next attempt is due in `delay_s`.
 
-    `fails`: whether the attempt counts as failed; None: its outcome is unknown. False: the worker released the delivery
-    without an attempt. Without `delay_s` the due date does not change. `result` is JSON.
+    `fails`: whether the attempt counts as failed; None: its outcome is unknown. False without an ending: the worker
+    released the delivery, and the attempt does not count. Without `delay_s` the due date does not change. `result` is
+    JSON.
 
     shape:   a named tuple, because the creation of a frozen dataclass for each delivery takes five times as long
     """

@@ -21,7 +21,7 @@ select
     (select coalesce(sum(r.skipped), 0)::bigint from recurring r),
     (
         -- The scan may find a timer twice: among the oldest timers of its slot, and among the oldest timers of its
-        --                                  tenant.
+        -- tenant.
         select count(distinct due.timer_key)
         from due
         where due.due_date <= coalesce(:now::timestamptz, now()) - :ramp_after::interval

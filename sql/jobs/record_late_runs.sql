@@ -1,7 +1,7 @@
 -- Records the ends of runs that another worker has already recorded as crashed. Does not change the jobs.
 --
 -- in:    one array for each field of the runs: :timer_keys bigint[], :claims integer[], :outcomes text[]
--- out: timer_key bigint, claims integer, of each run that was recorded as crashed and has now ended
+-- out:   timer_key bigint, claims integer, of each run that was recorded as crashed and has now ended
 -- locks: the rows of the runs
 -- index: job_runs_pkey
 update shardclock.job_runs r

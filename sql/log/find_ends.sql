@@ -14,7 +14,7 @@ cross join lateral (
     where l.timer_key = k.timer_key
         and (l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]))
         -- Not every SKIPPED record ends a timer: if a schedule catches up, a SKIPPED record counts the occurrences that
-        --                                don't fire.
+        -- don't fire.
         and (l.intent <> 'SKIPPED' or l.detail ->> 'policy' = 'skip')
     order by l.recorded_at desc
     limit 1

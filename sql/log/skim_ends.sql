@@ -10,6 +10,6 @@ select
     l.timer_key, l.position, l.recorded_at,
     (l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]))
     -- Not every SKIPPED record ends a timer: if a schedule catches up, a SKIPPED record counts the occurrences that
-    --                                don't fire.
+    -- don't fire.
     and (l.intent <> 'SKIPPED' or l.detail ->> 'policy' is not distinct from 'skip') as is_end
 from shardclock.read_log(:after, :page_size, 0, 1, null) l

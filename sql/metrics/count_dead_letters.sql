@@ -36,7 +36,7 @@ walked (target, number) as (
     where w.number < 500
 ),
 -- List the handlers separately, because with many endpoints the search of targets would stop before it reaches the
---                               handlers.
+-- handlers.
 found (target) as (
     select h.target from handler h union select w.target from walked w
 ),

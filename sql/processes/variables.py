@@ -11,7 +11,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 def write_variables(variables: Mapping[str, Any]) -> str:
     """Write variables as JSON.
 
-    errors: Refusal the variables are nested too deep, or contain a text that can't be stored
+    errors:  Refusal  the variables are nested too deep, or contain a text that can't be stored
     """
     try:
         text = json.dumps(variables, ensure_ascii=False)

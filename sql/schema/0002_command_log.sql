@@ -57,7 +57,7 @@ comment on column shardclock.command_log.detail is
     'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. PAUSED, RESUMED: until (the end of the pause; only the end of a pause by a shard has it in RESUMED), missed. RESCHEDULED: due_date, schedule, by. SKIPPED: count (occurrences that did not fire, from this one on), policy. DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
 
 -- A trigger takes the mark for all statements, because a single statement without a mark would make readers miss
---                                              records.
+-- records.
 create trigger command_log_marks_writers before insert on shardclock.command_log
     for each statement execute function shardclock.mark_log_writer();
 

@@ -71,7 +71,7 @@ class ProcessPool:
 
         If no process can be started for a waiting run, `refuse` gives the run the reason.
 
-        errors:  any error of Ray a new process can't be started: the capacity stays free
+        errors:  any error of Ray  a new process can't be started: the capacity stays free
         """
         has_place = self._in_use[needs.reserves_any] < self._places
         assert has_place or not needs.reserves_any, "the caller has checked the capacity"

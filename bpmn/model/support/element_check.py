@@ -1,6 +1,6 @@
 """Refuse an element with an attribute or child that the engine would silently ignore.
 
-errors: InvalidValue an attribute or an element is refused, is unknown, or has no meaning at its parent element
+errors:  InvalidValue  an attribute or an element is refused, is unknown, or has no meaning at its parent element
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
 -- The pattern contains no backslash, because the session may read a backslash as an escape
---                               (standard_conforming_strings).
+-- (standard_conforming_strings).
 --
 -- in:    schedule text
 -- out:   text

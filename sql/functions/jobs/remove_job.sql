@@ -2,7 +2,7 @@
 -- timers with the job as their target.
 --
 -- in:    name text
--- out: boolean: false: the job does not exist
+-- out:   boolean: false: the job does not exist
 -- locks: the job, the timer of its next start, and the waiting starts
 -- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane
 create or replace function shardclock.remove_job(name text)

@@ -2,7 +2,7 @@
 -- does not change. In this case all partitions must have the same position, so that each record is processed once.
 --
 -- in:    group_name text, new_position bigint, partitions integer
--- out: bigint: the group's position; null: the group does not exist
+-- out:   bigint: the group's position; null: the group does not exist
 -- locks: the group's rows: waits for members that are working in a transaction; a member with a lease loses it
 -- index: consumers_pkey
 create or replace function shardclock.reset_group(group_name text, new_position bigint, partitions integer)

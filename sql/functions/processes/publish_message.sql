@@ -66,8 +66,8 @@ begin
             order by w.process_id, w.opened_at
         ) f;
         exit when waiting is null;
-        -- First correlate kept messages that no engine has correlated yet. A token that gets a kept message no longer
-        -- waits for the new message.
+        -- First correlate kept messages that no engine has correlated yet. A token that gets a kept message may no
+        -- longer wait for the new message.
         continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
             update shardclock.subscriptions s

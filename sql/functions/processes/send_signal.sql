@@ -1,4 +1,4 @@
--- A gateway sends all signals with its own role, so it passes the caller's API key as a session setting. The key's
+-- A gateway sends all signals with its own role, so a session setting has the prefix of the caller's API key. The
 -- prefix is stored with the signal, in the instance's history, and with each act on a task, so a signal needs no audit
 -- record.
 --

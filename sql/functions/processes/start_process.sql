@@ -137,6 +137,6 @@ version: the version; null: the newest
 idempotency_key: a repeated call with this key within a day starts nothing and returns the same instance, even without a business_key; null: each call starts an instance
 business_key: the caller's own name for the instance, 1 to 255 characters, for searches; several instances may have the same business_key; null: none
 returns: the instance_key
-errors: P0002 for a process or a version that is not deployed; 22023 for variables that are not an object or have more than 1 MiB, for a business_key that is too long, for an idempotency_key that was used for another process or another business_key, and for a process that only a message, a signal or a timer can start; SC429 if the tenant's quota of instances is used up
+errors: P0002 for a process or a version that is not deployed; 22023 for variables that are not an object or have more than 1 MiB, for a business_key that is too long, for an idempotency_key that was used for another process, or with another business_key or none, and for a process that only a message, a signal or a timer can start; SC429 if the tenant's quota of instances is used up
 example: select shardclock.start_process('order', variables => '{"order": 42}', idempotency_key => 'order-42', business_key => 'order-42');
 $$;

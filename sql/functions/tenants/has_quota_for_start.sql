@@ -3,7 +3,7 @@
 -- `remaining_quota` counts again.
 --
 -- in:    tenant_id text
--- out: boolean: true if the last count is still valid, and the tenant had quota for another instance at that time
+-- out:   boolean: true if the last count is still valid, and the tenant had quota for another instance at that time
 -- locks: nothing
 -- index: tenant_usage_pkey
 create or replace function shardclock.has_quota_for_start(tenant_id text)

@@ -22,7 +22,7 @@ begin
         );
         exit when keys = '{}';
         -- Read again, because a timer may have fired while this call waited for its row; then its next occurrence is a
-        --             new row.
+        -- new row.
         cancelled := cancelled + (select count(*) from shardclock.cancel_timers(keys, reason));
     end loop;
     return cancelled;
