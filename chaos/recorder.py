@@ -33,7 +33,8 @@ _ROWS = ", ".join(
 )
 PUBLISH = f"""
     create publication chaos_rows for {_ROWS};
-    -- Of a table without a key only inserts can be published; its partitions appear as the table.
+    -- The log has no primary key, so Postgres can publish only its inserts. The inserts into its partitions are
+    -- published under the name of the whole table.
     create publication chaos_log for table shardclock.command_log ({COLUMNS["command_log"]})
         with (publish = 'insert', publish_via_partition_root = true);
 """

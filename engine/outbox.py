@@ -168,7 +168,7 @@ class Outbox:
         self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
-        """Close a wait again after a stale signal: the wait's row may have been written after the first close."""
+        """Delete a closed wait's row again after its stale signal; the first deletion may have missed the row."""
         self._closed.append((token, node_id))
 
     def _waits(self) -> Iterator[tuple[Opened, datetime]]:

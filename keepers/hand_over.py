@@ -54,9 +54,9 @@ class Taken(NamedTuple):
 
 
 class HandedOver(NamedTuple):
-    """A shard's message: the fields of deliveries.
+    """A shard's message: it hands over deliveries to the worker; each row of `rows` has the fields of one delivery.
 
-    Their leases belong to the worker, begin at `server_time` and last `lease_s`.
+    The worker has leases of these deliveries from `server_time` on, for `lease_s`.
 
     If the connection ends, the shard repeats each unconfirmed message over the next connection, with the same number;
     the worker processes each number only once.

@@ -126,8 +126,13 @@ READ = by_name(
         (JOB_NAME,),
     ),
     Family("job_max_runtime_seconds", "gauge", "The time limit of a job's run.", (JOB_NAME,)),
-    Family("job_consecutive_failures", "gauge", "The last runs of a job in a row that failed or crashed.", (JOB_NAME,)),
-    Family("job_consecutive_crashes", "gauge", "The last runs of a job in a row that crashed.", (JOB_NAME,)),
+    Family(
+        "job_consecutive_failures",
+        "gauge",
+        "Consecutive failed or crashed runs of a job, up to its latest run.",
+        (JOB_NAME,),
+    ),
+    Family("job_consecutive_crashes", "gauge", "Consecutive crashed runs of a job, up to its latest run.", (JOB_NAME,)),
     Family(
         "jobs_last_tick_seconds",
         "gauge",

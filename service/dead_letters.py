@@ -146,7 +146,7 @@ class DeadLetterChange:
 def redriving(
     session: Session, *, per_s: int | None = None, enable: bool = False, enable_called: str = '"enable": true'
 ) -> DeadLetterChange:
-    """Return the change that delivers dead letters again, beginning with their first attempt.
+    """Return the bulk change that makes dead letters due again; their attempts are counted from one again.
 
     Dead letters of a disabled endpoint stay dead; with `enable`, the endpoint is enabled first.
     """
@@ -218,7 +218,7 @@ async def redrive(
     dry_run: bool,
     by: Actor | None = None,
 ) -> BulkResult[int]:
-    """Deliver dead letters again, beginning with their first attempt; with `enable`, enable their endpoints first.
+    """Make dead letters due again, with attempts counted from one; with `enable`, enable their endpoints before.
 
     shape:   the letter that was given up first comes first
     units:   `per_s` letters become due per second; None: all immediately

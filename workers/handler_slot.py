@@ -1,8 +1,8 @@
 """One process of a handler, and its calls.
 
 A message to the process contains a chunk of deliveries. A chunk has one delivery if a call takes milliseconds, and
-hundreds of deliveries if a call takes microseconds, because a message costs more than a short call. The process itself
-limits the concurrent calls.
+hundreds of deliveries if a call takes microseconds, because a message costs more than a short call. The process, not
+the slot, limits how many calls run concurrently.
 
 If the process dies or hangs during several calls, each called delivery may be the cause. The slot returns these
 deliveries as suspects. Each suspect is then called alone, and its attempt fails if the process dies again. The death of

@@ -186,7 +186,11 @@ def _is_true(run: RunIndex, call: Call) -> bool:
 
 
 def _was_there(run: RunIndex, timer: TimerHistory, at_s: float) -> bool:
-    """Return whether a timer was visible to other clients: its client had the answer, or the commit was long before."""
+    """Return whether other clients could see a timer at `at_s`.
+
+    They could if the client that scheduled the timer had its answer by then, or if the timer's commit was at least
+    SEEN_S earlier.
+    """
     request = run.requests.get(timer.timer_key)
     if request is not None and request.acknowledged_at is not None:
         return request.acknowledged_at < at_s

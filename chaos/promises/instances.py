@@ -73,13 +73,13 @@ def nothing_after_the_end(run: RunIndex) -> Iterator[str | None]:
         if late is not None:
             yield f"{told}, and continued at {clock(run.committed_s[late])}"
         elif instance.instance_key in left:
-            yield f"{told}, and left {left[instance.instance_key]}"
+            yield f"{told}, but the database still contains its {left[instance.instance_key]}"
         else:
             yield None
 
 
 def _left(run: RunIndex) -> dict[int, str]:
-    """Return one remaining item for each instance with items at the end of the run."""
+    """Return one remaining timer, task or service task of each instance that has any at the end of the run."""
     left: dict[int, str] = {}
     for key, timer in run.timers.items():
         if timer.pending and timer.row is not None and timer.row.instance_key is not None:

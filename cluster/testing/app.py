@@ -17,7 +17,7 @@ from shardclock_server.workers.handler import HandlerSpec
 
 @dataclass(frozen=True, slots=True)
 class AppHere:
-    """The handlers and jobs of an app: the declarations, and the forms that a worker uses."""
+    """The handlers and jobs of an app: as the app declares them, and as specs for a worker."""
 
     handlers: dict[str, Handler]
     jobs: dict[str, Job]
@@ -62,7 +62,7 @@ class AppHere:
 
     @property
     def specs(self) -> list[HandlerSpec]:
-        """Return the handlers in the form that a worker uses."""
+        """Return a spec for each handler; a worker reads specs, not declarations."""
         return [HandlerSpec.of(it) for it in describe(self.handlers.values())]
 
     @property
@@ -72,7 +72,7 @@ class AppHere:
 
     @property
     def job_specs(self) -> list[JobSpec]:
-        """Return the jobs in the form that a worker uses."""
+        """Return a spec for each job; a worker reads specs, not declarations."""
         return [JobSpec.of(it) for it in describe_jobs(self.jobs.values())]
 
     async def declare(self, session: Session) -> None:

@@ -32,7 +32,8 @@ from shardclock_server.workers.stepped import SteppedWorker
 # docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
 JOB, LOG = "job:", "log"  # The prefix of the targets of jobs, and the target that calls nothing.
-LEASE_S = 3_600.0  # Long enough for a handler in a debugger: the worker's own clock continues meanwhile.
+# A worker measures its leases in real time, also while a debugger stops the handler. An hour is enough for a debugger.
+LEASE_S = 3_600.0
 TIMEOUT_S = 30.0
 
 

@@ -57,7 +57,7 @@ class Known(Generic[T]):
         self._failed: tuple[ProviderFailed, float] | None = None
 
     async def get(self, *, within_s: float) -> T:
-        """Return the document, at most `within_s` old. A failed request is not repeated for a second.
+        """Return the document, at most `within_s` old. For a second after a failed request, all calls raise its error.
 
         errors:  ProviderFailed
         """

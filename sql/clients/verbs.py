@@ -120,7 +120,9 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
 
 
 async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Duration | Shift | NewRule) -> str:
-    """Move a timer to a moment, by a delay or a shift, or to a new schedule; return RESCHEDULED or how it ended.
+    """Change a timer's due date or schedule; return RESCHEDULED, or the final state of a timer that has ended.
+
+    `to` is the new due date, a delay from now, a shift of the present due date, or a new schedule.
 
     errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
              StatementRefused  the schedule has no due date yet: try again when a running cluster has computed the date

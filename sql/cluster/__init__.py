@@ -1,4 +1,4 @@
-"""The statements about the cluster: its holders, its leading coordinator, and the installation that owns the database.
+"""Statements about the registered keepers, the leading coordinator, and the installation that owns the database.
 
 holders     the registered keepers: register a keeper, record heartbeats, assign slots, end a keeper leadership the
 leading coordinator, the wanted numbers of keepers, and the firing rate for timers of an outage

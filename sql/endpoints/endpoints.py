@@ -237,7 +237,7 @@ async def change_endpoint(
 
 
 async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str) -> bool:
-    """Disable an enabled endpoint; False if it is disabled or unknown.
+    """Disable an endpoint; return False if it was already disabled or does not exist.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/disable_endpoint.sql
@@ -259,7 +259,7 @@ async def disable_gone_endpoint(session: Session, endpoint: EndpointName, *, url
 
 
 async def enable_endpoint(session: Session, endpoint: EndpointName) -> bool:
-    """Enable a disabled endpoint; False if it is enabled or unknown.
+    """Enable an endpoint; return False if it was already enabled or does not exist.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/enable_endpoint.sql

@@ -1,7 +1,7 @@
 -- Reads the cluster's state in one row, except the number of overdue timers, which count_due counts.
 --
--- in:    :recent interval or null: search the oldest overdue timer only among timers due after now - recent; null:
---        search all
+-- in:    :recent interval or null: the oldest overdue timer is searched among the timers that became due within this
+--        interval; if null, among all timers
 -- out:   pending bigint (including paused timers), pending_estimated boolean, paused bigint,
 --        oldest_overdue_s double precision, ramp_per_s integer or null (no limit),
 --        fired bigint (firings among the last thousand records), lag_p50_ms double precision,

@@ -44,7 +44,7 @@ class FoundSubscription:
 
 
 async def subscribe_endpoint(session: Session, wanted: EventSubscription) -> bool:
-    """Subscribe an endpoint, and replace its earlier subscription; False if it has this subscription already.
+    """Subscribe an endpoint, instead of its earlier subscription; return False if both are equal.
 
     errors:  StatementRefused  the endpoint does not exist
              StoreUnavailable  the outcome is unknown: call again

@@ -57,7 +57,10 @@ WHOLE = Stripe()
 
 
 class LaneCursor(NamedTuple):
-    """The cursor of a lane: no signal up to this position could be processed."""
+    """A position in one tenant's due signals; the next read of this tenant's signals begins after the position.
+
+    The signals up to the position wait for other signals, or their instances are left out.
+    """
 
     due_at: datetime
     timer_key: int

@@ -70,9 +70,9 @@ async def begin_requests(
     assert len(requests) <= REQUESTS_MAX
     distinct = list(dict.fromkeys(request.key for request in requests))
     names = {"tenants": [tenant_id for tenant_id, _ in distinct], "keys": [key for _, key in distinct]}
-    # A former holder of the lock has ended its transaction by now. The second statement has a later snapshot, so it
-    # sees this transaction's commit. The snapshot of a single statement would be older than the lock, and would not
-    # include the commit.
+    # An earlier call may have held the same lock until its transaction committed a response. The second statement
+    # begins after this call got the lock, so its snapshot includes that commit. If one statement locked and read, its
+    # snapshot would be taken before the lock, and could miss the committed response.
     locks = await connection.fetch(*statement("lock_requests").with_values(names))
     rows = await connection.fetch(*statement("find_requests").with_values(names | {"now": now}))
     locked = {key for key, row in zip(distinct, locks, strict=True) if row["locked"]}

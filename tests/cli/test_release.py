@@ -42,7 +42,7 @@ def sql(shell: Shell, text: str, *args: object) -> Any:
 
 
 def belongs(shell: Shell, name: str = PROD, *, copied: bool = False) -> None:
-    """Assign the database to an installation by its name; for a copy, also write another origin."""
+    """Store the name of the installation that owns the database; if `copied`, also store the origin of a copy."""
     origin = "'1/1'" if copied else "shardclock.origin()"
     sql(shell, f"update shardclock.identity set name = $1, origin = {origin}", name)
 

@@ -88,7 +88,7 @@ def test_workers_live_only_on_their_own_pods_because_pods_of_shards_have_no_way_
     spec = cluster_of(path)["spec"]
     groups = {"head": spec["headGroupSpec"], **{it["groupName"]: it for it in spec["workerGroupSpecs"]}}
     offered = {name: it["rayStartParams"].get("resources") for name, it in groups.items()}
-    # KubeRay inserts the value unchanged into a shell command, and parses it without its single quotes itself.
+    # KubeRay uses the value twice: unchanged in a shell command, and without its single quotes as JSON.
     if workers := offered.pop("workers", None):
         (read_by_shell,) = shlex.split(workers)
         assert json.loads(read_by_shell) == json.loads(workers.strip("'")) == {RESOURCE: 1}

@@ -94,14 +94,14 @@ def test_its_user_is_the_user_of_the_manifests() -> None:
 
 
 def test_each_overlay_names_the_image_in_one_place(tmp_path: Path) -> None:
-    # Given the manifests with another image in the only file that names the image
+    # Given a copy of the manifests, in which each overlay's image file names a different image
     shutil.copytree(K8S, tmp_path / "k8s")
     for overlay in OVERLAYS:
         named = tmp_path / "k8s" / "overlays" / overlay / "image" / "kustomization.yaml"
         text = named.read_text().replace("newName: shardclock", "newName: registry.example/team/shardclock")
         named.write_text(text.replace(f"newTag: {VERSION}", "newTag: 9.9.9"))
 
-    # Then all our containers run this image, and no other file names it with a version
+    # Then all our containers run the different image, and no other file names our image with a version
     for overlay in OVERLAYS:
         for part in ("", "/blue", "/green"):
             ours = {

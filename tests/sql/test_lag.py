@@ -140,7 +140,7 @@ async def test_a_timer_left_by_an_outage_is_late_from_its_due_date(shard: Holder
 
 
 async def test_each_occurrence_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:
-    """The late first firing creates the second occurrence hours after its due date; its lag includes this delay."""
+    """An occurrence's lag begins at its due date, even if the previous firing created the occurrence hours later."""
     await add_schedule(shard.dsn, "R3/PT1H", "now() - interval '3 hours'", anchor="now() - interval '4 hours'",
         missed="'fire_all'", repetitions="3", created_at="now() - interval '4 hours'")  # fmt: skip
 

@@ -94,7 +94,7 @@ def test_each_shared_text_is_included_several_times() -> None:
     texts = {path: path.read_text() for path in (ROOT / "sql").rglob("*.sql")}
 
     def uses(name: str) -> int:
-        """Count the statements that include a shared text, also through another shared text."""
+        """Count the statements that include a shared text, directly or through a second shared text."""
         line = f"-- include: {name}\n"
         return sum(
             text.count(line) * (uses(path.name) if path.parent.name == "included" else 1)

@@ -27,7 +27,7 @@ CONTROL_PLANE = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 NODES, ZONES = 4, 3
 START_S, COMMAND_S, STOP_S = 120.0, 300, 10.0
 ADMINS = "system:masters"
-# The lease and the certificates of a test's cluster need not survive it.
+# Without fsync, etcd may lose its data in a crash of the machine. No test needs the data of an earlier test.
 ETCD_FLAGS = ["--unsafe-no-fsync", "--log-level=warn"]
 ADMISSION = "PodSecurity,ResourceQuota,LimitRanger"
 

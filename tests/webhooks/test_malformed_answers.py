@@ -144,7 +144,8 @@ def closing_after(answer: bytes, *, reset: bool = False) -> Behave:
         await writer.drain()
         if reset:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
-            await asyncio.sleep(0.05)  # the client must read the answer first: a reset drops unread bytes
+            # A reset discards all bytes that the client has not read yet, so give the client time to read the answer.
+            await asyncio.sleep(0.05)
             writer.transport.abort()
         else:
             writer.close()

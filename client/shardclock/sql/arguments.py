@@ -101,7 +101,10 @@ def move(which: TimerReference, to: Destination) -> str:
 
 
 def _with_moment(fields: Mapping[str, object]) -> dict[str, object]:
-    """Write a due date with an offset, which no session setting can change, or as a local date with a zone."""
+    """Write the due date as text with its UTC offset, or as a local time with its time zone.
+
+    So the time zone of the database session can't change the due date.
+    """
     given = fields.get("due_date")
     if given is None:
         return dict(fields)

@@ -19,8 +19,9 @@ declare
     setting text := current_setting('shardclock.log_marked', true);
     mark bigint := drawn;
 begin
-    -- A transaction needs one mark, so a second call takes no lock. A forged value of the setting is harmless: the
-    -- transaction then takes another mark. A rollback to a savepoint undoes both the setting and the lock.
+    -- The first call in a transaction locks a mark, and stores this mark in a setting. Later calls in the transaction
+    -- read the setting, and lock the same mark again. A forged setting is harmless, because a mark above the sequence's
+    -- value is ignored. A rollback to a savepoint undoes both the setting and the lock.
     if setting ~ '^-?[0-9]{1,18}$' then
         if setting::bigint between drawn - 1000000000 and drawn then
             mark := setting::bigint;

@@ -41,4 +41,4 @@ end
 $$;
 
 comment on function shardclock.advance_keys is
-    'Internal: Moves the sequence of keys beyond every key in timers and in the log; returns whether it was behind one.';
+    'Internal: Moves the sequence of keys beyond the highest used key; returns whether this call moved the sequence.';
