@@ -1,11 +1,11 @@
 """Assign slots: a coordinator decides which keepers run, and which range of slots each keeper gets.
 
 The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each iteration takes or
-renews the lead, reads the holders (`holders_seen`), and then handles each role: shards, workers and engines. An object
-of the class `Crew` handles one role. It reads the role's processes and nodes from the `fleet`, and the role's keepers
-from the holders table. It ends lost holders (`takeover`), computes the necessary steps by a pure function (`plan`), and
-executes the steps (`keeper_processes` starts, watches and ends the keepers). The coordinator stores all its state in
-Postgres and in the fleet, so a new coordinator can continue after a kill.
+renews the lead, reads the holders (`holders_seen`), and then handles each role: shards, workers and engines. A `crew`
+handles one role: it reads the role's processes and nodes from the `fleet`, and the role's keepers from the holders
+table. It ends lost holders (`takeover`), computes the necessary steps by a pure function (`plan`), and executes the
+steps (`keeper_processes` starts, watches and ends the keepers). The coordinator stores all its state in Postgres and in
+the fleet, so a new coordinator can continue after a kill.
 
 No timer depends on the coordinator. With a coordinator, a takeover takes about 0.2 s instead of the lease's 10 s. The
 coordinator also scales the roles, and moves keepers away from a draining node. The coordinator can't know whether a
