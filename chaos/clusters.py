@@ -68,9 +68,7 @@ class Cluster(Protocol):
 
 
 class ProcessCluster:
-    """Run shards as plain processes, without Ray and without a coordinator.
-
-    So only leases, sweeps and fences protect timers.
+    """Run shards as plain processes, without Ray and a coordinator: only leases, sweeps and fences protect timers.
 
     A dead shard is started again after `restart_s`, as a supervisor would do; before this, the other shards must take
     over.

@@ -82,7 +82,8 @@ JOB_FAULTS = (
     FaultOption("kill coordinator", rest_s=3.0),
     FaultOption("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# These faults end all of Ray. After the start of a new Ray, it takes half a minute until runs have processes again.
+# After a kill of the raylet or the GCS, all of Ray ends. Half a minute after the start of a new Ray, runs have
+# processes.
 RAY_FAULTS = (FaultOption("kill raylet", rest_s=60.0), FaultOption("kill GCS", rest_s=60.0))
 # Long faults: a run of a few minutes has time for one or two of these faults.
 _LONG = [

@@ -110,8 +110,8 @@ def draw(
              a target; half of the targets are webhooks if `webhooks` is set; in addition, `instances_per_s` process
              instances start per second
     """
-    # Each part of the plan has a separate random generator. So a seed gives the same faults for each load, and the same
-    # timers for each share of targets.
+    # Each part of the plan has a separate random generator: with one seed, the faults do not depend on the load, and
+    # the timers do not depend on the share of targets.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
@@ -175,8 +175,8 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
 def _create(chance: random.Random, at_s: float, tenant_id: str, *, number: int, left_s: float) -> CreateTimers:
     """Draw the timers of a call.
 
-    All tenants use the same names, and each tenant uses a name once. So the checker can find a call that changes the
-    timer of another tenant.
+    All tenants use the same names, and each tenant uses a name once. If a call changes the timer of the wrong tenant,
+    the checker finds this by the name.
     """
     if chance.random() < 0.15:
         timer = PlannedTimer(due_in_s=0.0, name=f"rule {number}", rule=_rule(chance, left_s))

@@ -53,7 +53,7 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
     }
     given = settings.ray_auth_token
     if given is not None or settings.ray_address is None:
-        # Both variables are set, because a local Ray would otherwise write a token into the home directory.
+        # Without both variables, a local Ray would write a token into the home directory.
         token = given.get_secret_value() if given else secrets.token_hex(32)
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     if settings.ray_address is None:
@@ -180,8 +180,8 @@ def _answers(socket_path: str) -> bool:
 def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
     """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
 
-    If the coordinator's home node was lost, Ray has restarted the coordinator on another node. This function then kills
-    that coordinator and creates a new coordinator on this node. Timers are not delayed.
+    If the coordinator's home node was lost, Ray has restarted the coordinator on a node that it chose. Then this
+    function kills the restarted coordinator, and creates a coordinator on this node. Timers are not delayed.
     """
     import ray
 
@@ -230,7 +230,8 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             max_restarts=-1,
             num_cpus=0,
             # The actor needs one byte of memory as a resource, because Ray then tries this process's node first.
-            # Otherwise Ray could choose a disconnected node, or a node that does not know this node yet.
+            # For an actor without resources, Ray could choose a disconnected node, or a node that does not know this
+            # node yet.
             memory=1,
             # Run the actor on this process's node, so that a node with only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),

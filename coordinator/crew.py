@@ -76,8 +76,8 @@ class Crew:
     async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
         """Assign the slots of silent keepers to other keepers; return whether any slot was reassigned.
 
-        The method runs before the fleet is called, because a busy Ray head answers late. So the method uses the nodes
-        of the last iteration.
+        The method does not wait for the fleet's list of nodes, because a busy Ray head answers late. The method uses
+        the list from the previous iteration.
         """
         holders, _ = self._watched(seen)
         mine = {it.actor_name: it for it in holders if it.cluster_id == self._cluster_id}
@@ -229,8 +229,8 @@ class Crew:
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
         """End holders, and record the reason for each.
 
-        The statement checks this coordinator's term. So a coordinator that was frozen until after its term can't end
-        the holders of its successor.
+        The statement checks this coordinator's term. If a coordinator was frozen and a successor leads now, the frozen
+        coordinator has an old term, and can't end the successor's holders.
         """
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
             await self._cut_off([it.holder for it in ended])

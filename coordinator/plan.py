@@ -128,7 +128,7 @@ def plan_to_go(observed: Observed) -> Plan:
 def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
     """Choose the keepers that continue to serve: spread evenly over the nodes, preferably keepers with slots.
 
-    So the first keeper of each node is chosen first, then the second keeper of each node, and so on.
+    The order is: one keeper of each node, then a second keeper of each node, and so on.
     """
     load = Counter[str]()
     turns: list[tuple[int, KeeperState]] = []

@@ -26,8 +26,9 @@ def lost_holders(
     """Decide which holders to end, and the reason for each holder.
 
     A holder is lost if its actor has ended. After a loss of Ray's head, the old keepers continue without supervision.
-    Their holders are lost as soon as a supervised actor of this cluster has registered. The leader also ends silent
-    holders of other clusters. `orphans` (the holders of an ended Ray cluster) are treated like unsupervised holders.
+    The holders of these unsupervised keepers are lost as soon as a supervised actor of this cluster has registered. The
+    leader also ends silent holders of other clusters. `orphans` (the holders of an ended Ray cluster) are treated like
+    unsupervised holders.
 
     shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` has the silent actors of
              all clusters

@@ -10,7 +10,7 @@ FATAL = re.compile(
 ERROR = re.compile(r"^(?:\w+: error: |ERROR:  )(.+)$", re.MULTILINE)  # of a program, or of a server by psql
 # The first line with an error of the operating system is the cause; later Postgres may panic.
 KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))
-# This line names the failure. An earlier line has the cause, with the errno.
+# The message says only that Postgres has no socket. An earlier line of Postgres's log has the cause, with the errno.
 NO_SOCKET = "could not create any Unix-domain sockets"
 WHY_NO_SOCKET = re.compile(r"LOG:  (could not (?:bind|create) Unix.+|Unix-domain socket path .+)")
 

@@ -11,7 +11,7 @@ from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 
 class HolderEnded(Exception):
-    """This holder was declared dead. Other holders may have taken its leases, so the keeper must stop."""
+    """A coordinator has declared this keeper dead. Other keepers may have its leases, so this keeper must stop."""
 
 
 class Heartbeat:

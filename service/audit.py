@@ -25,8 +25,8 @@ NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX = 60, 200
 WHAT_BYTES_MAX = 8_192
 DEPTH_MAX, BITS_MAX = 4, 64
 
-# A record stores the values of these fields and options, and only the names of all other fields. This way, a new field
-# that is missing in this list can't leak a secret.
+# A record stores the values of these fields and options, and only the names of all other fields. If a developer forgets
+# to add a new field to this list, the audit stores no value of the field, and leaks no secret.
 RECORDED_FIELDS = frozenset({
     # the selected object
     "name", "group", "prefix", "tenant", "timer_key", "timer_keys", "target", "cluster_id", "name_prefix", "due_from",

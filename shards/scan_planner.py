@@ -168,9 +168,8 @@ class ScanPlanner:
         overdue = PlannedScan(Scan("own", 0.0, batch, floor_s), now_s, self._own)
         if now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
-        # Timers that are due at the same moment may have filled the queue. Half a batch is reserved for later timers.
-        # Otherwise later timers would be leased only after the whole backlog has fired. A "newest" scan adds no timers
-        # to the queue.
+        # Timers that are due at the same moment may have filled the queue. Half a batch is reserved for later timers,
+        # so that they need not wait until the whole backlog has fired. A "newest" scan adds no timers to the queue.
         ahead = min(batch, room + batch // 2)
         if ahead <= 0 or self._is_newest_next:
             passing = Scan("newest", 0.0, max(1, batch // 2), RAMP_AFTER_S)

@@ -136,8 +136,8 @@ class Shard(Keeper):
     async def fire_turn(self) -> float:
         """Run the fire loop once: wait until the soonest timer is due, then fire all due timers.
 
-        After the registration, the first iteration opens the connection and plans the statement. Otherwise the shard's
-        first timer would fire 50 ms later, or more.
+        After the registration, the first iteration opens the connection and plans the statement. If the first firing
+        had to do this, the first timer would be at least 50 ms late.
         """
         if not self._heartbeat.began:
             return self._settings.poll_s
@@ -240,7 +240,8 @@ class Shard(Keeper):
         self._record_notifications.want(len(fired.timer_keys))
         self._planner.rate(sum(firing.suits_claims for firing in firings), now_s=time.monotonic())
         if any(firing.next and firing.next.due_date <= now for firing in firings):
-            # Otherwise a schedule that catches up on missed occurrences would wait for a poll before each of them.
+            # Without an early claim, a schedule with several missed occurrences would wait for the next poll after each
+            # firing.
             self._claim_soon.set()
         left = leftover(timers, fired)
         self.stats.early += len(left.early)

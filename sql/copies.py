@@ -2,7 +2,7 @@
 
 from shardclock_server.sql.session import Session
 
-# These statements take no parameters in Postgres. Callers pass names that need no quotes.
+# Postgres accepts no parameters in `create database` and `drop database`. Callers pass names that need no quotes.
 _CREATE, _COPY = "create database {name}", "create database {name} template {template} strategy file_copy"
 _DROP = "drop database if exists {name} with (force)"
 # A test's data need not survive a crash; without fsync, commits don't wait for the disk.

@@ -60,8 +60,8 @@ begin
     end if;
 end
 $$"""
-# The second lock prevents that another transaction drops or renames partitions of the log at the same time. Otherwise
-# Postgres could refuse to change the rights of these partitions.
+# The second lock prevents that another transaction drops or renames partitions of the log at the same time. If such a
+# partition disappeared during the migration, Postgres could refuse to change the partitions' rights.
 _LOCK = """\
 select pg_advisory_xact_lock(hashtext('shardclock.migrate'));
 select pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'))"""

@@ -30,8 +30,8 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 # The nicknames of crontab files.
 NAMES_ZONE = re.compile(r"\s*((?:CRON_)?TZ=(\S*))")
 
-# From this year on, the clocks of all zones follow fixed rules. So the changes of the clocks repeat, like the calendar,
-# after 400 years (20,871 weeks).
+# From this year on, the clocks of all zones follow fixed rules. So the changes between summer and winter time repeat,
+# like the calendar, after 400 years (20,871 weeks).
 LAST_LISTED = date(RULES_FROM_YEAR, 1, 1).toordinal() * DAY
 CYCLE_YEARS = 400
 CYCLE = 146_097 * DAY

@@ -1,7 +1,7 @@
 """Read the head of an answer that violates HTTP's rules harmlessly, because its status decides about the delivery.
 
-curl, Go's net/http and httpx each accept different breaches. This module accepts all these breaches. The body is not
-parsed, and the connection ends with the answer, so later bytes can't count as the next answer.
+curl, Go's net/http and httpx each accept different violations; this module accepts all violations that one of them
+accepts. The body is not parsed, and the connection ends with the answer, so later bytes can't count as the next answer.
 """
 
 import re

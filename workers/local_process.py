@@ -129,7 +129,7 @@ class LocalProcess:
 
 
 def _started(python: Interpreter, kind: str, descriptor: int, *order: str, threads: int) -> Popen[bytes]:
-    # Limit the threads of numerical libraries, as Ray does. Otherwise each process would use all processors.
+    # Limit the threads of numerical libraries, as Ray does. By default each process would start a thread per processor.
     environment = {"OMP_NUM_THREADS": str(threads)} | python.environment()
     command = python.command("shardclock.executor", kind, str(descriptor), *order)
     return Popen(command, stdin=DEVNULL, pass_fds=[descriptor], process_group=0, env=environment)

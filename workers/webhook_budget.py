@@ -1,9 +1,9 @@
 """Limit the number and the payload bytes of the webhooks in a worker's memory, for all endpoints together.
 
 A limit for each endpoint would not limit a tenant, because a tenant chooses the number of its endpoints. Fixed shares
-would leave most of the budget unused while one tenant sends. So the limit is dynamic, as in webhooks/fair_semaphore.py:
-a tenant may use at most as much as is free. One tenant with hanging endpoints uses at most half of the budget. Ten
-tenants with hanging endpoints together use about nine tenths.
+would leave most of the budget unused while one tenant sends. So the limit of a tenant is dynamic, as in
+webhooks/fair_semaphore.py: the tenant may use at most as much as is free. One tenant with hanging endpoints uses at
+most half of the budget. Ten tenants with hanging endpoints together use about nine tenths.
 """
 
 import sys
@@ -16,7 +16,7 @@ from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 DELIVERIES_MAX = 4_000  # The limit of deliveries in one worker; the last claim may exceed it.
 PAYLOADS_BYTES_MAX = 64 * 2**20  # The limit of the payloads' total size; a few hundred request bodies are not counted.
 NEW_PLACES = 10  # The largest number of deliveries in one claim for an endpoint without a queue.
-# The same limit while less than half of the budget is free. The first delivery creates a queue.
+# NEW_PLACES while less than half of the budget is free. The first delivery creates a queue for the endpoint.
 FEW_PLACES = 1
 
 

@@ -101,8 +101,8 @@ async def freeze_fork_server(sandbox: Sandbox, chance: random.Random, for_s: flo
 def fork_server(sandbox: Sandbox, chance: random.Random) -> psutil.Process:
     """Find the fork server, as a child of the host.
 
-    The keepers have the same command line as the fork server, and they survive their host. So the command line does not
-    identify the fork server.
+    A search by command line would also find keepers, because keepers have the fork server's command line and survive
+    their host.
 
     errors:  NothingToBreak  there is no fork server
     """

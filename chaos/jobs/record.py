@@ -12,8 +12,8 @@ from chaos.history.faults import Fault
 class Line(NamedTuple):
     """A line that a job's function wrote.
 
-    Its word is `begin`, `beat`, or at the end `end`, `raise` (an error of the function) or `break` (the run had to
-    end).
+    `event` is `begin`, `beat`, or in the last line `end`, `raise` (the function raised an error) or `break` (the run
+    was stopped).
     """
 
     event: str

@@ -19,8 +19,8 @@ def agrees_with_model(run: RunIndex) -> Iterator[str | None]:
 
     A completed instance must have followed one complete path: its tokens left the path's nodes, each once and in order;
     the instance took the path's signals and created the path's timers, tasks and jobs; and each script on the path ran
-    once. So either a task or the timer at its boundary had an effect. If an instance is not completed, its tokens must
-    be on one of the paths.
+    once. No path contains both a task's completion and the timer at the task's boundary. If an instance is not
+    completed, its tokens must be on one of the paths.
     """
     for instance in run.processes.instances.values():
         process = PROCESSES.get(instance.row.process_id) if instance.rows else None

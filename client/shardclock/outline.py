@@ -1,7 +1,7 @@
 """Convert a type to an outline: a schema against which a process without the user's code can check a value.
 
 An outline is a schema of pydantic's core. Each part of the type that would run the user's code becomes "any". So an
-outline accepts every value that the type accepts, but the type may refuse a value that its outline accepts.
+outline accepts every value that the type accepts, and may accept more values.
 
 Unknown fields are an exception: most types ignore unknown fields, but an outline refuses them, unless the type's
 configuration has `extra="ignore"` or `extra="allow"`.
@@ -30,7 +30,7 @@ HOLDING = {
     "frozenset": ("items_schema",),
     "dict": ("keys_schema", "values_schema"),
 }
-# These schemas wrap another schema; the outline is the schema under this key.
+# For each schema that wraps an inner schema: the key of the inner schema, which is the outline.
 WITHIN = {
     "default": "schema",
     "function-after": "schema",

@@ -38,7 +38,7 @@ KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; use a UUID"
 class Unchanged(JSONResponse):
     """Answer that the request changed nothing.
 
-    This response is not stored, because a repeated request may change something.
+    The gateway does not store the response under the idempotency key, because a repeated request may change something.
     """
 
 

@@ -33,8 +33,8 @@ class LockPatience(NamedTuple):
 class Drawn(NamedTuple):
     """The keys for new timers, and the moment when they were drawn; schedules begin after this moment.
 
-    A sequence that was set back draws a key a second time, at another moment. So only key and moment together identify
-    a timer.
+    If a sequence was set back, it draws the same key a second time, at a later moment. So a timer is identified by its
+    key together with the moment.
     """
 
     keys: Sequence[int]
@@ -130,9 +130,8 @@ async def write_whole(
 async def _write_locked(
     connection: Connection, planned: Sequence[PlannedTimer], at: datetime
 ) -> dict[int, Scheduled | Refused]:
-    # The first statement locks timers that an earlier attempt has written. So the second statement finds each of these
-    # timers, either pending or in the log. Without the locks, a timer that ended during the second statement would be
-    # written again.
+    # The first statement locks the timers that an earlier attempt has written, so that they can't end before the second
+    # statement has read them. A timer that ended during the second statement would be written a second time.
     keys = [plan.key for plan in planned]
     await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
     added = await connection.fetch(*statement("schedule_timers").with_values(columns_of(planned, at)))

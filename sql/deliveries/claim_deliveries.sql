@@ -112,8 +112,8 @@ share as materialized (
 ),
 due as materialized (
     select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
-    -- Read the few lanes of handlers first. Otherwise hundreds of endpoints, each with a claimed oldest delivery, could
-    -- use up the limit.
+    -- Read the few lanes of handlers before the lanes of endpoints: hundreds of endpoints, each with a claimed oldest
+    -- delivery, could use up the limit.
     from (select * from open_lane o where o.places > 0 order by o.target like 'webhook:%', o.soonest) o
     cross join share
     cross join me

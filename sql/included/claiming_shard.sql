@@ -4,8 +4,8 @@ me as materialized (
     -- gets no timers.
     select
         h.part, h.part_count,
-        -- Round each shard's share of the ramp up. Otherwise the share would be 0 if the ramp is smaller than the
-        -- number of shards. Also count shards without slots, for example the shards of a stand-by cluster.
+        -- Round each shard's share of the ramp up, because a share that is rounded down is 0 if the ramp is smaller
+        -- than the number of shards. Also count shards without slots, for example the shards of a stand-by cluster.
         case
             when c.ramp_per_s is not null then
                 ceil(

@@ -119,8 +119,8 @@ of_job as materialized (
     left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
 hundredth as materialized (
-    -- A queue has its first hundred starts by due date. These starts may not be the first in the index, because a timer
-    -- may fire late.
+    -- A queue has its hundred starts with the earliest due dates. The index is in the order of the next attempt, which
+    -- may be another order, because a timer may fire late.
     select q.target, q.tenant_id, d.due_date, d.timer_key
     from (
         select distinct o.target, o.tenant_id
@@ -319,8 +319,8 @@ found as materialized (
 ),
 -- include: record_begun.sql
 going as materialized (
-    -- Skip the start only while the job is locked. Otherwise a run that ends at the same time could rely on this start
-    -- as its next attempt.
+    -- Skip the start only while the job is locked: without the lock, a run that ends at the same time could rely on
+    -- this start as its next attempt.
     select j.name
     from shardclock.jobs j
     where j.name = any (array(select s.name from judged s where s.why_not = 'skipped: another run was going'))

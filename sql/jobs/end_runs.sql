@@ -112,8 +112,8 @@ decided as materialized (
             -- request is retried if its run did not fail, because the start may have its own configuration; the job's
             -- `overlap` then decides.
             or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
-            -- The same rule applies to a next start that this statement plans. A run that did not fail always gets
-            -- another attempt.
+            -- The rule above also applies to a next start that this statement plans, but only if the run has failed. A
+            -- run that did not fail always gets another attempt.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
             as is_over
     from unmarked u

@@ -19,8 +19,8 @@ Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifie
 class BegunRun(NamedTuple):
     """One claimed delivery of a job: a run that began, or a run that crashed.
 
-    If `run_claims` is `claims`, a run has begun. Otherwise an earlier run of this delivery has crashed, and the worker
-    must record its end; the process of the crashed run may still run for `lease_left`.
+    If `run_claims` equals `claims`, a run has begun. If they differ, an earlier run of this delivery has crashed, and
+    the worker must record the crash; the crashed run's process may still run for `lease_left`.
 
     shape:   the last columns of the statement, in their order; `config` and `policy` have JSON texts
     """

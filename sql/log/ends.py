@@ -12,7 +12,7 @@ from shardclock.log.record import UNDELIVERED, LogRecord
 from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.session import Record, Session
 
-# These intents end any timer. TRIGGERED ends a timer only if the firing writes no delivery.
+# A record with one of these intents is a timer's last record. TRIGGERED is the last only without a delivery.
 ENDS = ("CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD")
 
 

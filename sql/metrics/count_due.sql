@@ -47,9 +47,9 @@ probe as materialized (
     where b.slot % 89 = 0
 ),
 sample as materialized (
-    -- All keys come from the same sequence, so all slots have about the same number of timers. But a client that
-    -- schedules several timers together may give consecutive keys regularly changing due dates. So the strides and 840
-    -- have no common factor. A sample of the even slots, for example, would miss half of these due dates.
+    -- All keys come from the same sequence, so all slots have about the same number of timers. But if a client
+    -- schedules several timers together, consecutive keys may have due dates that alternate. A sample of the even
+    -- slots, for example, would miss half of these due dates. So the strides and 840 have no common factor.
     select * from (
         values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
     ) as tier (probed, weight, stride, slots)

@@ -64,10 +64,9 @@ async def read_status(session: Session) -> Status:
 
 
 def recent_of(due: DueCounts, *, took_s: float) -> timedelta | None:
-    """Return how far back to search for the oldest overdue timer, after the overdue timers have been counted.
+    """Return how far back to search for the oldest overdue timer.
 
-    So the dead rows of fired timers are read only once. None if the count is an estimate, because the sample may not
-    contain the oldest timer.
+    None if the count of overdue timers is an estimate, because the sample may not contain the oldest timer.
     """
     return None if due.estimated else timedelta(seconds=due.oldest_overdue_s + took_s + RECENT_S)
 

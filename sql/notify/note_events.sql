@@ -1,6 +1,6 @@
--- Writes observed events, if an endpoint of the tenant subscribes to the event's kind. Observers report a lasting state
--- repeatedly. So an event is skipped if all subscribed endpoints have had an event of the same kind and subject within
--- the interval.
+-- Writes observed events, if an endpoint of the tenant subscribes to the event's kind. An observer reports a lasting
+-- state repeatedly. The statement skips a repeated report: an event whose kind and subject all subscribed endpoints
+-- have received within the interval.
 --
 -- in:    arrays with a value for each event: :tenant_ids text[], :kinds text[], :subjects text[], :sentences text[],
 --        :details jsonb[] (each an object); :every interval

@@ -206,7 +206,7 @@ recorded as (
         'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
     from spent s
     union all
-    -- This record informs the program that has leased the task that it need not complete the task.
+    -- If a program has leased the task, the DISCARDED record tells the program not to complete the task.
     select
         g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence, :holder,
         'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule, null,

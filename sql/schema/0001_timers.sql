@@ -30,8 +30,8 @@ create table shardclock.timers (
     -- Occurrence n of a repeat is due at anchor + (n - anchor_occurrence) periods.
     anchor_occurrence bigint default 0,
     missed text,
-    -- The choice of a resume. This column has an effect only while the row is due before changed_at, the moment of the
-    -- resume.
+    -- The rule for missed occurrences that a client chose at the resume. The rule has an effect only while the row is
+    -- due before changed_at, the moment of the resume.
     missed_once text,
     -- The due date of a paused timer. (Its `due_date` is the last possible moment, which no shard reaches.)
     paused_due_date timestamptz,

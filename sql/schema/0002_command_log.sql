@@ -114,7 +114,7 @@ comment on view shardclock.log_writers is
     'Open transactions that have written to the log. Readers stop before the first position that an open transaction may have drawn.';
 
 -- The days on which a coordinator led, by Postgres's clock at the time. Retention counts these days instead of calendar
--- days. Otherwise retention would drop all partitions after the clock has jumped forward by 40 days.
+-- days, so that it does not drop all partitions if the clock jumps forward by 40 days.
 create table shardclock.log_days (
     day date not null,
 
@@ -123,8 +123,8 @@ create table shardclock.log_days (
 
 comment on table shardclock.log_days is 'The days on which a coordinator led; retention counts these days.';
 
--- By default a view reads with the rights of its owner, and policies don't apply to the owner. So the view
--- timer_history is set to read with the caller's rights: docs/decisions/0056-row-level-security.md.
+-- By default a view reads with its owner's rights, and row-level security does not limit the owner. So the view
+-- timer_history reads with the caller's rights: docs/decisions/0056-row-level-security.md.
 create view shardclock.timer_history with (security_invoker = true) as
 select
     timer_key, case when paused_due_date is null then 'PENDING' else 'PAUSED' end as state,
@@ -164,9 +164,9 @@ select l.timer_key from shardclock.command_log l;
 comment on view shardclock.logged_keys is
     'The keys in the log, of all tenants, once for each record; the view shows whether a key was drawn twice.';
 
--- The view reads with its owner's rights. So only both ends of the index are read; a search for a tenant's own records
--- could read the whole index. The view contains only numbers. A search for a tenant's ended timers reads the log
--- section by section, between the two positions of this view.
+-- The view reads with its owner's rights, and so finds the first and the last position at the two ends of the index.
+-- With a tenant's rights, the search could read the whole index. The view contains only numbers. A search for a
+-- tenant's ended timers reads the log section by section, between the two positions of this view.
 create view shardclock.log_ends as
 select min(l.position) as first, max(l.position) as last from shardclock.command_log l;
 

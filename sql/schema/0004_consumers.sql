@@ -19,8 +19,8 @@ create table shardclock.consumers (
 
     constraint consumers_pkey primary key (group_name, partition),
     constraint group_name_is_1_to_200_characters check (length(group_name) between 1 and 200),
-    -- The role of a group's members writes to this table itself. So the table must refuse texts that are unsafe in a
-    -- terminal, and numbers that would make the sum over all groups overflow.
+    -- Members of a group write to this table without a function that could check the values. So the constraints refuse
+    -- texts that are unsafe in a terminal, and numbers that would make the sum over all groups overflow.
     constraint group_name_has_no_control_characters check (group_name !~ '[[:cntrl:]]'),
     constraint position_is_not_negative check (position >= 0),
     constraint attempts_are_not_negative check (attempts >= 0),

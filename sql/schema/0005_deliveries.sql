@@ -58,8 +58,8 @@ create table shardclock.deliveries (
     constraint claim_is_whole check ((claimed_by is null) = (claimed_until is null))
 )
 -- The table is a queue, like timers: 0001_timers.sql has the reasons. One difference: each row is claimed at least
--- once, and the rows of one page are claimed at nearly the same time. So each page has free space for all its rows,
--- which halves the cost of a claim, and saves 270 bytes of write-ahead log.
+-- once, and the rows of one page are claimed at nearly the same time. So each page has free space for new versions of
+-- all its rows. This halves the cost of a claim, and saves 270 bytes of write-ahead log.
 with (
     fillfactor = 40,
     autovacuum_vacuum_scale_factor = 0.02,
@@ -70,8 +70,7 @@ with (
 -- One scan of this index finds the due deliveries of all jobs. The index leaves out other deliveries.
 create index deliveries_of_jobs on shardclock.deliveries (next_attempt_at, timer_key) where target like 'job:%';
 
--- These indexes find the signals of all instances, and the deliveries of service tasks by instance. Both indexes leave
--- out all other deliveries.
+-- The next two indexes have only the signals of instances, and only the deliveries of service tasks.
 create index deliveries_of_processes on shardclock.deliveries (next_attempt_at, timer_key)
 where target = 'process:instance';
 
@@ -100,7 +99,7 @@ create index deliveries_by_lane on shardclock.deliveries (target, tenant_id, nex
 create index deliveries_failing on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0))
     where failed_attempts > 0;
 
--- This index has the waiting starts; the index for given-up starts is below.
+-- The starts of instances that wait for an engine; dead_letters_of_starts_by_death has the starts that were given up.
 create index deliveries_of_starts on shardclock.deliveries (tenant_id, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
 
@@ -176,8 +175,9 @@ create table shardclock.dead_letters (
 
 create index dead_letters_by_target on shardclock.dead_letters (target, tenant_id, died_at);
 
--- With this index, the overview of dead letters finds each target of a tenant by one probe. Only the overview has this
--- condition. Otherwise a search for one target of all tenants might read the whole index, because the index is small.
+-- With this index, the overview of dead letters finds each target of a tenant by one probe. The condition lets only the
+-- overview use the index: a search for one target of all tenants might otherwise read the whole index, because it is
+-- small.
 create index dead_letters_by_tenant on shardclock.dead_letters (tenant_id, target) where (target > '') is true;
 
 -- A redrive or a discard of many dead letters begins with the oldest, 10,000 at a time. Without this index each page
@@ -185,8 +185,8 @@ create index dead_letters_by_tenant on shardclock.dead_letters (tenant_id, targe
 create index dead_letters_in_order on shardclock.dead_letters (died_at, (timer_key + 0));
 
 -- Starts that were given up are listed among incidents, by time, and among the starting instances, by key. Each tenant
--- has a separate list. Only the statements for these two lists have the condition in this form. Otherwise a plan for a
--- search by key, made for an empty table, might use these indexes.
+-- has a separate list. The unusual form of the condition lets only the statements for these two lists use the indexes:
+-- a search by key, planned on an empty table, might otherwise use them.
 create index dead_letters_of_starts_by_death on shardclock.dead_letters (tenant_id, died_at, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
 

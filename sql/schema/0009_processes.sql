@@ -82,14 +82,14 @@ create index instances_by_end on shardclock.instances (ended_at) where ended_at 
 
 -- Few instances end with another outcome than COMPLETED. With this index, a list of these instances reads no other
 -- instances and no other tenants. The key is an expression, so that a search by key does not use the index:
--- docs/decisions/0005-queue-plans.md. The condition is written so that the planner expects it to exclude no row.
--- Otherwise the planner would count the filter by outcome twice, expect only a few rows, and sort all rows.
+-- docs/decisions/0005-queue-plans.md. The condition is written so that the planner expects it to exclude no row. With a
+-- plain condition, the planner would count the filter by outcome twice, expect only a few rows, and sort all rows.
 create index instances_by_outcome on shardclock.instances (tenant_id, outcome, (instance_key + 0))
 where coalesce(outcome, 'COMPLETED') <> 'COMPLETED';
 
--- This index serves counts and ordered lists of a version's running instances, without reading ended instances. Only
--- these statements have the condition in this form. Otherwise a plan for a search for called instances, made for an
--- empty table, might use this index.
+-- For counts and ordered lists of a version's running instances, without reading ended instances. The unusual form of
+-- the condition lets only these statements use the index: a search for called instances, planned on an empty table,
+-- might otherwise use it.
 create index instances_running on shardclock.instances (definition_key, (instance_key + 0))
 where (ended_at is null) is true;
 
@@ -118,8 +118,8 @@ create table shardclock.process_starts (
     process_id text not null,
     instance_key bigint not null,
     asked_at timestamptz not null default now(),
-    -- The same idempotency key with another business key is another start. The business key is also stored here,
-    -- because the instance and its business key may be deleted before the idempotency key is deleted.
+    -- Two starts with one idempotency key and different business keys are different starts. The business key is also
+    -- stored here, because the instance and its business key may be deleted before the idempotency key is deleted.
     business_key text,
 
     constraint process_starts_pkey primary key (tenant_id, idempotency_key),

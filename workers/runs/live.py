@@ -154,7 +154,8 @@ class LiveRun:
             reason = f"its process was not ready within {START_S:g} s{asked}"
             return RunEnding(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
         if not self.life.left_s:
-            # This process was suspended until the lease expired. The statement that ends the run checks the claim.
+            # The worker's process was suspended until the run's lease expired. The statement that ends the run checks
+            # the claim.
             return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason="the lease of the run expired before the call")
         self.is_called = True
         self._on_call(self)

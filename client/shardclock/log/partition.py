@@ -22,7 +22,7 @@ class PartitionState:
     def end_of(self, positions: Sequence[int], *, full: bool) -> int:
         """Return the position up to which all records are done after a batch with these positions.
 
-        After a full batch, this is the position of its last record. Otherwise this is the horizon, because the batch
-        contains all records up to the horizon.
+        For a full batch, the position is the position of its last record. A batch that is not full contains all records
+        up to the horizon, so the position is the horizon.
         """
         return positions[-1] if full else self.horizon

@@ -1,4 +1,4 @@
--- Does not change a service task that a program has leased. Otherwise a handler would get the task during the lease.
+-- Does not change a service task that a program has leased, so that no handler gets the task during this lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint

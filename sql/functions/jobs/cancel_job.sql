@@ -1,5 +1,5 @@
--- Also cancel a run that is ending because of its time limit or its worker's shutdown. Otherwise the start would get
--- another attempt.
+-- Also cancels a run that is ending because of its time limit or its worker's shutdown, so that the job's start is not
+-- retried.
 --
 -- in:    name text, reason text
 -- out:   text

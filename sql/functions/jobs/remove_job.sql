@@ -1,4 +1,4 @@
--- Also deletes the waiting starts. Otherwise the next job with this name would run them. Does not delete clients'
+-- Also deletes the job's waiting starts, so that a later job with this name does not run them. Does not delete clients'
 -- timers with the job as their target.
 --
 -- in:    name text

@@ -1,5 +1,5 @@
--- Uses the time of the call instead of the transaction's begin. Otherwise a start from a long transaction would run
--- before earlier requests.
+-- The start is due at the time of the call, not at the transaction's begin. So a start that a long transaction requests
+-- does not run before starts that were requested earlier.
 --
 -- in:    name text, config jsonb
 -- out:   bigint

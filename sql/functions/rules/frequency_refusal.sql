@@ -1,5 +1,5 @@
--- The same rule as in timers/repeat.py. The reason: ten thousand timers that repeat every millisecond would use the
--- whole capacity of a cluster.
+-- Refuses a rule that repeats too often, as timers/repeat.py does: ten thousand timers that repeat every millisecond
+-- would use the whole capacity of a cluster.
 --
 -- in:    given text, count text, period_s numeric
 -- out:   text

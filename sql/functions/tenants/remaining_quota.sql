@@ -50,8 +50,9 @@ begin
         if not found then
             used_at := '1970-01-01 00:00:00+00';
             -- A client's transaction may be open for hours. If it had inserted a row, engines could not store their
-            -- counts in this row. So only engines insert the rows of their resources; an engine passes one resource in
-            -- a call. Without the lock, the insert could wait for another transaction that inserts the same row.
+            -- counts in this row. So clients' transactions never insert the rows of engines' resources; an engine
+            -- inserts them, with one resource in a call. Without the lock, the insert could wait for another
+            -- transaction that inserts the same row.
             if may_write and (resource = any (of_clients) or cardinality(resources) = 1)
                 and pg_try_advisory_xact_lock(hashtextextended(tenant_id || ' ' || resource, 51))
             then

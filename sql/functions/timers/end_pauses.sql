@@ -1,10 +1,9 @@
 -- Resumes the timers with an ended pause.
 --
 -- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences applies to occurrences
--- before `resume_at`. So after a pause until 08:00, an occurrence at 08:00 fires. Skips locked rows, which the next
--- call finds. `without` has the keys of timers that an earlier call could not resume. With `key`, the call resumes at
--- most this timer. `next_s` is the time until the next pause ends;
--- null: no pause has an end.
+-- before `resume_at`. For example, an occurrence at 08:00 fires after a pause until 08:00. The call skips locked rows;
+-- the next call finds them. `without` has the keys of timers that an earlier call could not resume. With `key`, the
+-- call resumes at most this timer. `next_s` is the time until the next pause ends; null: no pause has an end.
 --
 -- in:    most integer, without bigint[], key bigint
 -- out:   ended integer, next_s double precision
