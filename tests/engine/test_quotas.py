@@ -187,9 +187,9 @@ async def test_a_large_quota_is_held_by_counts_of_an_engine() -> None:
             await it.start(n=700)
             await count_usage(it.session, age_s=0, batch=100)
         await pass_time(it)
-        assert await rows(it, "tasks") == 1_400
+        assert 1_400 <= await rows(it, "tasks") <= 1_500, "two instances, and the tasks of the third that still fit"
         (used,) = await it.query("select used from shardclock.tenant_usage where resource = 'tasks'")
-        assert used["used"] == 1_400
+        assert 1_400 <= used["used"] <= 1_500
 
 
 async def test_instances_that_ended_before_a_count_use_up_no_quota() -> None:
