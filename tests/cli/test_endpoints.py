@@ -160,7 +160,7 @@ def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes
         # Then the answer shows the number of the timers, and the command changes nothing without --yes
         many = "2 pending timers have the target webhook:billing, and each would become a dead letter when it fires"
         assert asked.code == NOT_DONE
-        assert asked.err == f"{many}; nothing was changed; add --yes to {verb} it\n"
+        assert asked.err == f"{many}; nothing was changed; add --yes to {verb} the endpoint\n"
         assert (asked_json.code, asked_json.json) == (NOT_DONE, {"done": None, "pending_timers": 2})
         meant = shell(*words, "--yes")
         assert (meant.code, meant.err) == (DONE, f"endpoint webhook:billing is {done}\n")

@@ -139,9 +139,9 @@ def test_commands_on_the_embedded_postgres_ignore_the_variables_of_the_shell() -
     ("named", "doubt"),
     [
         ({}, "the log is below SHARDCLOCK_DATA_DIR"),
-        ({"SHARDCLOCK_DSN": "postgresql://x/x"}, "is SHARDCLOCK_DSN right?"),
-        ({"shardclock_dsn": "postgresql://x/x"}, "is SHARDCLOCK_DSN right?"),
-        ({"SHARDCLOCK_DSN_FILE": "/dsn"}, "is SHARDCLOCK_DSN_FILE right?"),
+        ({"SHARDCLOCK_DSN": "postgresql://x/x"}, "SHARDCLOCK_DSN is right"),
+        ({"shardclock_dsn": "postgresql://x/x"}, "SHARDCLOCK_DSN is right"),
+        ({"SHARDCLOCK_DSN_FILE": "/dsn"}, "SHARDCLOCK_DSN_FILE is right"),
     ],
 )
 def test_a_sentence_names_no_dsn_that_was_not_given(

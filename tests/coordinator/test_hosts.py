@@ -197,4 +197,4 @@ async def test_the_user_learns_that_a_node_is_avoided_if_there_is_another_node(
         assert told == [], "the only node is used despite the failure"
     else:
         assert "a" in told[0]["nodes"]
-        assert told[0]["why"] == "an actor there went silent, or did not start in time"
+        assert told[0]["why"] == "an actor on the node went silent, or did not start in time"

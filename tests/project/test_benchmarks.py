@@ -151,7 +151,7 @@ async def test_each_system_gets_an_empty_database_that_is_dropped_afterwards(dsn
 
 
 async def test_a_server_without_an_answer_is_reported_in_one_line_without_its_password() -> None:
-    told = r"^Postgres at 127\.0\.0\.1:1 can't be used: .*; name another with --dsn"
+    told = r"^Postgres at 127\.0\.0\.1:1 can't be used: .*; give another DSN with --dsn"
     with pytest.raises(Unusable, match=told) as why:
         await Server("postgresql://me:secret@127.0.0.1:1/empty").require_empty()
     assert "secret" not in str(why.value)

@@ -39,9 +39,9 @@ MANY_LETTERS = """
 
 
 @pytest.fixture
-async def session(each_dsn: str) -> AsyncIterator[Session]:
+async def session(dsn: str) -> AsyncIterator[Session]:
     """Yield a session like the exporter's, on each version."""
-    async with Session(as_role(each_dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
+    async with Session(as_role(dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
         yield opened
 
 

@@ -214,7 +214,7 @@ async def test_consume_once_works_on_an_open_connection(dsn: str, kind: Kind) ->
         counts = [await settled(consume_once(connection, "g", once, limit=2)) for _ in range(3)]
         if not kind.commits_each:
             await settled(kind.run(connection, "select 1"))
-            with pytest.raises(TypeError, match="the connection is in one"):
+            with pytest.raises(TypeError, match="end the open transaction of the connection first"):
                 await settled(consume_once(connection, "g", once))
 
     assert counts == [2, 1, 0]
