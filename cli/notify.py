@@ -77,7 +77,7 @@ def add(
             "--failures",
             min=1,
             max=FAILURES_MAX,
-            help="For job.failed: the number of consecutive failed runs before the first event.",
+            help="For job.failed: the number of failed runs in a row that causes the first event.",
         ),
     ] = FAILURES_MIN,
     text_only: Annotated[

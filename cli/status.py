@@ -255,7 +255,7 @@ def _lag(state: Status) -> str:
 
 
 def _json_of(holder: Holder) -> dict[str, object]:
-    """Convert a shard to JSON; the field `shard` is the number of its range of slots."""
+    """Convert a shard to JSON; the field `shard` is the number of its part of the slots."""
     said = asdict(holder)
     return {"shard": said.pop("part"), "shard_count": said.pop("part_count"), **said}
 

@@ -1,4 +1,4 @@
-"""Assign slots: a coordinator decides which keepers run, and which range of slots each keeper gets.
+"""Assign slots: a coordinator decides which keepers run, and which part of the slots each keeper gets.
 
 The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each iteration takes or
 renews the lead, reads the holders (`holders_seen`), and then handles each role: shards, workers and engines. A `crew`

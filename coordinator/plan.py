@@ -59,8 +59,8 @@ class Observed:
 class Plan:
     """The steps of one iteration, in this order: assign, spawn, retire.
 
-    `assign` maps each holder to its range of slots; None: no slots. `assign` also contains the holders to `suspend` or
-    `resume`.
+    `assign` maps each holder to its part of the slots; None: no slots. `assign` also contains the holders to `suspend`
+    or `resume`.
     """
 
     assign: dict[int, int | None] = field(default_factory=dict)
@@ -194,7 +194,7 @@ def _seniority(keeper: KeeperState) -> tuple[bool, int, str]:
 
 
 def _assignment(serving: Sequence[KeeperState], retire: Sequence[KeeperState]) -> dict[int, int | None]:
-    """Assign slot ranges to the serving keepers, with as few changes as possible; return the changes."""
+    """Assign parts of the slots to the serving keepers, with as few changes as possible; return the changes."""
     count = len(serving)
     numbers: dict[int, int] = {}
     kept = {m.part: m for m in reversed(serving) if m.part is not None and m.part < count}

@@ -17,7 +17,7 @@ from shardclock_server.sql.metrics.status import Status
 from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents
 from shardclock_server.sql.session import Session
 
-OBJECTIVE_MS = 100.0  # Docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date.
+OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date.
 OVERDUE_S = 1.0  # A timer that has just become due is overdue until its shard's next poll.
 JUDGED_FIRINGS = 100  # Among fewer firings, one late firing decides the 99th percentile.
 JUDGED_S = 60.0  # Only firings within this time are judged; older firings say nothing about the present.
@@ -70,9 +70,9 @@ class Coming:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The rows of one tenant that need a person. Only operators get `jobs`.
+    """The rows of one tenant that need a person. Only operators get `jobs` and `unserved`.
 
-    `unserved` is for operators too: a sentence about handlers and jobs without a running worker, or ''.
+    `unserved` is a sentence about handlers and jobs without a running worker, or ''.
 
     shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, and INCIDENTS_MAX, ENDPOINTS_MAX and
              REFUSED_MAX rows: a full list means that there may be more rows

@@ -1,4 +1,4 @@
-"""Fire timers: each shard has a range of slots, and leases and fires the timers in these slots.
+"""Fire timers: each shard has a part of the slots, and leases and fires the timers in these slots.
 
 A shard runs eight loops. The claim loop fills a queue in memory, and the fire loop empties the queue. The `queue` is
 limited, and has an alarm for the soonest timer. If more timers are due than one statement can fire, `lanes` alternates

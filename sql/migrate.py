@@ -143,12 +143,12 @@ async def migrate(dsn: Dsn | str, *, roles: bool = False) -> MigrationResult:
     if the owner or the policies of row-level security change. A running cluster is not blocked for long: if a table is
     in use, the function releases its locks and tries again, for about half a minute.
 
-    errors:  WrongSchema a step was edited after it had been applied; or a version before the first release created the
-                               schema; or `roles` is set, and a later release has migrated the database WrongEncoding
-                               the database can't store all characters StatementRefused  the role has no right to change
-                               the schema, or to create roles TablesInUse the tables were in use at every attempt;
-                               nothing was applied
-                               StoreUnavailable  no answer: either all scripts were applied, or none; call again
+    errors:  WrongSchema       a step was edited after it had been applied; or a version before the first release made
+                               the schema; or `roles` is set, and a later release has migrated the database
+             WrongEncoding     the database can't store all characters
+             StatementRefused  the role has no right to change the schema, or to create roles
+             TablesInUse       the tables were in use at every attempt; nothing was applied
+             StoreUnavailable  no answer: either all scripts were applied, or none; call again
     source:  sql/schema, sql/functions, sql/roles.sql
     """
     for _ in range(LOCK_TRIES - 1):
@@ -232,8 +232,9 @@ async def require_current(session: Session) -> None:
     A newer schema is accepted, because during an upgrade the processes of this release run on the next release's
     schema.
 
-    errors:  WrongSchema the schema is missing, too old or edited; the message names the command that repairs it
-             WrongEncoding the database can't store all characters StoreUnavailable  no answer in time
+    errors:  WrongSchema       the schema is missing, too old or edited; the message names the command that repairs it
+             WrongEncoding     the database can't store all characters
+             StoreUnavailable  no answer in time
     """
     async with session.connection() as connection:
         await _require_utf8(connection)

@@ -27,7 +27,7 @@ from shardclock_server.timers.offsets import (
 )
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-# The nicknames of crontab files.
+# The zone in the first field of a crontab line, such as CRON_TZ=Europe/Berlin.
 NAMES_ZONE = re.compile(r"\s*((?:CRON_)?TZ=(\S*))")
 
 # From this year on, the clocks of all zones follow fixed rules. So the changes between summer and winter time repeat,

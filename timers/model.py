@@ -65,12 +65,12 @@ class OnConflict(StrEnum):
 class ClaimedTimer:
     """The columns that a shard needs to fire a timer.
 
-    A schedule without `anchor_occurrence` has no first due date yet. `missed_before`: at this moment a client resumed
-    the timer, and chose `missed` for earlier occurrences; None: `missed` is the schedule's policy. `starts_job`: the
-    target is a job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the `xmin` of the row that
-    was read; a firing of another version has no effect (the fence). `request_number` is the number of the request to
-    Postgres that read the row; a result with a higher number is newer. Numbers are used instead of times, because
-    clocks may be set back.
+    A schedule without `anchor_occurrence` has no first due date yet. `missed_before`: a resume at this moment chose
+    `missed` for earlier occurrences; None: `missed` is the schedule's policy. `starts_job`: the target is a job.
+    `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the `xmin` of the row that was read; a
+    firing of another version has no effect (the fence). `request_number` is the number of the request to Postgres that
+    read the row; a result with a higher number is newer. Numbers are used instead of times, because clocks may be set
+    back.
     """
 
     timer_key: int

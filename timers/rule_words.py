@@ -135,7 +135,7 @@ def _of_hours(hours: Sequence[int]) -> str:
 def _days(day: str, weekday: str, *, is_spring: bool) -> str:
     """Describe the days.
 
-    Describe the two day fields. In Spring's cron both day fields must match; in Unix cron both must match if a field
+    In Spring's cron both day fields must match; in Unix cron both must match if a field
     begins with `*`.
     """
     both = is_spring or day.startswith("*") or weekday.startswith("*")

@@ -2,7 +2,8 @@
 
 `wheels` builds the distributions, for `make wheels`.
 
-sql_reference  docs/sql.md, from the comments of the SQL functions openapi        docs/openapi.json, from the routes of
-the HTTP API bpmn_page      docs/bpmn-elements.md, from the models in tests/engine/models unasync        the clients
-without an event loop, from the clients with an event loop
+sql_reference  docs/sql.md, from the comments of the SQL functions
+openapi        docs/openapi.json, from the routes of the HTTP API
+bpmn_page      docs/bpmn-elements.md, from the models in tests/engine/models
+unasync        the clients without an event loop, from the clients with an event loop
 """

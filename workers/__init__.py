@@ -1,7 +1,7 @@
 """Call the targets of timers that have fired.
 
-A worker owns a range of slots, like a shard. A worker claims the due deliveries of its slots, calls their targets, and
-settles the outcomes in batches: delivered, discarded, dead, or due again. A delivery is called at least once. If a
+A worker owns a part of the slots, like a shard. A worker claims the due deliveries of its slots, calls their targets,
+and settles the outcomes in batches: delivered, discarded, dead, or due again. A delivery is called at least once. If a
 worker dies, the next worker of the slot calls the deliveries again. Only the outcome of the newest claim is stored.
 
 User code never runs in the worker's process. A worker starts, watches and kills the processes of each handler

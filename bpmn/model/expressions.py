@@ -79,7 +79,10 @@ def read_expression(written: str) -> Expression:
 
 
 def read_name(written: str, subject: str) -> str:
-    """Read the name of a variable; the message of a refusal begins with `subject`."""
+    """Read the name of a variable; the message of a refusal begins with `subject`.
+
+    errors:  InvalidValue  the text is an expression
+    """
     name = written.strip()
     if name.startswith("=") or "${" in name or "#{" in name:
         raise InvalidValue(f"{subject} is {shortened(name)}, an expression; write the name of a variable")

@@ -24,7 +24,7 @@ def seconds_of(length: str | timedelta) -> float:
     """
     if isinstance(length, timedelta):
         if length < timedelta(0):
-            raise ValueError(f"{shown(length)} is negative; give a positive length")
+            raise ValueError(f"{shown(length)} is negative; give a length of 0 or more")
         return length.total_seconds()
     if not isinstance(length, str):
         raise ValueError(  # noqa: TRY004 - the value is refused like any other

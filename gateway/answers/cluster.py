@@ -18,14 +18,14 @@ from shardclock_server.sql.metrics.status import Status
 
 
 class KeeperAnswer(Answer):
-    """A shard, a worker or an engine, and its range of slots."""
+    """A shard, a worker or an engine, and its part of the slots."""
 
     holder: str = Field(examples=["7d40eda6502a1f43"])
     cluster_id: str = Field(examples=["5f1d7a9b03c2e846"])
     host: str = Field(examples=["node-1"])
     pid: int = Field(examples=[4242])
     part: int | None = Field(
-        examples=[0], description="the number of the keeper's range of slots; null: the keeper has no slots"
+        examples=[0], description="the number of the keeper's part of the slots; null: the keeper has no slots"
     )
     part_count: int | None = Field(examples=[2])
     held: int = Field(examples=[120], description="the number of leased timers, or of claimed deliveries")

@@ -40,7 +40,9 @@ class SubscribeRequest(BaseModel):
 
     kinds: list[str] = Field(examples=[["delivery.dead", "job.failed"]])
     failures_min: int = Field(
-        FAILURES_MIN, description="for job.failed: the number of consecutive failed runs before an event", examples=[3]
+        FAILURES_MIN,
+        description="for job.failed: the number of failed runs in a row that causes the first event",
+        examples=[3],
     )
     text_only: bool = Field(False, description="send only the text, for a receiver that refuses other fields")
 

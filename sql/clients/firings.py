@@ -8,7 +8,7 @@ from datetime import datetime
 from shardclock_server.sql.session import Session
 
 FIRINGS_MAX = 30
-# A firing has one record; if its timer has a target, it has two records. The remaining records of a name are records of
+# A firing has one record; if its timer has a target, it has two records. The rest of the limit is for records of
 # changes.
 RECORDS_MAX = 100
 

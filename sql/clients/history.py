@@ -52,8 +52,7 @@ class TimerState:
 class UpcomingTimer:
     """The next occurrence of a pending or paused timer. The occurrence counts as late from the moment `late_since`.
 
-    `missed_before`: a client that resumed the timer at this moment chose `missed` for earlier occurrences; None: no
-    client did.
+    `missed_before`: a resume at this moment chose `missed` for earlier occurrences; None: no resume did.
     """
 
     due_date: datetime

@@ -77,7 +77,7 @@ class ScheduleBatch:
 
 
 async def draw_keys(session: Session, count: int) -> Drawn:
-    """Draw at least one key for new timers. Postgres never draws a key a second time, even after a crash.
+    """Draw at least one key for new timers. After a crash, Postgres does not draw a key a second time.
 
     errors:  StoreUnavailable  call again: the lost keys stay unused
     source:  sql/clients/draw_keys.sql

@@ -107,8 +107,8 @@ async def write_whole(
 ) -> dict[int, Scheduled | Refused]:
     """Write all these timers in one transaction, or none of them; `wait_ms` is the limit for each wait for a lock.
 
-    errors:  StatementRefused  at least one timer is refused StoreLocked another transaction has kept a lock for longer
-             than `wait_ms`
+    errors:  StatementRefused  at least one timer is refused
+             StoreLocked       another transaction has kept a lock for longer than `wait_ms`
              StoreUnavailable  the outcome is unknown
     """
     if not planned:

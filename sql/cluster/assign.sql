@@ -1,4 +1,5 @@
--- Assigns ranges of slots to holders, and suspends or resumes holders. Changes nothing if the caller's term has ended.
+-- Assigns parts of the slots to holders, and suspends or resumes holders. Changes nothing if the caller's term has
+-- ended.
 --
 -- in:    :leader bigint, :term bigint, :holders bigint[], :parts integer[] (null: none),
 --        :suspended boolean[] (true: other shards may take over the holder's claims), :part_count integer

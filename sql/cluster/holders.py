@@ -1,4 +1,4 @@
-"""The holders (incarnations of slot keepers), and the range of slots that is assigned to each holder."""
+"""The holders (incarnations of slot keepers), and the part of the slots that is assigned to each holder."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A running slot keeper. Its slots are range number `part` of `part_count` equal ranges; None: no slots."""
+    """A running slot keeper. Its slots are those with slot % part_count = part; `part` is None if it has no slots."""
 
     holder: int
     role: str
@@ -59,7 +59,7 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The response to a heartbeat: Postgres's time, the holder's range of slots, and the reason if it must not fire.
+    """The response to a heartbeat: Postgres's time, the holder's part of the slots, and the reason if it must not fire.
 
     For a shard, the response also lists the workers on the shard's machine. `is_own` is False on a copy of the
     database, and on a database of another installation. An operator's hold does not change `is_own`.
@@ -157,11 +157,11 @@ async def assign(
     part_count: int,
     suspended: Collection[int] = (),
 ) -> bool:
-    """Assign to each holder its range of slots (or no slots), in one transaction; False if the caller no longer leads.
+    """Assign to each holder its part of the slots, or no slots, in one transaction; False: the caller no longer leads.
 
     Other shards may take over the claims of the `suspended` holders only.
 
-    shape:   `parts` maps a holder to the number of its range, 0 to part_count - 1
+    shape:   `parts` maps a holder to the number of its part, 0 to part_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/assign.sql
     """

@@ -44,7 +44,7 @@ async def read_identity(session: Session, identity: str) -> Identity:
 
 
 async def hold(session: Session, why: str) -> str | None:
-    """Put the database on hold. Return the reason of an existing hold, or None if there was no hold.
+    """Put the database on hold. Return the reason of an operator's earlier hold, or None.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  `why` is not 1 to 200 characters of one line

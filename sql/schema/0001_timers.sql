@@ -117,7 +117,7 @@ comment on column shardclock.timers.claimed_until is 'The end of the lease of cl
 comment on column shardclock.timers.tenant_id is 'The tenant of the timer.';
 comment on column shardclock.timers.timer_type is 'BOUNDARY, INTERMEDIATE, START_EVENT or USER.';
 comment on column shardclock.timers.target is
-    'The handler or endpoint that a worker calls when the timer fires; log: the firing only writes a log record.';
+    'The target of the firing: a handler, an endpoint, a job or process:instance; log: the firing only writes a log record.';
 comment on column shardclock.timers.target_element_id is 'The element of a process for which the timer is scheduled.';
 comment on column shardclock.timers.name is
     'Unique among the tenant''s pending timers; all occurrences of a schedule have the same name.';

@@ -44,7 +44,7 @@ comment on column shardclock.consumers.lease is
 comment on column shardclock.consumers.leased_records is 'The limit of records of the newest lease.';
 comment on column shardclock.consumers.leased_for is
     'The duration of a lease. If a lease ends later than this from now, Postgres''s clock was ahead when the lease was written.';
-comment on column shardclock.consumers.attempts is 'The number of failed attempts to process the next record.';
+comment on column shardclock.consumers.attempts is 'The number of failures of the next record in a batch with only this record.';
 comment on column shardclock.consumers.failures is 'The number of failures since the group began.';
 comment on column shardclock.consumers.error is 'The reason of the last failure.';
 comment on column shardclock.consumers.not_before is 'The earliest time of the next attempt after a failure.';

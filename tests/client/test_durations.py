@@ -83,7 +83,7 @@ def test_a_number_without_a_unit_is_refused(value: Any) -> None:
 
 
 def test_a_negative_timedelta_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^datetime\.timedelta\(days=-1.* is negative; give a positive length$"):
+    with pytest.raises(ValueError, match=r"^datetime\.timedelta\(days=-1.* is negative; give a length of 0 or more$"):
         seconds_of(timedelta(seconds=-1))
 
 

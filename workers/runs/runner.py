@@ -124,7 +124,7 @@ class JobRunner(KeeperPart):
         return self._wait_s()
 
     async def maintenance_turn(self) -> float:
-        """Repair the table of jobs and delete old runs, if this worker owns the first range of the slots.
+        """Repair the table of jobs and delete old runs, if this worker owns the first part of the slots.
 
         If the app has no jobs, the loop also ends crashed runs and drops waiting starts of an earlier app.
         """

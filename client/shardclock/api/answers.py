@@ -227,7 +227,7 @@ class EventSubscription(Answer):
     )
     kinds: tuple[str, ...]
     failures_min: int = Field(
-        description="for job.failed: the number of consecutive failed runs before the first event"
+        description="for job.failed: the number of failed runs in a row that causes the first event"
     )
     text_only: bool = Field(description="whether the event's body has only the message's text")
     changed_at: datetime

@@ -269,7 +269,7 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
     async def wait_for_end(
         self, *, timer_key: int | None = None, name: str | None = None, within: Length
     ) -> Record | None:
-        """Wait until a timer is cancelled or skipped, or has fired; then wait for the end of its delivery.
+        """Wait until a timer is cancelled or skipped, or has fired and its delivery, if it has one, has ended.
 
         If `name` is given, the call waits for the timer that has this name at the beginning of the call.
 

@@ -112,7 +112,8 @@ class AsyncOperating:
     async def cancel_operation(self, operation_id: int) -> Operation:
         """End a bulk operation after its current page; the changes of earlier pages are kept.
 
-        errors:  NotFound  there is no such operation. TooLate the operation has ended
+        errors:  NotFound  there is no such operation.
+                 TooLate   the operation has ended.
         """
         path = f"/v1/operations/{ask.number('operation_id', operation_id)}/cancel"
         return await self._sender.ask(Operation, ask.act(path, {}, is_repeatable=False))

@@ -144,8 +144,8 @@ class AsyncTasks:
 
         errors:  Conflict  another program has leased the task in the meantime, the task was answered already, or its
                            instance does not wait for the task any more: the error's `state` is TAKEN, COMPLETED_BEFORE,
-                           DISCARDED_BEFORE, DEAD_BEFORE, RETRIED_BEFORE or CANCELED. NotFound  the caller never had the
-                           task, or the task's end was deleted from the log
+                           DISCARDED_BEFORE, DEAD_BEFORE, RETRIED_BEFORE or CANCELED.
+                 NotFound  the caller never had the task, or the task's end was deleted from the log.
         """
         fields = {"claim": taken.claim, "variables": variables}
         return await self._do(SERVICE_TASKS, taken.task_key, "complete", fields, idempotency_key)

@@ -13,7 +13,7 @@ def work_under_lease(log: GroupLog, work: LeasedWork, batch: Batch) -> None:
     """Call the work and renew the batch's lease until the work ends; raise LeaseLost if the lease was lost.
 
     errors:  LeaseLost  the lease ended before the work ended.
-             Exception     an error of the work.
+             Exception  an error of the work.
     """
     keeper = _Keeper(log, batch)
     keeper.start()

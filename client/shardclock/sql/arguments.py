@@ -14,7 +14,7 @@ from shardclock.sql.refusals import invalid_field
 
 DEFAULT_TENANT = "default"
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # matches fractions of a second with more than six digits
+FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # a fraction of a second that is finer than a microsecond
 
 
 @dataclass(frozen=True, slots=True)

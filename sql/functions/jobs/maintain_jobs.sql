@@ -1,4 +1,4 @@
--- Only the worker with the first range of slots calls this function. The function locks each job and reads it again,
+-- Only the worker with the first part of the slots calls this function. The function locks each job and reads it again,
 -- because another transaction may have repaired the job during the wait.
 --
 -- in:    holder bigint
@@ -14,7 +14,7 @@ as $$
 declare
     found_one shardclock.jobs;
 begin
-    -- Only the worker with the first range of slots repairs jobs.
+    -- Only the worker with the first part of the slots repairs jobs.
     if not exists (
         select from shardclock.holders h
         where h.holder = maintain_jobs.holder and h.ended_at is null and h.part = 0

@@ -1,4 +1,4 @@
--- The worker with the first range of slots calls this function, and repeats the call until the result is empty.
+-- The worker with the first part of the slots calls this function, and repeats the call until the result is empty.
 --
 -- in:    holder bigint
 -- out:   job text, repair text; at most 200 jobs
