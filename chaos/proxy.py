@@ -174,7 +174,7 @@ class Proxy:
         return trap
 
     def lift(self, trap: Trap) -> None:
-        """Remove a trap, and release the link in it."""
+        """Remove a trap, and release the connection that the trap holds."""
         trap.released.set()
         self._traps.remove(trap)
 

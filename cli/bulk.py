@@ -33,7 +33,7 @@ class Wording:
 def states_of(state: str | None, able: tuple[str, ...]) -> tuple[str, ...]:
     """Return the states of timers that the command changes: the given `--state`, or all states that the verb supports.
 
-    errors:  Refusal  another state
+    errors:  Refusal  the verb does not support the given state
     """
     if state is None:
         return able

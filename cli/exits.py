@@ -70,8 +70,8 @@ def code_of(error: Exception) -> RefusalCode | None:
         code = CODES_BY_CLASS.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
             return code
-    # Typer has its own copy of click. The errors of Typer's copy have no public name, so the method `format_message`
-    # identifies them.
+    # Typer contains a private copy of click, whose error classes have no public name. Their method `format_message`
+    # identifies errors of these classes.
     return REFUSED if hasattr(error, "format_message") else None
 
 

@@ -135,7 +135,7 @@ class _Watch:
             return f"{' and '.join(servers)} died"
         self._ping()
         if self._is_stuck:
-            return "no shard starts in it"
+            return "no shard starts in this Ray"
         silent_s = time.monotonic() - self._answered_at_s
         return f"no coordinator for {silent_s:.0f} s{self._why_not}" if silent_s > COORDINATOR_LOST_S else ""
 

@@ -105,7 +105,7 @@ def start_local_host_ahead() -> None:
 
 @contextmanager
 def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
-    """Start a host of local keepers before the block. If the block sends no order, the host ends."""
+    """Start a host of local keepers before the block; the host ends if the block never orders it to run keepers."""
     started = _ahead.pop() if _ahead else None
     process = started or local_host() if is_local else started
     try:

@@ -94,8 +94,8 @@ class RunningCluster:
     def wait(self, wait_s: float) -> None:
         """Wait until a host reports an event or ends, for at most `wait_s`.
 
-        This call informs the local host when Ray's host has ended, so that the local keepers take over. Polls and the
-        removal of Ray's files must not delay it.
+        When Ray's host has ended, this call informs the local host, so that the local keepers take over. Polls and the
+        removal of Ray's files must not delay the takeover.
         """
         select.select([output for host in self._hosts for output in host.outputs], [], [], wait_s)
         for host in self._hosts:

@@ -30,8 +30,8 @@ PREFIX = "SHARDCLOCK_"
 OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING", "HOST_APP"})
 # The variables of the HTTP API's client (client/shardclock/http/address.py), without the prefix.
 OF_CLIENT = frozenset({"API_KEY", "API_URL"})
-# The packages' records of settings, by field name in `Settings`. A field that is in a package's record and in
-# `Settings` has the same value in both.
+# The packages' records of settings, by field name in `Settings`. If a package's record and `Settings` have a field of
+# the same name, both fields have the same value.
 PARTS: Mapping[str, type[BaseModel]] = {
     "shard": ShardSettings,
     "worker": WorkerSettings,
@@ -267,7 +267,7 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def _fault(report: Any, options: Collection[str]) -> tuple[str, str]:
-    """Return the field at fault, and a sentence that names the field's option or variable, as the user gave it."""
+    """Return the invalid field, and a sentence that names the option or environment variable that the user gave."""
     field = str(report["loc"][-1])
     cause = report.get("ctx", {}).get("error")
     if isinstance(cause, InvalidSettings):

@@ -22,10 +22,10 @@ class FailureDetector:
     """Measure by the coordinator's clock for how long each keeper has sent no new heartbeat.
 
     The time of a new heartbeat is computed from its age in Postgres at the check. The time is never before the previous
-    check, because the previous check did not find the heartbeat. So the interval between checks does not make a silence
-    longer, and a wrong clock of Postgres changes the time of a heartbeat by at most one interval. The clocks of two
-    machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine, no keeper counts
-    as silent.
+    check, because the previous check did not find the heartbeat. So a silence is not measured too long because of the
+    interval between checks, and a wrong clock of Postgres changes the time of a heartbeat by at most one interval. The
+    clocks of two machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine, no
+    keeper counts as silent.
 
     units:   now_s in seconds of the monotonic clock; ages_s in seconds of Postgres's clock
     """

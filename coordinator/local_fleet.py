@@ -18,8 +18,8 @@ ANSWER_S = 5.0  # A fork takes milliseconds, but the first fork waits for the fo
 END_S = 2.0  # A killed process exits immediately, unless the kernel waits for a disk.
 DRAIN = "drain"
 
-# The function that runs in a keeper's process. Its arguments are the keeper's name, and the keeper's connection to the
-# pipe.
+# The function that runs in a keeper's process. The function's arguments are the keeper's name, and the keeper's
+# connection to the pipe.
 KeeperMain = Callable[[str, Connection], None]
 
 

@@ -14,7 +14,7 @@ class KeeperState:
     """One keeper of this cluster. The keeper is starting until it has a holder; then it serves until it is retired.
 
     A `suspect` keeper has been silent for a short time. A `suspended` keeper is marked in the holders table, and the
-    other keepers have its slots. A `stalled` keeper is late with its start. `started_s` is the moment when this
+    other keepers have its slots. A `stalled` keeper has been starting for too long. `started_s` is the moment when this
     coordinator first read the keeper's holder, in seconds of the monotonic clock. `held` is the number of leases that
     the keeper reported in its last heartbeat.
     """

@@ -37,7 +37,7 @@ class Superseded(Exception):
 
 
 def new_incarnation() -> int:
-    """Return a new random number for a coordinator's incarnation; each start has another number."""
+    """Return a new random number for a coordinator's incarnation; each start of the coordinator gets a new number."""
     return secrets.randbits(INCARNATION_BITS)
 
 

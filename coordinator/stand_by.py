@@ -87,7 +87,7 @@ class StandBy:
     async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:
         """Take the lead if Ray's cluster has had no running shard for a while; return whether the lead was taken.
 
-        This happens if Ray's host runs, but Ray starts no shard.
+        Ray's cluster has no running shard if, for example, Ray's host runs but Ray starts no actor.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """

@@ -133,7 +133,7 @@ class EmbeddedPostgres:
         """Hold the lock for starts and stops of this server during a block, against other processes and threads."""
         with open_lock(self._data_dir / "server.lock") as file:
             if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(LOCK_S)):
-                busy = f"for {LOCK_S:.0f} s another process has been starting or stopping it"
+                busy = f"for {LOCK_S:.0f} s another process has been starting or stopping this Postgres"
                 raise EmbeddedPostgresError(f"can't use the Postgres in {self._data_dir}: {busy}")
             yield
 

@@ -30,7 +30,7 @@ def has_name() -> bool:
 
 @contextmanager
 def programs_for_unnamed(programs: Path, parent: Path) -> Iterator[Path]:
-    """Create patched copies of the programs, which find a name; yield the directory of the copies, then remove it.
+    """Yield a directory with copies of the programs, patched to find a user name; then remove the directory.
 
     errors:  OSError  the disk has less than 11 MB
     """

@@ -20,7 +20,7 @@ class Missing(LookupError):
 
 
 class ModelRefused(Exception):
-    """This release can't read a definition's model; a newer release may be able to."""
+    """This release can't read a definition's model; perhaps only a newer release can read the model."""
 
 
 class Definitions:

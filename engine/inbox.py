@@ -50,7 +50,7 @@ class UnreadableSignal(ValueError):
 
 
 class UnknownKind(UnreadableSignal):
-    """This release doesn't know the kind of the signal; a newer release may know it."""
+    """This release doesn't know the kind of the signal; perhaps only a newer release knows the kind."""
 
 
 def content_of(taken: DueSignal) -> Content:

@@ -14,7 +14,8 @@ TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
 SLOW = Backoff(1.0, 60.0)  # The server may be faster later, so a slow statement is not a reason to give up.
 TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # A newer engine may be able to take the signal.
-# These tries last two days with the pauses of SLOW, enough for an upgrade; then the instance gets an incident.
+# With the pauses of SLOW, this number of tries lasts two days: enough for an upgrade. Then the instance gets an
+# incident.
 TOO_NEW_TRIES_MAX = 2_885
 
 

@@ -18,7 +18,7 @@ from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, unavailab
 HEAD_BYTES_MAX = 65_536  # The limit of the request line and all headers; also of the bytes between two body pieces.
 HEAD_S = 10.0  # The time from the connection's start, or from a request's first byte, to the end of its headers.
 REST_S = 10.0  # The time to read the rest of an answered request, because a close may cut off the response.
-UNREAD_S = 30.0  # Within this time a client must read the next 16 KiB of its responses, or the rest of them.
+UNREAD_S = 30.0  # A client must read 16 KiB of its responses in this time, or all remaining bytes if fewer remain.
 READ_LEAST_BYTES = 16_384
 UNPROVEN_S = 10.0  # the longest pause between two requests, if no request of the connection was authenticated
 NO_ROOM = unavailable("this gateway has reached its limit of connections; connect again later").answer()

@@ -26,7 +26,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RunEnding:
-    """The outcome of a run and the step after it.
+    """The outcome of a run, and the next action for the job.
 
     shape:   `delay_s` is the pause before the next attempt; None: this start gets no further attempt, and the rule's
              next start follows. For `rest_s` seconds no run of the job begins, for any start. `fails`: the attempt

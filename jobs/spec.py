@@ -1,4 +1,4 @@
-"""Describe a job as its app declares it."""
+"""The name, rule, policy and configuration of a job, as declared in the app's code."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

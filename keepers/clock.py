@@ -2,8 +2,8 @@
 
 Each response of Postgres contains the server's time. Postgres reads its clock before it sends the response, so when the
 response arrives, the server's clock shows *at least* the time in the response. The fastest recent response gives a
-lower bound of Postgres's time. The bound is a fraction of a millisecond behind Postgres's time, and never ahead of it.
-A shard fires a timer only when the bound has reached the due date, so no timer fires early.
+lower bound of Postgres's time. The bound is a fraction of a millisecond behind Postgres's time, and never ahead of
+Postgres's time. A shard fires a timer only when the bound has reached the due date, so no timer fires early.
 """
 
 import time

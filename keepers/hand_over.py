@@ -7,7 +7,8 @@ limit applies after the shard's response, because a running statement of the sha
 sends the deliveries in the order in which its statements wrote them.
 
 A message is a pickled object; a number in the message header gives the message type. Shard and worker may each close
-the connection at any time. Then the shard connects again, and repeats the deliveries that the worker has not confirmed.
+the connection at any time. After a close, the shard connects again, and repeats the deliveries that the worker has not
+confirmed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Run the exporter of a node: it receives reports, reads the tables, and serves the metrics from both."""
+"""Run a node's exporter: receive the reports of processes, read Postgres's tables, and serve metrics from both."""
 
 import asyncio
 import errno

@@ -56,7 +56,7 @@ class BulkChange(BulkRun):
     refusal: InvalidTimer | None = field(default=None, init=False)
 
     async def run(self, session: Session, progress: BulkProgress, *, dry_run: bool) -> None:
-        """Find all timers; unless it is a dry run, change them.
+        """Find all timers; change the found timers, unless `dry_run` is set.
 
         errors:  InvalidTimer      the first change was refused: nothing was changed
                  BulkBroken        Postgres stopped answering; the counts include the changes before
@@ -88,7 +88,7 @@ class BulkChange(BulkRun):
         await self.find_all(self._pages(session), progress)
 
     async def count(self, session: Session, *, most: int) -> TimerCount:
-        """Count the timers without their keys, at most `most` of them.
+        """Count the matching timers, at most `most`, without reading their keys.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
                  InvalidTimer      two filters for the name are given

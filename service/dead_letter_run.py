@@ -1,6 +1,7 @@
 """Redrive or discard all dead letters of a filter in one bulk run.
 
-The run first finds all keys. So a letter that fails again during the run is not redriven a second time.
+The run finds the keys of all letters before it changes a letter. So the run does not redrive a letter a second time if
+the letter fails again during the run.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class DeadLetterRun(BulkRun):
     _examples: dict[tuple[str, str], DeadLetterKey] = field(default_factory=dict, init=False)
 
     async def run(self, session: Session, progress: BulkProgress, *, dry_run: bool) -> None:
-        """Find all dead letters of the filter; unless it is a dry run, change them.
+        """Find all dead letters of the filter; change the found letters, unless `dry_run` is set.
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
                  StoreUnavailable  Postgres did not answer during the search: nothing was changed
@@ -68,7 +69,7 @@ class DeadLetterRun(BulkRun):
         await self.change_all(session, change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
 
     async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
-        """Find all dead letters of the filter, for `start`; unless it is a dry run, enable endpoints first.
+        """Find all dead letters of the filter, for `start`; first enable their endpoints, unless `dry_run` is set.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
         """

@@ -59,7 +59,7 @@ async def page_of(session: Session, wanted: DeadLetterFilter, *, size: int, page
 
 
 class CountedLetters(NamedTuple):
-    """The number of dead letters that a change would change, and a sentence about them."""
+    """The number of dead letters that a bulk change would change, and a sentence with this number for users."""
 
     number: int
     sentence: str

@@ -22,7 +22,7 @@ PUNCTUAL = timedelta(seconds=1)  # a longer delay is explained
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer: a verdict such as FIRED or PAUSED, one sentence, and the record that proves it."""
+    """Why a timer fired or not: a verdict such as FIRED or PAUSED, one sentence, and the log record as proof."""
 
     verdict: str
     why: str

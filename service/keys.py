@@ -81,7 +81,7 @@ def new_key() -> GeneratedKey:
 
 
 def allows(scopes: Collection[str], needed: str) -> bool:
-    """Return whether these scopes include the needed scope; each scope includes the scopes before it."""
+    """Return whether these scopes include the needed scope; each scope in SCOPES includes all earlier scopes."""
     return any(SCOPES.index(scope) >= SCOPES.index(needed) for scope in scopes)
 
 

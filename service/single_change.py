@@ -19,7 +19,7 @@ from shardclock_server.timers.refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class ChangedTimer:
-    """A timer was changed: its state, a word for the change, and its due date if the change may move it."""
+    """A changed timer: its state, a word for the change, and its due date if this kind of change can move due dates."""
 
     state: str
     word: str

@@ -86,5 +86,5 @@ def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
 
 
 def refusal_of(error: Exception) -> Exception | None:
-    """Return the error if one timer of a batch may have caused it."""
+    """Return `error` if one timer of a batch may be the cause; None if the cause is outside the batch."""
     return error if isinstance(error, StatementRefused | InvalidTimer) else None

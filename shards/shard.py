@@ -47,8 +47,8 @@ KEY_TAKEN = "23505"
 # After Postgres refuses a scan, scans only lease timers for this time, so that a bad row can't fail the firing of
 # others.
 CLAIM_ONLY_S = 10.0
-# If the estimate of Postgres's time was wrong by more than this, the alarm is set again; the alarm is not more precise
-# than this.
+# The precision of the alarm for the soonest timer. The alarm is set again if the estimate of Postgres's time was wrong
+# by more.
 ALARM_SLACK_S = 0.001
 # The minimum time between two claims that notifications start. The time is also at least NOTIFIED_SHARE times the
 # duration of the last claim, so that claims after notifications take at most a quarter of a shard's time.

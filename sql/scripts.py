@@ -54,7 +54,7 @@ class SqlScript:
 
     @property
     def needs(self) -> list[str]:
-        """Return the functions that must exist before this script; the script's header lists them."""
+        """Return the SQL functions that must exist before this script runs, from the script's header."""
         found = _NEEDS.search(self.text.partition("\ncreate ")[0])
         return re.findall(r"\w+", found[1]) if found else []
 

@@ -1,8 +1,9 @@
 """Find the moments of a cron rule on a zone's wall clock, and count them without visiting each moment.
 
-A cron rule consists of a set of days and a set of times of a day. So the number of matches between two local times is
-days × times; only the first and the last day need a correction (`cron_local`). A zone's clock is a sequence of spans
-without a jump (`offsets`), so the functions work span by span. Moments are whole seconds in UTC, as in `offsets`.
+A cron rule consists of a set of days and a set of times of a day. The number of matches between two local times is the
+number of days times the number of times; only the first and the last day need a correction (`cron_local`). A zone's
+clock is a sequence of spans without a jump (`offsets`), so the functions work span by span. Moments are whole seconds
+in UTC, as in `offsets`.
 """
 
 import re

@@ -95,7 +95,7 @@ def answer_of(status: int, *, excerpt: bytes, retry_after: str | None, now_s: fl
 def retry_after_s(value: str | None, *, now_s: float) -> float | None:
     """Read a Retry-After header: seconds or an HTTP date; None if the header is absent or invalid.
 
-    shape:   from 0 to an hour
+    shape:   seconds, from 0 to 3,600
     """
     text = (value or "").strip()
     if text.isascii() and text.isdigit():

@@ -1,8 +1,8 @@
 """A process of the user's code below a Ray actor, for an app with its own Python.
 
-Ray starts its actors with the server's Python. So the actor reserves the resources, and starts the app's Python as a
-child process (`local_process`). Calls over the socket go directly to the child; calls through Ray go through the actor.
-The kernel ends the child together with the actor.
+Ray can start actors only with the server's Python. So the user's code does not run in the actor: the actor reserves the
+resources, and starts the app's Python as a child process (`local_process`). Calls over the socket go directly to the
+child; calls through Ray go through the actor. The kernel ends the child together with the actor.
 """
 
 from collections.abc import Sequence

@@ -8,10 +8,11 @@ OnFault = Callable[[BaseException], None]
 
 
 class TaskSet:
-    """The tasks of calls until they end.
+    """The asyncio tasks of the calls that have not ended.
 
-    A failure of a target is an outcome. So an exception of a task is a fault of the worker, and `on_fault` ends the
-    worker: otherwise the task's deliveries would stay without an outcome as long as the worker lives.
+    If a target fails, the task does not raise an exception, but records the failure as the outcome. So an exception of
+    a task is a bug of the worker. Then `on_fault` ends the worker, because the task's deliveries would have no outcome
+    while the worker lives.
     """
 
     def __init__(self, on_fault: OnFault) -> None:

@@ -50,7 +50,7 @@ class TimerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimerTrigger:
-    """A timer event. Its time is a literal, or a FEEL expression that is evaluated when a token enters the scope."""
+    """A timer event: its time is a literal, or a FEEL expression, evaluated when a token enters the event's scope."""
 
     kind: TimerKind
     text: Text

@@ -30,7 +30,7 @@ def read_document(text: bytes) -> Element:
         raise _refused("the model has a DOCTYPE, which could name other files; remove it") from None
     except InvalidModel:
         raise
-    # LookupError and ValueError: Python can't decode the encoding.
+    # Python raises LookupError or ValueError if it does not support the encoding that the document declares.
     except (ParseError, LookupError, ValueError) as error:
         raise _refused(f"the model is not XML: {error}; send BPMN 2.0 as a modeler saves it") from None
 

@@ -184,7 +184,7 @@ def _timer(definition: Element) -> TimerTrigger:
 def _with_end(cycle: Text, end: str) -> Text:
     """Append Flowable's end date to a cycle, as in R10/PT2S/2031-01-31T08:00:00Z.
 
-    errors:  InvalidValue  the cycle or the end date is an expression, or the cycle has another form
+    errors:  InvalidValue  the cycle or the end date is an expression, or the cycle is not R/PERIOD or Rn/PERIOD
     """
     joined = read_text(end)
     if isinstance(cycle, str) and isinstance(joined, str) and WITHOUT_END.fullmatch(cycle):

@@ -16,11 +16,11 @@ class Fault:
     """One injected fault, with its start and end by the rig's clock.
 
     `victims` are the holders that could not work during the fault: killed, frozen or cut off. `recovers_within_s` is
-    the promised lateness. It counts from `began_at` for a killed, frozen or cut shard, and from `ended_at` for other
-    faults. It is None if only safety is promised. A fault without `disturbs` does not excuse late timers; an example is
-    the death of a coordinator or worker. A killed or frozen worker is not in `victims`, because timers fire without
-    workers; `detail` names the worker. During a `leaderless` fault and shortly after its end, no coordinator leads.
-    `whole_within_s` is the time in which other shards must serve after the loss of a head.
+    the promised lateness, measured from `began_at` for a killed, frozen or cut shard, and from `ended_at` for other
+    faults; None: the fault has no promise about lateness. A fault without `disturbs` does not excuse late timers; an
+    example is the death of a coordinator or worker. A killed or frozen worker is not in `victims`, because timers fire
+    without workers; `detail` names the worker. During a `leaderless` fault and shortly after its end, no coordinator
+    leads. `whole_within_s` is the time in which other shards must serve after the loss of a head.
     """
 
     number: int

@@ -173,7 +173,7 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
     """Return the additional time in which a job may begin no run because of faults.
 
-    It ends with the recovery from the last fault.
+    This time ends with the recovery from the last fault.
     """
     # The cluster notices a crash later, so a fault before the last start also counts.
     felt = [it for it in faults if it.began_at < after and it.ended_at + AGAIN_S > before]

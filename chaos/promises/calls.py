@@ -132,7 +132,7 @@ def _was_called(claim: Claim, calls: Sequence[Attempt]) -> bool:
 def _noticed_by_s(run: RunIndex, row: DeliveryWritten, claim: Claim) -> float:
     """Return the moment at which a worker must have noticed the loss of its claim.
 
-    This is the end of its lease, or later after a freeze of the worker or an outage of Postgres.
+    This moment is the end of the worker's lease; it is later after a freeze of the worker or an outage of Postgres.
     """
     until_s = claim.began_s if row.claimed_until is None else row.claimed_until.timestamp()
     for fault in sorted(run.history.faults, key=lambda fault: fault.began_at):

@@ -151,7 +151,7 @@ def _is_planned(row: TimerWritten, new: TimerWritten) -> bool:
 
 
 def _one_after_another(run: RunIndex) -> Iterator[str | None]:
-    """Check that each occurrence is created at the end of the previous occurrence, and that each end creates one."""
+    """Check that the end of each occurrence creates exactly one next occurrence."""
     for schedule, steps in run.schedules.items():
         request = run.request_of(0, schedule)
         rule = rule_of(request)

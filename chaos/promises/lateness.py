@@ -95,8 +95,8 @@ def serve_again(run: RunIndex) -> Iterator[str | None]:
 
     If the fault names the lost shards, the time ends with the commit of the last slots. The rig itself finds the new
     shards later on a busy machine. If `up` is down, no process starts new shards. If Postgres is down, locked or
-    without a free connection, no shard can register. So the time counts from the end of a fault that prevents new
-    shards.
+    without a free connection, no shard can register. So if a fault prevents new shards, the time counts from the end of
+    this fault.
     """
     for fault in (fault for fault in run.history.faults if fault.kind == "head"):
         started_s = max((it.ended_at for it in run.history.faults if _delays(it, fault)), default=fault.began_at)

@@ -1,4 +1,4 @@
-"""Check pauses with an end: a paused timer does not fire before this end, and continues after it."""
+"""Check pauses until a given time: a paused timer does not fire before this time, and continues after this time."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _wrongly_taken(run: RunIndex, signal: SignalHistory) -> str:
         violation = f"instance {min(signal.takers)} took the signal"
     elif signal.gone is None:
         violation = (
-            "a step took the signal, which still exists"
+            "a step processed the signal, but did not delete it"
             if taken
             else (f"no step took the signal by {clock(run.history.ended_at)}")
         )

@@ -255,7 +255,11 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("P2", a_start_is_told_of_another_instance, "the answers have ['2200', '3000'], and the call created [3000]"),
     ("P2", an_instance_is_of_another_process, f"{_MESSAGE}no client started the instance"),
     ("P3", a_signal_is_taken_twice, "(happened) to instance 3000: 2 steps took the signal, at 08:00:58.120000"),
-    ("P3", a_signal_is_taken_and_stays, "(happened) to instance 3000: a step took the signal, which still exists"),
+    (
+        "P3",
+        a_signal_is_taken_and_stays,
+        "(happened) to instance 3000: a step processed the signal, but did not delete it",
+    ),
     ("P3", a_signal_vanishes, "(happened) to instance 3000: the signal was deleted at 08:00:58.120000"),
     ("P3", a_signal_is_never_taken, "(happened) to instance 3000: no step took the signal by 08:01:00"),
     (

@@ -1,7 +1,7 @@
 """End async calls that exceed their timeout, with one alarm for all calls with the same timeout.
 
-A timer of the event loop for each call would cost more than most calls. Calls with the same timeout expire in the order
-of their starts, so one alarm for the oldest call is enough.
+If each call had its own timer in the event loop, this timer would cost more processor time than most calls. Calls with
+the same timeout expire in the order of their starts, so one alarm for the oldest call is enough.
 """
 
 import asyncio

@@ -37,7 +37,7 @@ def read_signature(function: FunctionOfTimer, *, called: str) -> Signature:
 
 
 def read_job_signature(function: FunctionOfTimer, *, called: str) -> Signature:
-    """Read the form of a job function's calls; `payload` is the type of its configuration.
+    """Read from a job function's signature how to call the function; `payload` is the type of the job's configuration.
 
     errors:  InvalidHandler  as in `read_signature`
     """

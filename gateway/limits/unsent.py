@@ -1,8 +1,8 @@
 """Limit the bytes of long responses that wait in a gateway's memory for slow clients.
 
-A response with a known length and more than one piece counts until its client has read nearly all of it. A GET request
-is refused if its response would exceed the limit. The response of a change is always sent, because the change is done
-already; its bytes count up to the tenant's share, so that other tenants can get responses.
+The limit counts each response with a known length and more than one piece, until the client has read nearly all of the
+response. A GET request is refused if its response would exceed the limit. The response of a change is always sent,
+because the change is done already; its bytes count up to the tenant's share, so that other tenants can get responses.
 """
 
 from collections import Counter

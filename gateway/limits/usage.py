@@ -35,7 +35,7 @@ class TenantUsage:
 
     @property
     def lacks_schedules(self) -> bool:
-        """Whether a request needs the number of schedules, and the last count did not include them."""
+        """Whether a request needs the number of schedules, but the last count did not count schedules."""
         return self.wants_schedules and not self.knows_schedules
 
     def is_due(self, now_s: float) -> bool:

@@ -51,7 +51,7 @@ class _PendingLookup(Generic[Holder]):
 
 
 class KeyLookups(Generic[Holder]):
-    """Cache keys for a short time, and look up other keys; recently valid keys are looked up first."""
+    """Cache keys for a short time; read missing keys from Postgres in batches, recently valid keys first."""
 
     def __init__(self, pool: Pool, kind: SecretKind[Holder]) -> None:
         self._pool = pool

@@ -28,7 +28,7 @@ class Firing:
 
     @property
     def suits_claims(self) -> bool:
-        """Return whether a claim could fire these timers directly, instead of leasing them."""
+        """Return whether a claim could fire this timer directly, instead of leasing the timer."""
         return self.timer.schedule is None or self.period is not None
 
 
@@ -65,7 +65,8 @@ async def fire_due(
 ) -> Fired:
     """Fire leased timers: delete each from `timers`, append its record, and write its next occurrence.
 
-    The same firings can be sent again without harm: fired timers have no row, and a fence protects each row.
+    It is safe to send the same firings again: a fired timer has no row, and the statement checks the version of each
+    row.
 
     shape:   the keys of the deleted timers; a timer with a missing key was fenced, cancelled, moved, paused, early, or
              locked

@@ -10,9 +10,9 @@ from typing import TypeVar
 from shardclock_server.sql.session import Record, Session, StatementRefused, StoreLocked
 from shardclock_server.timers.model import ClaimedTimer
 
-# The constraints that refuse a key if another timer or another timer's delivery has it.
+# The constraints that refuse a new timer's key if a timer or a delivery with this key exists.
 KEYS = ("timers_pkey", "deliveries_pkey")
-TRIES = 3  # A row that was locked in the critical milliseconds of each try indicates a bug, so an error reports it.
+TRIES = 3  # Three tries that each meet a lock are so improbable that they indicate a bug: then raise an error.
 # Numbers the requests that a process sends on several connections. Postgres's clock can't order the requests, because
 # it may be set back.
 request_numbers = itertools.count(1)

@@ -1,7 +1,7 @@
 """Find records of the log by a filter, newest first, page by page.
 
-An index finds the records of a timer key or a name. Any other search reads the log section by section, because the log
-has few indexes: each firing would have to update them.
+An index finds the records of a timer key or a name. Any other search reads the log section by section. The log has few
+indexes, because each firing must update every index.
 """
 
 import json

@@ -64,7 +64,8 @@ async def settle_deliveries(
 ) -> Unsettled:
     """Settle attempts in one statement; return the claims that could not be settled.
 
-    It is safe to send the same settlements again: a settled delivery has no row, or another number of claims.
+    It is safe to send the same settlements again: after the first settlement, the delivery has no row, or a higher
+    number of claims, and does not match.
 
     shape:   each claim at most once; with `leaves_locked`, locked deliveries are not settled, and are returned
     errors:  StoreLocked       a transaction has locked a delivery: send the same settlements with `leaves_locked`

@@ -1,4 +1,4 @@
-"""Endpoints: the receivers of a tenant's webhooks. Operators and tenants change them, and workers read them.
+"""Endpoints: the receivers of a tenant's webhooks. Operators and tenants change endpoints; workers read endpoints.
 
 endpoints  the stored endpoints of tenants
 attempts   the last attempts of endpoints, with the beginning of each response

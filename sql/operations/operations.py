@@ -247,7 +247,7 @@ async def list_operations(
 
 
 async def forget_operations(session: Session, *, now: datetime | None = None) -> int:
-    """Delete the operations that ended more than 400 days ago, and count them.
+    """Delete the operations that ended more than 400 days ago; return the number of deleted operations.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/operations/forget_operations.sql

@@ -1,7 +1,7 @@
 -- Locks requests without waiting: if two calls contain the same request, only one of these calls gets the lock.
 --
--- Two requests with the same hash (one pair in four billion) share a lock. Then one request may get the response "in
--- flight" because of the other request; after a retry the client gets the correct response.
+-- Two requests with the same hash (one pair in four billion) share a lock. While one of these requests is in flight,
+-- the second request may get the response "in flight"; after a retry its client gets the correct response.
 --
 -- in:    :tenants text[], :keys text[]: one element of each array for each request
 -- out:   locked boolean, one row for each request, in the order of the arrays

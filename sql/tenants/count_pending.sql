@@ -9,7 +9,7 @@ from (
     select t.payload
     from shardclock.timers t
     where t.tenant_id = :tenant_id
-        -- This condition is redundant; with it, the planner can use the partial index.
+        -- The condition on 'default' excludes no timer; without the condition, the planner can't use the partial index.
         and t.tenant_id <> 'default'
     limit :most
 ) t

@@ -30,7 +30,7 @@ class Lifetime:
         return max(0.0, self._gone_by_s - self._clock())
 
     def grant(self) -> float:
-        """Return the time to grant to the process. Until it answers, the longer of the last two grants applies."""
+        """Return the time to grant to the process; before its answer, the longer of the last two grants applies."""
         left_s = self.left_s
         self._gone_by_s = max(self._gone_by_s, self._clock() + left_s)
         return left_s

@@ -137,7 +137,8 @@ class ProcessPool:
         client.receive(process, was_used=was_used)
 
     def _find(self, needs: RunResources) -> tuple[RunProcess, bool]:
-        for number in reversed(range(len(self._idle))):  # the process of the latest run wakes up soonest
+        # Prefer the process that became idle last, because it starts to work faster than a process that slept longer.
+        for number in reversed(range(len(self._idle))):
             had, process = self._idle[number]
             if had == needs:
                 del self._idle[number]

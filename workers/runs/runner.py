@@ -27,7 +27,7 @@ from shardclock_server.workers.runs.table import RunTable
 
 MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
-NO_CODE_S = 5.0  # This worker lacks a start's code, so it delays the start, and another worker can begin the start.
+NO_CODE_S = 5.0  # The delay of a start if this worker lacks the job's code; another worker may begin the start.
 NO_NODE_S = 30.0  # The delay of a start if no node has its resources.
 CLOSE_S = 0.5  # The time for which a stopping worker tries to record ends of runs while their jobs are locked.
 
@@ -199,7 +199,7 @@ class JobRunner(KeeperPart):
             places=self._pool.capacity if self._specs else 0,
             reserving=self._pool.reserving_capacity if self._specs else 0,
             lease_s=self._settings.lease_s,
-            # This worker has no lease of a lost run, but the run's process may live for a moment.
+            # Also pass the runs whose leases this worker has lost, because their processes may live for a moment.
             own=OwnRuns(self._table.timer_keys, self._table.ending),
             page=poll._replace(machine=self._machine),
         )

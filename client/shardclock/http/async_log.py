@@ -58,7 +58,7 @@ class AsyncLog:
         key must be for all tenants.
 
         shape:   `limit` is the number of records in one lease
-        errors:  Conflict  the group has another number of partitions.
+        errors:  Conflict  the group exists, and its number of partitions is not `partitions`.
                  ApiError  no gateway has answered for `retry_for`.
         """
         body: dict[str, object] = {"limit": limit, "lease": lease, "partitions": partitions}

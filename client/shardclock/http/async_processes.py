@@ -167,7 +167,7 @@ class AsyncProcesses:
 
         A second request is no error.
 
-        errors:  Conflict  the instance has ended in another way.
+        errors:  Conflict  the instance has ended without a cancellation.
                  NotFound  the instance never existed, or its history was deleted.
         """
         await self._signal(instance_key, "cancel", {}, idempotency_key)

@@ -168,7 +168,7 @@ class Processes:
 
         A second request is no error.
 
-        errors:  Conflict  the instance has ended in another way.
+        errors:  Conflict  the instance has ended without a cancellation.
                  NotFound  the instance never existed, or its history was deleted.
         """
         self._signal(instance_key, "cancel", {}, idempotency_key)

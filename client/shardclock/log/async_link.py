@@ -93,7 +93,8 @@ class AsyncLink:
             if not self._listens:
                 await driver.listen(CHANNEL)
                 self._listens = True
-                return  # a notification may have come before `listen`: read first
+                return  # return without a wait: a notification before `listen` was missed
+
             await driver.wait(within_s)
 
     @asynccontextmanager

@@ -111,7 +111,7 @@ class AsyncMember:
         attempts = await self._note(state, error, alone=alone, wait_s=wait_s)
         what = {"partition": state.partition, "position": records[0].position, "error": error[:500]}
         if attempts is None:
-            self.log.warning("work failed, and another member has done it", **what)
+            self.log.warning("work failed, but another member has done the same work", **what)
         elif not alone:
             self.log.warning("work failed on a batch, which is halved", records=len(records), **what)
         elif self.attempts is not None and attempts >= self.attempts:

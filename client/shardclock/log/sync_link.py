@@ -94,7 +94,8 @@ class Link:
             if not self._listens:
                 driver.listen(CHANNEL)
                 self._listens = True
-                return  # a notification may have come before `listen`: read first
+                return  # return without a wait: a notification before `listen` was missed
+
             driver.wait(within_s)
 
     @contextmanager

@@ -23,8 +23,8 @@ begin
     then
         return 0;
     end if;
-    -- Lock the subscriptions, so that no other transaction removes them. Otherwise a deadlock is possible: this
-    -- transaction waits for the removed subscription, and the other transaction waits for this transaction's throttle
+    -- Lock the subscriptions against removal. Without this lock, a deadlock is possible: this transaction waits for a
+    -- subscription that a second transaction removes, and the second transaction waits for this transaction's throttle
     -- rows.
     perform from shardclock.event_subscriptions for key share skip locked;
     get diagnostics free = row_count;

@@ -1,5 +1,5 @@
--- Locks a message's name and correlation key. So only one transaction at a time publishes or correlates messages with
--- this name and key.
+-- Locks a message's name and correlation key: only one transaction at a time can publish or correlate messages with
+-- this name and this key.
 --
 -- in:    tenant_id text, name text, correlation text
 -- out:   nothing

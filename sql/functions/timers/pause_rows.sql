@@ -14,7 +14,7 @@ language sql
 set enable_seqscan = off
 begin atomic
     with paused as (
-        -- End the lease, so that a shard with the timer in memory can't fire it.
+        -- End the timer's lease, so that a shard that has the timer in memory can't fire the timer.
         update shardclock.timers t
         set paused_due_date = coalesce(t.paused_due_date, t.due_date), due_date = '9999-12-31 23:59:59.999998+00',
             resume_at = until, resume_missed = pause_rows.missed_once,

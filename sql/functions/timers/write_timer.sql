@@ -70,7 +70,8 @@ begin
                 using errcode = 'unique_violation', constraint = 'name_taken';
         end if;
         select t.* into other from shardclock.timers t where t.timer_key = bearer;
-        -- The other timer has ended. Now the name is free, or the next occurrence of the schedule has it.
+        -- The timer that had the name has ended. Now the name is free, or belongs to the next occurrence of the
+        -- schedule.
         continue when not found;
         if on_conflict = 'ignore' or shardclock.is_same_timer(wanted, other) then
             return (other.timer_key, coalesce(other.paused_due_date, other.due_date), 'unchanged'::text);

@@ -27,6 +27,6 @@ async def one(dsn: str) -> AsyncIterator[UserConnection]:
 
 @pytest.fixture
 async def orders(dsn: str) -> None:
-    """Make a table of the user's own."""
+    """Create a table that belongs to the user's application, not to Shardclock."""
     await query(dsn, "create table orders (number bigint)")
     await query(dsn, "grant select, insert on orders to public")
