@@ -290,7 +290,8 @@ def _run(
                 _print(sentence, {"done": sentence}, as_json=as_json)
                 return DONE
             case NewSecret(sentence, verifier):
-                shown_once = f"{sentence}; its receiver verifies webhooks with this, which is not shown again:"
+                told = "the endpoint's receiver verifies webhooks with the following secret, which is not shown again:"
+                shown_once = f"{sentence}; {told}"
                 _print(shown_once, {"done": sentence, "secret": verifier}, as_json=as_json)
                 if not as_json:
                     print_line(verifier)

@@ -101,7 +101,8 @@ def add(
         elif added is None:
             print_note(done.sentence)
         else:
-            print_note(f"{done.sentence}; its receiver verifies webhooks with this, which is not shown again:")
+            told = "the endpoint's receiver verifies webhooks with the following secret, which is not shown again:"
+            print_note(f"{done.sentence}; {told}")
             print_line(added.verifier)
         return DONE
 

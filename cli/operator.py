@@ -33,7 +33,7 @@ def way_on(run: BulkRun, again: str) -> str:
     if run.operation_id is None:
         return again
     cancel = f"`shardclock operations cancel {run.operation_id}`"
-    return f"a gateway continues operation {run.operation_id} in a minute; without a gateway {cancel}, then {again}"
+    return f"a gateway continues operation {run.operation_id} in a minute; if no gateway runs: {cancel}, then {again}"
 
 
 def end_interrupted(run: BulkRun) -> None:

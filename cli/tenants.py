@@ -121,7 +121,7 @@ def set_(
     schedules: Annotated[str | None, typer.Option("--schedules", metavar=NUMBER, help="Pending schedules.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Set some of a tenant's own limits; other limits don't change. A limit that was never set is off."""
+    """Set some of a tenant's own limits; other limits don't change. A limit that was never set does not apply."""
     given_texts = (timers, payload_bytes, waiters, endpoints, rate, instances, tasks, messages, definitions, schedules)
     texts = dict(zip(LIMITS, given_texts, strict=True))
     given = {name: _read(name, text) for name, text in texts.items() if text is not None}

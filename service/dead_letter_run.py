@@ -62,8 +62,8 @@ class DeadLetterRun(BulkRun):
 
         errors:  as `change_all`
         """
-        # The pause ends when the last letter of the previous page is due. Without this pause, two pages would be due
-        # together.
+        # Between two pages, wait until the last letter of the previous page is due. Without this pause, the letters of
+        # two pages would be due together.
         pause_s, pause = (self.page_size / self.change.per_s, self.pause) if self.change.per_s else (0.0, None)
         change = partial(self._change, session)
         await self.change_all(session, change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)

@@ -175,7 +175,7 @@ class Session:
         return value
 
     async def answer(self, statement: "ClientStatement", asked: str) -> str | None:
-        """Run a client statement, which takes one text and returns one.
+        """Run a client statement: its only parameter is a text, and its result is one text or null.
 
         errors:  as `rows`
         """

@@ -25,7 +25,8 @@ from tests.support.sampling import Sampling
 # `make check` and `make test` use only the newest version; `make test-all` runs on each version.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
 
-# A busy machine is not a fault of the tested code. `make test-all` draws Hypothesis's default number of examples.
+# Without deadlines for examples, because a busy machine may be slow although the tested code is correct. `make
+# test-all` draws Hypothesis's default number of examples.
 hypothesis.settings.register_profile("patient", deadline=None, max_examples=100 if len(VERSIONS) > 1 else 20)
 hypothesis.settings.load_profile("patient")
 
@@ -80,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         takes_s[item.path] += _takes_s(item)
     for name, seconds in TAKES_S.items():
         takes_s[HERE / name] = seconds
-    items.sort(key=lambda item: -takes_s[item.path])  # the tests of a file stay in their order
+    items.sort(key=lambda item: -takes_s[item.path])  # the sort keeps the order of the tests within a file
 
 
 def _takes_s(item: pytest.Item) -> float:

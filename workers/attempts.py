@@ -67,7 +67,7 @@ def settlement_without_call(delivery: ClaimedDelivery, policy: Policy, *, now: d
 
 
 def _has_expired(delivery: ClaimedDelivery, after_s: float, now: datetime) -> bool:
-    # A later claim does not expire, because it repeats an attempt of a dead worker. A redriven dead letter does not
+    # Only a first claim can expire: a second claim repeats an attempt of a dead worker. A redriven dead letter does not
     # expire either.
     is_first = delivery.claims - delivery.given_back <= 1 and delivery.redriven_at is None
     return is_first and (now - delivery.due_date).total_seconds() > after_s

@@ -24,9 +24,10 @@ from shardclock_server.sql.deliveries.claim import (
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # Searches take at most a tenth of the time.
 # A delivery is due when its firing starts, and visible after the firing's commit: milliseconds later, or a second later
-# if thousands of timers fire together. Claims could miss a delivery that becomes visible before their position. So when
-# a claim reaches the end of a lane, the position moves back by a margin, which grows with the duration of recent
-# firings. A search finds deliveries that become visible after this margin.
+# if thousands of timers fire together. A delivery may become visible at a place in the index that claims have already
+# passed, and claims would miss the delivery. So when a claim reaches the end of a lane, the position moves back by a
+# margin, which grows with the duration of recent firings. A search finds deliveries that become visible after this
+# margin.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # The time for which the duration of a slow firing is remembered.
 READING_MAX_S = 5.0  # The longest time before the present claim to which a position goes back, plus the margin.

@@ -104,8 +104,8 @@ class HandlerQueue:
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Add claimed deliveries; while no process is up, release them and start a process.
 
-        Without a process the deliveries are released: if the worker died, their claims would count as attempts, and
-        after some dead workers a delivery becomes a dead letter.
+        Without a process, the worker releases the deliveries. If the worker kept the claims and died, each claim would
+        count as an attempt, and a few dead workers would make the delivery a dead letter.
         """
         if not self.is_up and not len(self):
             self._give_back_uncalled(self._without_ended(deliveries))

@@ -11,8 +11,8 @@ from shardclock_server.workers.handler_queue import HandlerQueue
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-# The largest number of handlers with grants, because grants slow down the shards' statements. The handlers with the
-# latest deliveries get grants.
+# The largest number of handlers with grants, because grants slow down the shards' statements. The handlers that
+# received deliveries most recently get grants.
 GRANTED_MAX = 16
 
 

@@ -22,7 +22,7 @@ class InProcessHandler:
         self._calls = HandlerCalls(handlers[spec.target], spec.calls_max)
 
     async def ready(self) -> None:
-        """Return immediately, because the user's code is already imported."""
+        """Return immediately, because this process has already imported the user's code."""
 
     async def gone(self) -> None:
         """Wait until canceled, because the process is the worker's own process."""

@@ -21,7 +21,7 @@ class ProcessDied(Exception):
 
 
 class NotCalled(Exception):
-    """The process could not be reached, so there was no call."""
+    """The worker could not reach the process, so the user's function was not called."""
 
 
 class StartedProcess(Protocol):

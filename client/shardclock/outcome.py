@@ -79,4 +79,4 @@ def _text(reason: object) -> str:
     try:
         return one_line(str(reason))
     except Exception as error:  # noqa: BLE001 - the reason is the user's object
-        return f"a reason that can't be shown: its __str__ raised {type(error).__name__}"
+        return f"a reason that can't be shown, because its method __str__ raised {type(error).__name__}"

@@ -78,7 +78,7 @@ def _named(error: BaseException) -> str:
     try:
         text = str(error)
     except BaseException as second:  # noqa: BLE001 - `__str__` is the user's code, and may raise anything
-        return f"{name}, whose text can't be shown: its __str__ raised {type(second).__name__}"
+        return f"{name}, whose text can't be shown, because its method __str__ raised {type(second).__name__}"
     return f"{name}: {text[: 4 * REASON_CHARS_MAX + 1]}" if text else name
 
 

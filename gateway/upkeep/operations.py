@@ -15,7 +15,7 @@ POLL_S = 5.0  # the time between two searches for operations that other processe
 
 @asynccontextmanager
 async def continuing_operations(pool: Pool, begun: asyncio.Event) -> AsyncIterator[None]:
-    """Continue due operations page by page during a `with` block; `begun` ends the pause between two searches.
+    """Continue due bulk operations page by page during a `with` block; set `begun` to search for new operations early.
 
     The operation that has been due for the longest time comes first, so that a long operation does not block other
     operations.

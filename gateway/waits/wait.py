@@ -17,7 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Wait:
-    """A wait of one caller, until its deadline, until its client disconnects, or until `end`.
+    """A wait of one caller: it ends at the caller's deadline, when the client disconnects, or by a call of `end`.
 
     The wait runs in the caller's own task, so that thousands of waits need no further tasks.
     """

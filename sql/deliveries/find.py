@@ -56,7 +56,7 @@ class FoundDelivery:
 
     @property
     def cursor(self) -> "DeliveryCursor":
-        """Return the cursor of the page after this row."""
+        """Return the cursor of the page that begins after this row."""
         return DeliveryCursor(self.target, self.tenant_id, self.next_attempt_at, self.timer_key)
 
 

@@ -176,7 +176,7 @@ def test_a_fault_without_a_promise_excuses_lateness_until_the_recovery() -> None
 )
 def test_a_timer_that_two_faults_delay_has_the_time_of_both(began_s: float, deadline: float) -> None:
     run = blank()
-    run.fault("lock", 2.0, 3.0, 5.0)  # the fault is over before the timer is ready
+    run.fault("lock", 2.0, 3.0, 5.0)  # this fault ends before a client makes the timer due
     run.fault("store", 8.0, 10.0, 5.0)
     run.fault("lock", began_s, began_s, 5.0)
     history = run.end()

@@ -52,7 +52,7 @@ async def _run(
                 Plan(load.seed, length_s, load.steps, faults), sandbox, bounds=Bounds(), tell=lambda _: None
             )
     finally:
-        sys.stdout.write(cluster.said)  # shown when the test fails
+        sys.stdout.write(cluster.said)  # pytest shows this output if the test fails
     assert len(history.faults) == len(faults), "each fault was injected"
     return history, judge(history, exercised=EXERCISED - {"S10", "D1"})
 

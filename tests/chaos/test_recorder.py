@@ -232,7 +232,7 @@ async def test_a_read_that_ends_between_transactions_continues_there(dsn: str, m
     keys: list[int] = []
 
     async with recorded(dsn) as recorder:
-        for count in (1, 1, 1, 5, 1, 2, 2, 1):  # one transaction is larger than a read
+        for count in (1, 1, 1, 5, 1, 2, 2, 1):  # one transaction has more changes than one read of the recorder
             keys += await add_timers(dsn, count)
 
     assert new_keys(recorder) == keys

@@ -28,7 +28,7 @@ def link_of(application: str) -> Link:
 
 
 class SlowlyFound:
-    """A sandbox that notes when it has found its shards, and when the fault hits a shard."""
+    """A sandbox that records the time of the search for shards, and the time at which the fault hits a shard."""
 
     def __init__(self) -> None:
         self.found_at = self.hit_at = 0.0

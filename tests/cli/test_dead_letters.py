@@ -21,7 +21,7 @@ from tests.support.program import Shell
 
 OTHER = "cart.left"
 WAY_ON = (
-    "a gateway continues operation 1 in a minute; without a gateway `shardclock operations cancel 1`, then repeat the"
+    "a gateway continues operation 1 in a minute; if no gateway runs: `shardclock operations cancel 1`, then repeat the"
     " same command for the rest"
 )
 

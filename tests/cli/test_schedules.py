@@ -13,7 +13,7 @@ from tests.support.program import Shell
 
 @pytest.fixture
 def fired(shell: Shell) -> None:
-    """Let a schedule fire late, and miss seven occurrences."""
+    """Fire an hourly schedule eight hours late, so that it misses seven occurrences."""
 
     async def fire() -> None:
         past = {"anchor": "now() - interval '9 hours'"}

@@ -202,7 +202,7 @@ def test_an_exception_that_usually_ends_the_process_is_a_failed_attempt(declare:
 def test_an_exception_without_a_text_is_reported_by_its_type(declare: Declare) -> None:
     assert failing(declare, ValueError()).reason == "ValueError"
     outcome = failing(declare, Unspeakable())
-    assert outcome.reason == "Unspeakable, whose text can't be shown: its __str__ raised ValueError"
+    assert outcome.reason == "Unspeakable, whose text can't be shown, because its method __str__ raised ValueError"
     assert "Unspeakable" in outcome.traceback
 
 

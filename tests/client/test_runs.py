@@ -48,7 +48,7 @@ def call_of(job: Job, config: str | None = None) -> JobCall:
 
 
 def in_a_thread(call: JobCall) -> tuple[threading.Thread, list[Any]]:
-    """Make a run in a thread; its outcome is appended to the list."""
+    """Make a run in a thread; the thread appends the run's outcome to the returned list."""
     ended: list[Any] = []
     thread = threading.Thread(target=lambda: ended.append(call.run()), daemon=True)
     thread.start()

@@ -17,7 +17,8 @@ from tests.support.program import run, until
 
 pytestmark = pytest.mark.slow
 
-# A dead host delays no firing: its keepers continue until new keepers have registered. A dead shard costs a takeover.
+# A dead host delays no firing: its keepers continue until new keepers have registered. If a shard dies, its timers wait
+# for the takeover by another shard.
 LATE_S = 2.0
 APP = """
 from pathlib import Path

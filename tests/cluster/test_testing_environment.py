@@ -1,4 +1,5 @@
-"""Handlers of a test cluster reach this cluster by the environment, as under `shardclock up`, never a live one."""
+"""Environment variables lead handlers of a test cluster to this cluster, as under `shardclock up`, never to a live
+cluster."""
 
 from __future__ import annotations
 

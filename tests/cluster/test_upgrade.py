@@ -112,7 +112,7 @@ class Machine:
             await asyncio.sleep(0.05)
 
     def close(self) -> None:
-        """Kill all clusters, because orderly stops would take seconds, and remove the clusters' files."""
+        """Kill all clusters, and remove their files; an orderly stop would take seconds."""
         for name in list(self.ups):
             self.kill(name)
         shutil.rmtree(self.place, ignore_errors=True)

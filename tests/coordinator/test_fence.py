@@ -98,7 +98,8 @@ async def test_a_coordinator_that_was_frozen_during_its_stop_does_not_end_shards
 
 
 async def test_a_stopping_coordinator_ends_known_holders_and_later_ones(session: Session, dsn: str) -> None:
-    """A coordinator may find holders without an actor in its fleet: the shards of a Ray that lost its head."""
+    """A coordinator may find holders whose actors are not in its fleet, for example shards of a Ray cluster without a
+    head."""
     old = reconciler_of(dsn, FakeFleet(), leader=LED)
     await old.turn()
     await register_holder(session, incarnation(YOUNG, actor_name="of no coordinator"))

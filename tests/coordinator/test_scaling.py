@@ -21,7 +21,7 @@ from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
 ME = 1
-# A reading costs a few milliseconds, so almost every turn makes one, and no need is remembered for long.
+# With these short times, almost every turn computes the forecast again, and soon forgets an earlier result.
 QUICK: dict[str, float] = {"forecast_s": 0.01, "give_back_s": 600.0, "shards_ahead_s": 60.0, "nodes_ahead_s": 300.0}
 
 

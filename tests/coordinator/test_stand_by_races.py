@@ -1,4 +1,5 @@
-"""The lead returns to Ray. A serving Ray keeps the lead, and a lost Ray's remaining shards never get it back."""
+"""The lead returns from the local cluster to Ray. A Ray cluster that serves keeps the lead, and the remaining shards of
+a lost Ray cluster never get the lead back."""
 
 from __future__ import annotations
 

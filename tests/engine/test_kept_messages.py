@@ -121,7 +121,7 @@ async def test_a_message_to_an_ended_token_goes_to_the_next_waiting_token() -> N
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         first = await it.start(order="42")
-        assert await instances.cancel_instance(it.session, first) == "SENT"  # the engine has not looked yet
+        assert await instances.cancel_instance(it.session, first) == "SENT"  # no engine has read the signal yet
         reached = await instances.publish_message(
             it.session, "paid", correlation="42", variables={}, tenant_id="default", time_to_live_s=3600
         )

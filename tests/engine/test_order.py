@@ -11,7 +11,7 @@ from tests.support.factories import add_holder, query
 from tests.support.plans import prepare
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
-UNREADABLE = '{"kind": "failed"}'  # the signal lacks its reason, so it is unreadable
+UNREADABLE = '{"kind": "failed"}'  # an engine can't read this signal, because it lacks the field `reason`
 # The engine makes five tries, half a second apart.
 TRIES = ["PT0.5S"] * 4
 

@@ -51,7 +51,7 @@ async def answer(it: Processes, task: TakenTask, *, claim: int | None = None, te
 
 
 async def fail(it: Processes, *, retries: int | None = None) -> tuple[int, str]:
-    """Take the task, and fail; return its remaining attempts and the result."""
+    """Take the task, and report a failure; return the task's remaining attempts, and the result of the report."""
     task = await take(it)
     return task.attempts_left, await fail_service_task(
         it.session, task.task_key, task.claim, reason="no box", retries=retries

@@ -25,7 +25,8 @@ async def test_a_schedule_that_was_locked_at_its_end_is_closed_later() -> None:
         await it.deploy(START + '<userTask id="u"/>' + cycle + END + '<userTask id="w"/>', connected="s>u u>w")
         key = await it.start()
         (task,) = await tasks.find_tasks(it.session)
-        async with holding(it, "select 1 from shardclock.timers for update"):  # locked as during a firing
+        # The timer's row is locked, as during a firing.
+        async with holding(it, "select 1 from shardclock.timers for update"):
             assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
             await it.engine.step()
             assert len(await it.query("select 1 from shardclock.timers")) == 1

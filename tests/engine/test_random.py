@@ -14,7 +14,7 @@ from tests.support.bpmn_cluster import Processes, running
 MOVES_MAX = 100
 THROWN = '{"kind": "error", "code": "E"}'
 COMPLETED = '{"kind": "completed"}'
-# The effect of a service task's settlement.
+# The effect of a worker's statement that settles a service task.
 SETTLE = """
     with gone as (delete from shardclock.deliveries d where d.timer_key = $1 returning d.*)
     select shardclock.send_signal(g.process_instance_key, g.tenant_id, $2, g.element_instance_key) from gone g

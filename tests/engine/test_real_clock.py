@@ -39,7 +39,7 @@ class One:
             pass
 
     async def settles(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        """Take signals until a condition holds."""
+        """Run turns of the engine until a condition is true; fail after a time limit."""
 
         async def turned() -> bool:
             await self.runner.turn()

@@ -40,7 +40,7 @@ class Body:
 
 
 class Slot:
-    """A slot that counts how often it was freed."""
+    """A connection slot that counts the calls of `release`."""
 
     released = 0
 

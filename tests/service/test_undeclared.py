@@ -15,7 +15,7 @@ START = '<startEvent id="s"/>'
 
 
 def typed(node_id: str, task_type: str) -> str:
-    """Write a service task of a type."""
+    """Return the XML of a service task with the given task type."""
     return job(node_id).replace(f'type="{node_id}"', f'type="{task_type}"')
 
 

@@ -131,7 +131,7 @@ async def test_a_backlog_drains_in_few_statements_and_timers_that_fall_due_meanw
 
     fired = await pool.fired()
     assert len(fired) == len(backlog) + len(upcoming)
-    await pool.db.execute("analyze shardclock.command_log")  # so that the judge's plans know that the log is long
+    await pool.db.execute("analyze shardclock.command_log")  # so that Postgres plans the judge's queries for a long log
     assert await breaches(pool.db, backlog + upcoming) == {}
     # The scans themselves fired the backlog, without holding it in memory; each scan took a full batch.
     assert sum(taken.fired for _, taken in scans) >= len(backlog)

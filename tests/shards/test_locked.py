@@ -98,7 +98,8 @@ def test_a_timer_that_is_locked_for_longer_than_a_lease_is_forgotten(locked: Loc
 
 
 def test_one_that_is_sent_again_for_another_reason_waits_no_more(locked: LockedTimers) -> None:
-    """For example, a timer was leased again and has fired; the table must not send this timer once more."""
+    """For example, a shard has leased and fired a timer again: the table of locked timers must not send it once
+    more."""
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
 
     assert tried(locked.learn([2], [], now_s=NOW_S)) == ([], [])

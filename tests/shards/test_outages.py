@@ -330,7 +330,7 @@ async def test_a_clock_that_is_behind_fires_late_and_catches_up_with_the_next_an
     shard = await pool.start(lease_s=600.0)
     keys = await pool.lease(shard, 10, "now() + interval '0.7 s'")
 
-    shard._clock._samples.clear()  # as if the only answer for a long time had been a slow one
+    shard._clock._samples.clear()  # as if Postgres's only answer for a long time had been slow
     shard._clock._samples.append((time.monotonic(), -time.monotonic()))
     shard._queue.wake()
     await pool.until_fired(10)

@@ -325,7 +325,8 @@ def stuck(planner: ScanPlanner, *, now_s: float) -> list[ScanWindow | None]:
 def test_a_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(
     planner: ScanPlanner, has_backlog: bool
 ) -> None:
-    """Otherwise a shard with a backlog would never fire again while an old snapshot exists."""
+    """If the next scan read as many slots, a shard with a backlog would never fire again while an old snapshot
+    exists."""
     planner.has_backlog, planner.passed_at_s = has_backlog, NOW_S + 60
 
     assert stuck(planner, now_s=NOW_S) == [None]

@@ -36,7 +36,7 @@ async def add_endpoints(dsn: str, count: int, *, at: str = "now() - interval '1 
 
 
 async def add_first(dsn: str, at: str = "now() - interval '0.5 s'") -> None:
-    """Insert the first delivery to another tenant's endpoint."""
+    """Insert the first delivery of a second tenant, to this tenant's endpoint."""
     await add_deliveries(dsn, 1, FIRST.target, next_attempt_at=at, tenant_id=f"'{FIRST.tenant_id}'")
 
 

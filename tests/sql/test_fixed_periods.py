@@ -22,7 +22,7 @@ NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 BATCH = 100_000
 BROKEN = "select shardclock.broken_rule(t) as row from shardclock.timers t where shardclock.broken_rule(t) is not null"
 DRAWN = 700
-# The columns that the two ways write at different moments, or under different keys, are left out.
+# Without the columns that differ between the two ways of firing only because of the moment or the key.
 ROWS = """
 select to_jsonb(t) - '{timer_key,slot,created_at,claimed_by,claimed_until}'::text[] as row
 from shardclock.timers t

@@ -267,7 +267,7 @@ async def test_the_check_reads_one_row_and_nothing_else(each_dsn: str) -> None:
     async with Session(each_dsn, application="test", timeout_s=BOUND_S) as session, session.connection() as db:
         await db.execute("select shardclock.adopt('prod')")
         pages = []
-        # The first call's reads of the catalog are not repeated: the next calls are the cost of a claim.
+        # Only the first call reads the catalog. The next calls show the cost that each claim pays.
         for calls in (1, 1, 1_001):
             plan = json.loads(await db.fetchval(ask.format(calls)))[0]["Plan"]
             pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])

@@ -82,7 +82,7 @@ async def test_drawn_keys_are_not_drawn_again_after_a_crash(frail: EmbeddedPostg
         await query(frail.dsn, statement)
     stranger = await asyncpg.connect(frail.dsn)
     async with session(frail.dsn) as client:
-        # Given a sequence with an advance that an uncommitted transaction has written to the WAL,
+        # Given a sequence that an open transaction has advanced in the write-ahead log,
         await stranger.execute("begin; select nextval('shardclock.timer_key_seq')")
         drawn = await draw_keys(client, 2)
 

@@ -20,7 +20,7 @@ from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
-QUICK_S = 20.0  # more than any act of a test takes
+QUICK_S = 20.0  # longer than any single action of a test takes
 YEAR_AGO = "now() - interval '1 year'"
 
 

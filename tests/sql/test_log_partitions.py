@@ -108,7 +108,7 @@ async def test_while_a_transaction_holds_the_log_open_no_day_is_made_and_no_writ
         with pytest.raises(asyncpg.LockNotAvailableError):
             await maker.connection.execute("savepoint before; select shardclock.ensure_log_partitions()")
 
-        # The maker's transaction is still open, and has released its locks.
+        # The transaction that could not make partitions is still open, but holds no locks.
         held = (await shard.take()).claimed
         assert key in (await shard.fire(held)).timer_keys
         assert await client.cancel(timer_key=key) == "TRIGGERED"

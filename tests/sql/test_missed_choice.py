@@ -158,7 +158,7 @@ async def test_a_resume_before_the_next_date_stores_no_choice(shard: HolderClien
 
     await resume_timer(shard.session, BEAT, missed="skip")
 
-    # So a timer fires if a client moves it to a date in the past, although the date is before the move.
+    # The choice does not apply to a later move: if a client moves the timer to a date in the past, the timer fires.
     assert (await row(shard.dsn))["missed_once"] is None
     await reschedule_timer(shard.session, BEAT, await shard.value("select now() - interval '1 s'"))
     await claimed_and_fired(shard)

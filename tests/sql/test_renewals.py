@@ -11,7 +11,7 @@ from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from tests.support.factories import HolderClient, add_holder, ends, query, value, waits
 
 ME, LEADER, OTHER = 101, 1, 2
-WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}  # no workers without a target
+WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}  # as in a database without a target, which needs no workers
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ ROWS = "select count(*) from shardclock.idempotent_requests"
 
 
 class RolledBack(Exception):
-    """Raised by the caller's own work."""
+    """An error that the caller's own work raises, so that its transaction is rolled back."""
 
 
 @pytest.fixture

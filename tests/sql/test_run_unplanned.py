@@ -122,7 +122,7 @@ async def replace_by_a_planned_one(client: HolderClient) -> None:
 
 
 async def make_again(client: HolderClient) -> None:
-    """Repeat the call that made the schedule."""
+    """Schedule the same timer again, with the same name, as a client's repeated request."""
     await make(client, on_conflict="replace")
 
 

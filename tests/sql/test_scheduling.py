@@ -280,7 +280,7 @@ class Wire:
                 answers.cancel()
                 if self._after:
                     up_writer.write(data)
-                    await up_reader.read(1)  # Postgres has answered: the commit is done
+                    await up_reader.read(1)  # Postgres has answered, so the transaction is committed
                 break
             up_writer.write(data)
         for end in (up_writer, writer):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# Two exporters read the same tables, and two nodes report one shard each. A rule that sums over the tables' series, or
-# takes the maximum over the shards' series, would be wrong.
+# Two exporters read the same tables, and two nodes report one shard each. So an alert rule must not sum series that
+# exporters read from the tables, and must sum, not maximize, the series of shards.
 EXPORTERS = ("a:9840", "b:9840")
 LONG = 2_600  # samples, one each 30 s: more than 21 hours
 EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that rises every other minute

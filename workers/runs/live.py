@@ -90,7 +90,7 @@ class LiveRun:
         self._end_waits()
 
     async def make(self) -> EndedRun:
-        """Make the run, and return its outcome, also after any failure of its process."""
+        """Make the run, and return the run's outcome, even if the process dies or does not start."""
         try:
             ending = await self._run()
         except ProcessDied as error:

@@ -109,8 +109,8 @@ class PollPlanner:
 def _next_cursor(begun: Begun, *, found: bool) -> StartCursor | None:
     """Return the cursor of the next full poll.
 
-    The cursor is after the blocked starts, so that blocked starts can't hide later starts. After a poll that began a
-    run the cursor is None, because some blocked starts may be able to begin now.
+    The cursor is after the blocked starts, so that blocked starts can't hide later starts. If the poll began a run, the
+    cursor is None: the next full poll reads from the beginning, because some blocked starts may be able to begin now.
     """
     if found or not begun.saturated or begun.last_at is None or begun.last_key is None:
         return None

@@ -53,7 +53,7 @@ def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure
     parts = _split(given)
     key = key or os.environ.get(KEY_VARIABLE) or None
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError(f"the API key has other characters than those of a key; give it as it was shown (sck_…), or"
+        raise ValueError(f"the API key has characters that no API key has; give the key as it was shown (sck_…), or"
                          f" in {KEY_VARIABLE}")  # fmt: skip
     if key is not None and parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname or ""):
         raise ValueError(

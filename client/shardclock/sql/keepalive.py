@@ -4,7 +4,8 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-# The consumer's session sets the same values on the server. Options that the operating system lacks are skipped.
+# The consumer's session sets the same keepalive values on the server's side. Options that the operating system lacks
+# are skipped.
 OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 9_000}
 
 

@@ -110,7 +110,7 @@ def test_setting_the_named_variable_in_the_named_scope_lets_the_token_continue()
 
 TOGETHER = "the expressions of the element take together more than 1,000,000 steps; map less"
 RETURNED = "the expressions of the element return together more than 4,194,304 characters of text; map less"
-LARGE: Json = list(range(40_000))  # to read this list costs 10,000 steps
+LARGE: Json = list(range(40_000))  # an expression needs 10,000 steps to read this list
 
 
 def puts(way: str, count: int, source: str, target: str = "x{n}") -> str:

@@ -22,7 +22,7 @@ SHORT_S = 0.3
 
 
 def link(dsn: str) -> AsyncLink:
-    """Make the connection of a member."""
+    """Create the database connection of a consumer group's member."""
     return AsyncLink(connecting(dsn), application="test", timeout_s=BOUND_S * 3)
 
 

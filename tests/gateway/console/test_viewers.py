@@ -28,7 +28,7 @@ from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
 VIEWERS = 500
-KIB_EACH, CPU_MS_EACH = 100, 0.5  # the CPU time of a second
+KIB_EACH, CPU_MS_EACH = 100, 0.5  # the limits of one viewer: KiB received, and processor time a second
 MEASURED_S = 5.0
 
 
