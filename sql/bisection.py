@@ -31,10 +31,9 @@ async def write_in_halves(
     fault_of: Callable[[Exception], E | None],
     parts_of: Callable[[Sequence[T]], Sequence[Sequence[T]]] = halves_of,
 ) -> list[R]:
-    """Write a batch.
+    """Write a batch, and handle refused rows separately.
 
-    Write a batch; if the database refuses a row, divide the batch until a part has only this row, and call `alone` with
-    the row.
+    If the database refuses a row, divide the batch until a part has only this row, and call `alone` with the row.
 
     shape:   the results of `write` and `alone`, in the order of the batch's parts
     errors:  any error of `write` for which `fault_of` returns None, and any error of `alone`

@@ -75,7 +75,7 @@ class Pool:
     async def session(self, tenants: Tenants, *, key_prefix: str = "") -> AsyncIterator[Session]:
         """Lend a session for one block; the session serves these tenants, and has the caller's API key.
 
-        errors:  PoolEmpty  no session became free in time; ShareTaken the tenant's share was in use
+        errors:  PoolEmpty  no session became free in time; ShareTaken if the tenant's share was in use
         """
         begun_s = time.monotonic()
         until_s = asyncio.get_running_loop().time() + self._wait_s

@@ -84,8 +84,8 @@ class PoolerInBetween(Exception):
 async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) -> asyncpg.Connection:
     """Open a connection with these settings; check that its backend serves no other client.
 
-    errors:  PoolerInBetween  a pooler refuses or drops the settings, or shares the backend with other clients; any
-             error of asyncpg when it can't connect
+    errors:  PoolerInBetween  a pooler refuses or drops the settings, or shares the backend with other clients
+             Exception        any error of asyncpg when it can't connect
     """
     try:
         connection = await asyncpg.connect(

@@ -64,8 +64,8 @@ async def reset_group(
     shape:   the group's new position; None if the group does not exist
     errors:  StatementRefused  the position is after the log's end; or no position is given, and the partitions have
                                different positions
-                               StoreUnavailable  no answer in time, for example because a member is working in a
-                               transaction: read the group's position, and call again
+             StoreUnavailable  no answer in time, for example because a member is working in a transaction: read the
+                               group's position, and call again
     source:  sql/functions/log/reset_group.sql
     """
     found: int | None = await session.call_one(

@@ -1,5 +1,5 @@
 -- For a small quota the function counts the rows; for a large quota it uses the last stored count. Engines store the
--- counts of instances, tasks and timers. Clients store the counts of definitions, messages and schedules, because
+-- counts of instances, tasks and timers. Clients store the counts of waiting starts, definitions and messages, because
 -- clients write these rows even while no engine runs. All resources of a call share the quota of the first resource.
 -- Each query reads one table, because a join takes longer than a second query.
 --
