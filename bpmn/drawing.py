@@ -22,7 +22,7 @@ DRAWN = frozenset({"BPMNShape", "BPMNEdge", "BPMNPlane", "BPMNDiagram", "BPMNLab
 class Shape:
     """An element's shape.
 
-    The shape of an element. `kind` is the element's XML name; `trigger` is the kind of an event's trigger, such as
+    `kind` is the element's XML name; `trigger` is the kind of an event's trigger, such as
     timer, or ''.
     """
 

@@ -30,8 +30,7 @@ class Budget:
     """The remaining steps and time of one evaluation, and the value of `now()`.
 
     An evaluation over its budget is refused with a message that begins with `takes` and ends with `way_out`. A budget
-    measures the processor
-    time of the thread that creates the budget.
+    measures the processor time of the thread that creates the budget.
     """
 
     __slots__ = (

@@ -46,8 +46,8 @@ def to_json(value: FeelValue, budget: Budget | None = None, *, levels: int = 0) 
     The `budget` counts the steps and the characters of all elements.
 
     shape:   `levels` is the number of lists and contexts that will contain the value. A whole number becomes an int,
-             any other
-             number the nearest float; a date, time, duration or range becomes its text; a function becomes null
+             any other number the nearest float; a date, time, duration or range becomes its text; a function becomes
+             null
     errors:  TooLong  the value has more than 250,000 parts or 1,048,576 characters of text, has too many levels, or the
                       budget is too small
              Unstorable  a text has a NUL character or half of a surrogate pair
@@ -130,5 +130,7 @@ class _Writer:
 def _number(number: Decimal) -> int | float:
     is_whole = number == number.to_integral_value() and abs(number) < INT_END
     if abs(number) > FLOAT_MAX:
-        raise TooLong(f"a number is above {FLOAT_MAX:.0e}, the largest number in JSON; return a smaller number")
+        raise TooLong(
+            f"a number is above {FLOAT_MAX:.0e}, the largest number that readers of JSON support; return a smaller one"
+        )
     return int(number) if is_whole else float(number)

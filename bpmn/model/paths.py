@@ -19,8 +19,8 @@ def upstream_of(nodes: Mapping[str, FlowNode]) -> dict[str, dict[str, int]]:
     """Find, for each inclusive join, the nodes from which a token can reach the join, and the possible incoming flows.
 
     An inclusive join waits while another token can still arrive through a flow that no token has used. A token moves
-    along flows, or leaves
-    an activity through a boundary event. A path that goes through the join itself does not count.
+    along flows, or leaves an activity through a boundary event. A path that goes through the join itself does not
+    count.
 
     shape:   each node has a bit mask; bit 0 stands for the first flow in the join's `incoming`
     """

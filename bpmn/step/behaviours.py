@@ -226,8 +226,8 @@ def throw_error(
     because = f": {reason}" if reason else ""
     step.raise_incident(
         token,
-        f"no event catches the error {shortened(error.code)}{because}; resolve the incident to throw the error"
-        " again, or move the token",
+        f"no event catches the error {shortened(error.code)}{because}; resolve the incident to repeat the node, or move"
+        " the token",
     )
 
 

@@ -57,7 +57,7 @@ ENDED = [
     (LONG % "for i in 1..200 return (!= long)", "more than 1,048,576 characters of text"),
     ('{keys: for i in 1..20000 return "k", r: for i in 1..60000 return get value({}, keys)}.r', STEPS),
     (f'matches("a", "{"a" * 1001}")', "a pattern has 1,001 characters; it has at most 1,000"),
-    ("10 ** 400", "a number is above 2e[+]308, the largest number in JSON; return a smaller number"),
+    ("10 ** 400", "a number is above 2e[+]308, the largest number that readers of JSON support; return a smaller one"),
 ]
 
 

@@ -47,8 +47,8 @@ def test_an_error_that_no_caller_catches_is_an_incident_at_its_thrower_and_ends_
     (incident,) = played.incidents.values()
     assert incident.node_id == "a"
     assert incident.sentence == (
-        "no event catches the error 'E1': the card is stolen; resolve the incident to throw the error again, or"
-        " move the token"
+        "no event catches the error 'E1': the card is stolen; resolve the incident to repeat the node, or move the"
+        " token"
     )
     assert "b" in played.waits
     assert not played.ended
