@@ -19,7 +19,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 EVERY_S = 3600.0  # Partitions are created a week ahead, so once an hour is often enough.
 RETRY_S = 60.0  # Doubled after each failure; a dump can lock the log for hours.
-DROPS_MAX = 5  # One iteration drops at most this many partitions, because each drop locks the log for a moment.
+DROPS_MAX = 5  # The limit of dropped partitions in one iteration: each drop locks the log for a moment.
 
 
 class Retention:

@@ -28,7 +28,7 @@ MISSING = "Ray has started, but some of its keepers are missing: until they star
 
 
 class StandBy:
-    """Move the lead between this cluster and the cluster `beside`. If a third cluster leads, do nothing.
+    """Move the lead between this local cluster and Ray's cluster `beside`; do nothing while a third cluster leads.
 
     `orphans` are the holders of Ray's cluster that were running when its host ended.
     """

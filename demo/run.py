@@ -231,7 +231,7 @@ class _Demo:
                 seen.worker_killed_s = killed_s
 
     def _kill_one(self, role: str) -> Holder | None:
-        """Kill the keeper of a role that has the most rows in memory, and return it; None if the role has no keeper."""
+        """Kill the role's keeper with the most leased rows, and return this keeper; None if the role has no keeper."""
         victim = max(self._seen.serving(role), key=lambda holder: holder.held, default=None)
         if victim is None:
             return None

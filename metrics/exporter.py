@@ -164,7 +164,7 @@ class _ReportReceiver(asyncio.DatagramProtocol):
         except InvalidReport as refusal:
             self.refused += 1
             if self.refused == 1:
-                structlog.get_logger().warning("a datagram was not a report", error=str(refusal)[:200])
+                structlog.get_logger().warning("a datagram is not a report of metrics", error=str(refusal)[:200])
             return
         self.aggregator.add(report, now_s=time.monotonic())
 

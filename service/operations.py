@@ -110,7 +110,7 @@ class InOneStep:
 def in_one_step(
     session: Session, by: Actor | None, verb: str, wanted: Any, parameters: Mapping[str, object]
 ) -> InOneStep | None:
-    """Describe a bulk change in one transaction. If `by` is None, a single row is changed without an operation."""
+    """Describe a bulk change in one transaction; None without `by`: the change of a single row is not an operation."""
     return None if by is None else InOneStep(session, by.begin(verb, wanted.tenant_id, asdict(wanted), parameters))
 
 

@@ -55,7 +55,7 @@ class Coming:
 
     @cached_property
     def minutes(self) -> list[Mapping[str, int]]:
-        """The timers of each minute, by target."""
+        """For each of the next minutes, the number of due timers by target."""
         found: list[Counter[str]] = [Counter() for _ in range(MINUTES)]
         for it in self.counts:
             if 0 < it.minute <= MINUTES:

@@ -35,7 +35,7 @@ class Bounds:
 
 
 class BoundNames(NamedTuple):
-    """The names under which the caller knows the bounds, for refusals."""
+    """The names of the bounds in the caller's interface (options or fields), for refusals."""
 
     least: str
     most: str

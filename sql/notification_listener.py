@@ -40,7 +40,7 @@ class NotificationListener:
             if connection is not self._on:
                 await connection.add_listener(self._channel, self._hear)
                 self._on, self._heard_at_s = connection, time.monotonic()
-                return True  # notifications from before this LISTEN are lost, so the caller must read the rows first
+                return True  # earlier notifications are lost, so the caller must now read the rows
             if time.monotonic() > self._heard_at_s + SILENCE_S:
                 await connection.execute("select")
                 self._heard_at_s = time.monotonic()

@@ -184,7 +184,7 @@ class Session:
             return answer
 
     async def rows_telling(self, statement_name: str, /, **values: object) -> list[Record]:
-        """Run a statement that reads no table, outside a transaction; its `:tenants` sets the tenants on the server."""
+        """Run a statement without tables, outside a transaction; `:tenants` also sets the session's tenants."""
         async with self.connection(tells=False) as connection:
             tenants = self._served.tenants
             values["tenants"] = self._served.unsent()

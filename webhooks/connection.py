@@ -64,7 +64,7 @@ class TolerantParser:
             return (), False, b""
 
     def feed_eof(self) -> Any:
-        """End a body without a stated length when the connection ends."""
+        """Tell the parser that the connection has ended, which also ends a body without a stated length."""
         return None if self.has_failed else self._parser.feed_eof()
 
     def pause_reading(self) -> None:

@@ -13,7 +13,7 @@ from chaos.promises.wording import clock, record_of
 from chaos.run_index import DELIVERED, NumberedChange, RunIndex, commits_of
 
 CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read in sequence.
-GOING_S = 0.5  # The time until a killed process has ended; in this time, it may begin a call.
+GOING_S = 0.5  # The time from the kill of a process until its end; the process may still begin a call in this time.
 LEASE_S = 10.0
 ANY = 0  # The attempt of a call without an attempt number.
 # Kinds of faults in which a worker may not notice the end of its lease.

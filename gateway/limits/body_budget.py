@@ -12,7 +12,7 @@ from shardclock_server.gateway.requests.problems import unavailable
 
 
 class BodyBudget:
-    """Reserve parts of `bytes_max` for bodies in progress; the bodies of one tenant get at most half."""
+    """Limit the bytes of all request bodies in memory to `bytes_max`, and of one tenant's bodies to half."""
 
     def __init__(self, bytes_max: int) -> None:
         self._share = bytes_max // 2

@@ -35,7 +35,7 @@ from shardclock_server.timers.refusal import Refusal
 
 LISTED_MAX = 1_000
 BILLING = {"name": "billing", "url": "https://billing.example.com/hooks"}
-BY_HAND = "by hand"  # the reason for disabling an endpoint, if the request gives none
+BY_HAND = "by hand"  # the stored reason for disabling an endpoint, if the request gives no reason
 
 router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
 

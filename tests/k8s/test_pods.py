@@ -151,7 +151,7 @@ def test_no_shard_runs_on_the_head_and_ray_demands_a_token(overlay: str) -> None
         assert spec["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
         assert spec["authOptions"]["mode"] == "token"
         assert f"\nray=={spec['rayVersion']} " in (ROOT / "requirements.lock").read_text()
-        # KubeRay refuses any other policy under this autoscaler.
+        # Under the autoscaler that the manifests select, KubeRay refuses a pod that sets its restart policy.
         assert all("restartPolicy" not in pod.spec for pod in pods([cluster]))
 
 

@@ -120,7 +120,7 @@ def test_missing_certificates_are_named(machine: Machine, authority: Authority) 
 def test_the_log_kept_for_a_lost_replica_fits_its_volume(postgres_spec: Object) -> None:
     parameters = postgres_spec["postgresql"]["parameters"]
     checkpoints, slots = (_gib(parameters[name]) for name in ("max_wal_size", "max_slot_wal_keep_size"))
-    # During a checkpoint, the same amount of log may be written again as the amount that started the checkpoint.
+    # While a checkpoint runs, Postgres may write as much log again as the amount that started the checkpoint.
     assert 1.5 * checkpoints + slots <= 0.9 * _gib(postgres_spec["walStorage"]["size"])
     # A restarted or moved replica must find the log of its absence: half an hour at 10,000 timers a second.
     assert slots * GI >= 1800 * 10_000 * 650

@@ -23,7 +23,8 @@ MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 FIND = "find_instances_by_business_key"
 PAGE = 10
 MANY = 3_000
-# Half of the instances have different keys. A hundred share one key, which another tenant has a hundred times, too.
+# Half of the instances each have a key of their own. A hundred instances share one key; a hundred instances of a second
+# tenant also have this key.
 FILL = """
     with definition as (
         insert into shardclock.definitions (

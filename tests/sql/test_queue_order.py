@@ -277,7 +277,7 @@ class Story:
         await asyncio.gather(*(each.wait(length_s) for each in self.workers))
 
     async def ask(self) -> None:
-        """Ask for some runs; their timers may fire later."""
+        """Request one to three runs, and usually fire their timers; sometimes leave the timers for a later step."""
         self.asked += [int(await value(self.dsn, ASK)) for _ in range(self.chance.randint(1, 3))]
         if self.chance.random() < 0.8:
             await fire(self.shard)

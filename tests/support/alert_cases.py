@@ -1,4 +1,4 @@
-"""Series for each alert, in promtool's notation with a sample every 30 s: some set off the alert, some must not."""
+"""Series for each alert, in promtool's notation, a sample every 30 s: series that must start the alert, or must not."""
 
 from __future__ import annotations
 

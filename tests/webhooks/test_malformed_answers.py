@@ -1,7 +1,7 @@
 """Test that an answer with a harmless breach of HTTP's rules counts, and that further bytes never count.
 
-curl, Go's net/http or httpx accept answers of these kinds, which come from their test suites and from llhttp's. We
-refuse the answers that all of them refuse.
+curl, Go's net/http or httpx accept answers of these kinds, which come from their test suites and from llhttp's. The
+worker refuses only answers that all three clients refuse.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ ODD = {
     "hints-odd": b"HTTP/1.1 103\nLink </a>\n\nHTTP/1.1 204\n\n",
     "hints-with-length": b"HTTP/1.1 102 Processing\r\nContent-Length: 0\r\n\r\n" + OK + b"No colon\r\n\r\n",
 }
-# Answers that end with the connection.
+# Answers without a stated length, which end when the server closes the connection.
 CUT = {
     "no-length": OK + b"\r\nfine",
     "no-body": OK + b"\r\n",

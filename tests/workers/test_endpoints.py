@@ -29,7 +29,8 @@ from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
 from tests.support.waiting import eventually
 
-# Each endpoint is disabled or invalid, so no request is sent. The ends of its deliveries show which row was read.
+# Each endpoint is disabled or invalid, so the worker sends no request. The recorded reasons of the deliveries show
+# which row of the endpoint the worker has read.
 BAD, OTHER = Lane("webhook:bad", "a"), Lane("webhook:other", "b")
 ROW = {
     "tenant_id": "b", "name": "other", "url": "https://example.com/", "headers": "{}", "secrets": [SECRET],

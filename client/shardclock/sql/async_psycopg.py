@@ -70,7 +70,7 @@ class AsyncPsycopg:
         await self.run(f"listen {channel}")
 
     async def wait(self, within_s: float) -> None:
-        """Wait for a notification since the last call."""
+        """Wait for a notification, or return immediately if one has arrived since the previous call."""
         async for _ in self._connection.notifies(timeout=within_s, stop_after=1):
             pass
 

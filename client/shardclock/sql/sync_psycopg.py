@@ -71,7 +71,7 @@ class Psycopg:
         self.run(f"listen {channel}")
 
     def wait(self, within_s: float) -> None:
-        """Wait for a notification since the last call."""
+        """Wait for a notification, or return immediately if one has arrived since the previous call."""
         for _ in self._connection.notifies(timeout=within_s, stop_after=1):
             pass
 

@@ -31,7 +31,8 @@ begin
         where s.instance_key = any (instance_keys) and s.kind = 'message' and s.taken_by is null
         order by s.tenant_id, s.name, s.correlation, s.opened_at
     loop
-        -- Don't wait for the transaction that is publishing this message: the caller searches again a little later.
+        -- If a transaction is just publishing a message with this name and correlation key, skip the message, because
+        -- the caller searches again soon.
         continue when not pg_try_advisory_xact_lock(
             hashtextextended(waiting.tenant_id || ' ' || waiting.name || ' ' || waiting.correlation, 19)
         );
