@@ -77,7 +77,7 @@ def test_a_wrong_dsn_ends_the_migration_with_one_line_and_no_password(machine: M
 def test_a_missing_database_ends_the_migration_with_one_line(machine: Machine) -> None:
     migration = migrate(machine, machine.dsn.replace("/t_", "/u_", 1))
     assert ended(migration) == NOT_THERE, migration.said
-    assert "SHARDCLOCK_DSN_FILE is right" in migration.said
+    assert "is SHARDCLOCK_DSN_FILE right?" in migration.said
 
 
 # --- the exporters ----------------------------------------------------------------------------------------------------

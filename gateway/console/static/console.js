@@ -6,7 +6,9 @@ let last = 0;
 let timer = 0;
 let isLive = false;
 
-const isInUse = (form) => form.contains(document.activeElement) || form.dataset.changed !== undefined;
+// A field with the name of a property, such as `contains`, hides this property of its form.
+const changedForms = new WeakSet();
+const isInUse = (form) => document.activeElement?.closest("form") === form || changedForms.has(form);
 
 // A table with selected rows stays as it is, so that no other row comes beside a ticked box.
 const isSelecting = (node) => node.tagName === "TABLE" && node.querySelector("input:checked") !== null;
@@ -70,7 +72,7 @@ function follow(url) {
 
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form");
-  if (form) form.dataset.changed = "";
+  if (form) changedForms.add(form);
 });
 const live = document.body.dataset.live;
 if (live) {

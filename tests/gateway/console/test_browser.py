@@ -13,10 +13,12 @@ from shardclock_server.gateway.waits import changes
 from shardclock_server.service import keys
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
+from tests.support import job_runs
 from tests.support.chromium import chromium, watched
 from tests.support.deliveries import declare
 from tests.support.factories import add_timers, query
 from tests.support.gateways import Api
+from tests.support.jobs import job_spec
 
 PLAIN = sorted(path for path in PATHS if "{" not in path)
 SIZES = {"wide": (1_280, 900), "small": (320, 640)}
@@ -96,6 +98,11 @@ async def test_an_open_page_follows_changes_and_keeps_the_reader_s_input(
         await page.get_by_label("Select fresh").uncheck()
         await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => 'later')")
         await page.get_by_role("link", name="later").wait_for()
+
+        await opened.open(f"{api.url}/console/jobs")
+        await job_runs.declare(dsn, job_spec("nightly"))
+        await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H')")
+        await page.get_by_role("link", name="nightly").wait_for()
         assert opened.errors == []
 
 
