@@ -30,7 +30,7 @@ SHADE, SHADE_OPACITY = "#8c959f", 0.14
 
 
 def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> str:
-    """Draw the lag over time as SVG, and below the plot a mark for each fault, in a row for each kind of fault.
+    """Draw the lag over time as SVG. Below the plot, each kind of fault has a row with a mark for each fault.
 
     shape:  `lags` are pairs of a firing time and a lateness; the plot shows a lateness at the due date
     """

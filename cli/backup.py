@@ -91,8 +91,7 @@ def restore(
             server = asyncio.run(_read_server(database.dsn, "restore"))
             if server.has_schema:
                 raise Refusal(
-                    f"{database.place} already has a schema shardclock: choose another database with"
-                    " SHARDCLOCK_DSN or"
+                    f"{database.place} already has a schema shardclock: choose another database with SHARDCLOCK_DSN or"
                     " SHARDCLOCK_DATA_DIR"
                 )
             _read(source, database, server.major)

@@ -96,8 +96,7 @@ def _remarks(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) ->
     if bulk.left_out:
         yield (
             f"left out: {bulk.left_out:,} timers of jobs and process instances: change the job or instance"
-            " (shardclock jobs,"
-            " shardclock processes), or change a timer as an operator (shardclock operate)"
+            " (shardclock jobs, shardclock processes), or change a timer as an operator (shardclock operate)"
         )
     if not bulk.matched:
         yield "no other timer matches" if bulk.left_out else "no timer matches"

@@ -24,8 +24,7 @@ def read_length(option: str, text: str, *, sign: str = "") -> Duration:
         return parse_duration(_iso(*short.groups()) if short else text)
     except InvalidTimer:
         raise InvalidTimer(
-            f"{shown} is not a length of time from zero to 10,000 years; write a length such as 15m, 2h30m, 90s"
-            " or 3d,"
+            f"{shown} is not a length of time from zero to 10,000 years; write a length such as 15m, 2h30m, 90s or 3d,"
             " or an ISO 8601 duration such as PT15M"
         ) from None
 

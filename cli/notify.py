@@ -119,8 +119,7 @@ def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointNam
     if name is not None:
         raise Refusal(
             f"--name {shortened(name)} is for the URL of a new endpoint, and {shortened(where)} is a name:"
-            " remove --name,"
-            " or give a URL"
+            " remove --name, or give a URL"
         )
     return EndpointName(tenant, where), None
 

@@ -133,8 +133,7 @@ class Preparation:
             are = "is" if declared == 1 else "are"
             print_note(
                 f"{counted(declared, 'handler')} {are} declared, and this cluster has no app: deliveries to"
-                " handlers wait"
-                " until a cluster with an app leads (`shardclock up --app`)"
+                " handlers wait until a cluster with an app leads (`shardclock up --app`)"
             )
 
     def _not_written(self) -> str:

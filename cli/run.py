@@ -1,6 +1,6 @@
 """The commands that run servers: up, gateway, exporter, demo; and migrate.
 
-Each command imports its server inside its function, because such an import takes up to a second.
+Each command imports its server inside its function, because the import of a server takes up to a second.
 """
 
 import asyncio

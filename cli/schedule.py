@@ -245,8 +245,7 @@ def _keep_refused(report: ImportReport, file: IO[bytes]) -> bool:
             file.write(b"".join(refused.line for refused in report.refused))
     except OSError as error:
         print_note(
-            f"shardclock: {file.name} can't be written: {error.strerror}; the report counts the scheduled"
-            " timers:"
+            f"shardclock: {file.name} can't be written: {error.strerror}; the report counts the scheduled timers:"
             " send only the refused lines again"
         )
         return False

@@ -198,8 +198,7 @@ def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Ho
     print_table("", columns, [_keeper_row(worker) for worker in workers])
     if state.deliveries and not serving:
         print_note(
-            "no worker is running yet: the running cluster starts a worker within seconds for an endpoint, and"
-            " for"
+            "no worker is running yet: the running cluster starts a worker within seconds for an endpoint, and for"
             " handlers if the cluster was started with `--app`"
             if is_served
             else "no worker is running: start a cluster with `shardclock up`, add `--app` for handlers"

@@ -19,8 +19,8 @@ from shardclock_server.timers.refusal import Refusal
 NAMED_MAX = 3  # one sentence names at most this many targets
 
 
-async def redrive_page(session: Session, redrive: Callable[[], Awaitable[Sequence[int]]]) -> Sequence[int]:
-    """Redrive one page of an operation; return the keys of the redriven letters.
+async def change_letters(session: Session, change: Callable[[], Awaitable[Sequence[int]]]) -> Sequence[int]:
+    """Redrive or discard the dead letters of one page of an operation; return the keys of the changed letters.
 
     If all endpoints of the page were disabled or removed since the search, the letters stay dead, and the operation
     goes on: the next pages may have other targets.
@@ -29,7 +29,7 @@ async def redrive_page(session: Session, redrive: Callable[[], Awaitable[Sequenc
     """
     try:
         async with session.transaction():  # a savepoint, because the refusal would end the transaction of the page
-            return await redrive()
+            return await change()
     except StatementRefused as refused:
         if refused.code != NOT_REDRIVEN:
             raise

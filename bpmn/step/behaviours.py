@@ -162,8 +162,7 @@ def _assignee(step: StepContext, token: Token, written: Text) -> str:
     if len(assignee) > ASSIGNEE_CHARS_MAX:
         raise EvaluationFailed(
             f"the assignee {shortened(assignee)} has {len(assignee):,} characters; at most {ASSIGNEE_CHARS_MAX}"
-            " are allowed;"
-            " shorten it"
+            " are allowed; shorten it"
         )
     return assignee
 

@@ -116,7 +116,8 @@ class SteppedCluster:
     async def _next_due(self, until: datetime) -> NextDue | None:
         """Return the next due work before a moment.
 
-        This call also fires the timers that are due then, if none of them has a schedule and the log has a partition.
+        This call also fires the timers that are due at this moment. Exceptions: one of these timers has a schedule, or
+        the log has no partition for the moment.
         """
         last_day = self._log_made_on + timedelta(days=LOG_DAYS_AHEAD)
         fire_until = until if until.date() <= last_day else datetime.combine(last_day, time.max, UTC)

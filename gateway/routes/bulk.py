@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 from uuid import NAMESPACE_OID, uuid5
 
@@ -29,7 +29,7 @@ from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, RESUME
 from shardclock_server.service.pauses import Pause, read_until
-from shardclock_server.sql.clients.search import TimerCount, TimerFilter
+from shardclock_server.sql.clients.search import SelectionFilter, TimerCount
 from shardclock_server.sql.clients.verbs import Shift
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import InvalidTimer, shortened
@@ -63,10 +63,10 @@ class BulkFilter(TimersFilter):
         None, max_length=KEYS_MAX, description="only timers with one of these keys; missing: any key; empty: no timer"
     )
 
-    def filter_of(self, caller: Caller) -> TimerFilter:
+    def filter_of(self, caller: Caller) -> SelectionFilter:
         """Convert these fields to a filter of the caller's timers."""
         keys = None if self.timer_keys is None else tuple(self.timer_keys)
-        return replace(super().filter_of(caller), timer_keys=keys)
+        return SelectionFilter(**asdict(super().filter_of(caller)), timer_keys=keys)
 
 
 class BulkChangeRequest(BaseModel):

@@ -32,7 +32,7 @@ class TimerFilter:
     """Filters for timers; a field that is None filters nothing.
 
     shape:   `due_from` and `changed_from` are included, `due_before` and `changed_before` excluded; `name_contains`
-             ignores upper and lower case; only `find_keys` and `count_timers` read `timer_keys`
+             ignores upper and lower case
     """
 
     tenant_id: str | None = None
@@ -45,6 +45,12 @@ class TimerFilter:
     process_instance_key: int | None = None
     target: str | None = None
     only_schedules: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionFilter(TimerFilter):
+    """A filter for `find_keys` and `count_timers`, which can also select timers by their keys."""
+
     timer_keys: tuple[int, ...] | None = None
 
 
@@ -94,7 +100,6 @@ async def find_timers(
     within_s, payload_bytes = limits
     bounds = _Bounds(size, time.monotonic() + within_s, payload_bytes)
     values = {"state": state, **asdict(wanted)}
-    assert values.pop("timer_keys") is None, "a list has no filter by keys"
     if wanted.name_contains is not None and state in ("PENDING", "PAUSED"):
         del values["name_prefix"]
         return await _find_in_sections(_Names(session, values), bounds, place=page or "")

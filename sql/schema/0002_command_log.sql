@@ -164,7 +164,7 @@ select l.timer_key from shardclock.command_log l;
 comment on view shardclock.logged_keys is
     'The keys in the log, of all tenants, once for each record; the view shows whether a key was drawn twice.';
 
--- The view reads with its owner's rights, and so finds the first and the last position at the two ends of the index.
+-- The view reads with its owner's rights. So a read of the two ends of the index finds the first and the last position.
 -- With a tenant's rights, the search could read the whole index. The view contains only numbers. A search for a
 -- tenant's ended timers reads the log section by section, between the two positions of this view.
 create view shardclock.log_ends as

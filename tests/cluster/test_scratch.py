@@ -22,8 +22,7 @@ MAKE = (
 HAND_ON = (
     "import subprocess, sys; from shardclock_server.cluster.scratch import Scratch; s = Scratch.make('test');"
     "c = subprocess.Popen([sys.executable, '-c', 'input()'], pass_fds=[s.fileno()], stdout=subprocess.DEVNULL);"
-    "print(s.path, c.pid, flush=True);"
-    "input()"
+    "print(s.path, c.pid, flush=True);input()"
 )
 
 

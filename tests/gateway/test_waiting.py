@@ -1,4 +1,4 @@
-"""The gateway answers a long poll when a record, a lease or a run is there, or when the time of the poll is over."""
+"""The gateway answers a long poll when a record, a lease or a run exists, or at the poll's timeout."""
 
 from __future__ import annotations
 

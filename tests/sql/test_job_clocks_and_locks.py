@@ -1,4 +1,4 @@
-"""A clock that is set back, or a client that locks a job's rows, costs no run, no process and no retry of the job."""
+"""No run, process or retry of a job is lost if the clock is set back, or if a client locks the job's rows."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import asyncpg
 import pytest
 
-from shardclock_server.sql.clients.search import TimerFilter, find_timers
+from shardclock_server.sql.clients.search import SelectionFilter, TimerFilter, find_timers
 from shardclock_server.sql.statements import statement
 from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import add_timers, query
@@ -182,7 +182,7 @@ async def test_schedules_are_found_without_reading_plain_timers(crowded: str, wa
 async def test_a_section_of_names_reads_so_many_names_and_the_timers_that_match(crowded: str, plan: str) -> None:
     values = {"state": PENDING, "bytes": None, "after": "order-12", "names_max": 1_000, "page_size": PAGE}
     filters = {**asdict(TimerFilter("big", name_contains="-1234")), **values}
-    del filters["name_prefix"], filters["timer_keys"]
+    del filters["name_prefix"]
     connection = await asyncpg.connect(crowded)
     try:
         async with connection.transaction():
@@ -207,7 +207,7 @@ KEYS: dict[str, tuple[str, TimerFilter, Reading]] = {
     "no_target": (PENDING, TimerFilter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
     "all": (PENDING, TimerFilter(), Reading(PAGE, PAGE + 1, ["timers_pkey"])),
     "paused": (PAUSED, TimerFilter("big"), Reading(PAGE, 20, [])),
-    "keys": (PENDING, TimerFilter(timer_keys=(1, 2, 3)), Reading(3, 3, ["timers_pkey"])),
+    "keys": (PENDING, SelectionFilter(timer_keys=(1, 2, 3)), Reading(3, 3, ["timers_pkey"])),
 }
 
 

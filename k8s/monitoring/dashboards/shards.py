@@ -81,8 +81,7 @@ OWNERSHIP = Row(
             "Takeovers",
             (
                 "Lost shards, by reason: the actor died, was silent, could not be reached, or never started; a shard"
-                " that was silent for a moment is only suspended. Other shards took over the timers of the lost"
-                " shards."
+                " that was silent for a moment is only suspended. Other shards took over the timers of the lost shards."
             ),
             unit="none",
             style="bars",

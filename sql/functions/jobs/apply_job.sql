@@ -66,8 +66,8 @@ begin
 end
 $$;
 
-comment on function shardclock.apply_job is $$Creates or changes a job, so that it matches a description. For a file of jobs, call this once for each line. The change takes effect immediately. A missing field gets its default; config and disabled keep
-their values. A job whose function no app has is stored; it starts when an app has the function.
+comment on function shardclock.apply_job is $$Creates a job from a description, or changes the job to match the description. For a file of jobs, call this function once for each line. The change takes effect immediately. A missing field gets its default; config and disabled keep
+their values. A job with a function that no app has is stored; the job starts when an app has the function.
 
 spec: an object: name, function (package.module:function), other columns of shardclock.jobs up to policy, and disabled
 returns: {added}, or the names of the changed columns; an empty array: no change

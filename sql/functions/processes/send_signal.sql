@@ -1,6 +1,5 @@
 -- A gateway sends all signals with its own role, so a session setting has the prefix of the caller's API key. The
--- prefix is stored with the signal, in the instance's history, and with each act on a task, so a signal needs no audit
--- record.
+-- signal, the instance's history and each act on a task store this prefix. So a signal needs no audit record.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint, node_id text
 -- out:   bigint: timer_key of the signal
