@@ -7,6 +7,8 @@ from datetime import datetime
 
 # A longer gap between two checks is a pause of the coordinator, not a silence of the keepers.
 UNSEEN_S = 1.0
+# While Postgres does not answer, a keeper waits up to this long (`retry_max_s`) until it tries to connect again.
+RECONNECT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -25,7 +27,8 @@ class FailureDetector:
     check, because the previous check did not find the heartbeat. So a silence is not measured too long because of the
     interval between checks, and a wrong clock of Postgres changes the time of a heartbeat by at most one interval. The
     clocks of two machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine, no
-    keeper counts as silent.
+    keeper counts as silent. After an outage a silence begins `RECONNECT_S` later, because each keeper must connect
+    again before it can send a heartbeat.
 
     units:   now_s in seconds of the monotonic clock; ages_s in seconds of Postgres's clock
     """
@@ -33,6 +36,7 @@ class FailureDetector:
     def __init__(self) -> None:
         self._seen: dict[str, _LastBeat] = {}
         self._looked_s: float | None = None
+        self._reconnect_s = 0.0  # the time to connect that the keepers get at the next check
 
     def check(self, signs: Mapping[str, datetime], ages_s: Mapping[str, float], *, now_s: float) -> None:
         """Record the last heartbeat of each keeper, and the heartbeat's age."""
@@ -47,8 +51,8 @@ class FailureDetector:
             elif before is not None:
                 seen[name] = _LastBeat(sign, min(max(now_s - ages_s[name], earliest_s), now_s), heard=True)
             else:
-                seen[name] = _LastBeat(sign, now_s, heard=False)
-        self._seen, self._looked_s = seen, now_s
+                seen[name] = _LastBeat(sign, now_s + self._reconnect_s, heard=False)
+        self._seen, self._looked_s, self._reconnect_s = seen, now_s, 0.0
 
     def silent(self, *, longer_than_s: float) -> set[str]:
         """Return the names of the keepers that were silent for longer than the limit at the last check."""
@@ -71,6 +75,6 @@ class FailureDetector:
         return {name for name in names if name not in self._seen or not self._seen[name].heard}
 
     def forget(self) -> None:
-        """Forget all heartbeats, because no keeper could send a heartbeat."""
+        """Forget all heartbeats, because Postgres did not answer, so no keeper could send a heartbeat."""
         self._seen.clear()
-        self._looked_s = None
+        self._looked_s, self._reconnect_s = None, RECONNECT_S

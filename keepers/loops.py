@@ -22,6 +22,9 @@ class Loops:
 
     `failed` is called with a loop's name when an iteration of the loop fails.
 
+    After failed iterations, a loop's first successful iteration ends the waits of the other failed loops: most likely
+    Postgres answers again.
+
     units:   after a failed iteration a loop waits about `retry_s`; each further failure doubles the wait, up to
              `retry_max_s`
     """
@@ -30,6 +33,7 @@ class Loops:
         self, *, retry_s: float, retry_max_s: float, failed: Callable[[str], None], log: FilteringBoundLogger
     ) -> None:
         self.stopping = asyncio.Event()
+        self._retry = asyncio.Event()  # ends the waits of the failed loops
         self._fault: BaseException | None = None
         self._backoff = Backoff(retry_s, retry_max_s)
         self._failed = failed
@@ -46,6 +50,7 @@ class Loops:
         try:
             await self.stopping.wait()
         finally:
+            self._retry.set()
             stop()
             _, stuck = await asyncio.wait(tasks, timeout=DRAIN_S)
             for task in stuck:
@@ -81,12 +86,21 @@ class Loops:
         """
         careful = _Careful(name, self._backoff, self._log)
         while not self.stopping.is_set():
+            had_failed = careful.failures > 0
             pause_s = await careful.take(turn)
             if careful.failures:
                 self._failed(name)
+            elif had_failed:
+                self._end_retry_waits()
             # After a failure `sooner` has no effect, because most requests for an early iteration come when Postgres is
             # busiest.
-            await pause(pause_s, self.stopping if careful.failures else sooner)
+            await pause(pause_s, self._retry if careful.failures else sooner)
+
+    def _end_retry_waits(self) -> None:
+        """Let the other failed loops try again at once; later waits need a new event."""
+        self._retry.set()
+        if not self.stopping.is_set():
+            self._retry = asyncio.Event()
 
     async def report(self, send: Callable[[], None]) -> None:
         """Call `send` every second until a stop."""

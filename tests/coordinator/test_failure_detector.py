@@ -73,13 +73,22 @@ def test_a_heartbeat_that_is_found_after_a_pause_of_the_watcher_counts_from_the_
     assert detector.silent(longer_than_s=0.0) == set()
 
 
-def test_after_an_outage_everyone_gets_the_whole_interval_again() -> None:
+def test_after_an_outage_each_keeper_gets_the_whole_interval_and_the_time_to_connect_again() -> None:
     detector = FailureDetector()
     check(detector, 100.0, {"one": FIRST})
     detector.forget()
 
-    assert watch(detector, {"one": FIRST}, at_s=[200.0, 201.0, 202.0, 203.0, 204.0]) == set()
-    assert check(detector, 204.1, {"one": FIRST}) == {"one"}
+    assert watch(detector, {"one": FIRST}, at_s=[200.0, 201.0, 202.0, 203.0, 204.0, 205.0]) == set()
+    assert check(detector, 205.1, {"one": FIRST}) == {"one"}
+
+
+def test_after_an_outage_a_silence_counts_from_the_first_new_heartbeat() -> None:
+    detector = FailureDetector()
+    detector.forget()
+    check(detector, 200.0, {"one": FIRST, "new": FIRST})
+
+    assert watch(detector, {"one": SECOND, "new": FIRST}, at_s=[200.5, 201.5, 202.5, 203.5, 204.5]) == set()
+    assert check(detector, 204.6, {"one": SECOND, "new": FIRST}) == {"one"}
 
 
 def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:

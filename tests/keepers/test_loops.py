@@ -84,7 +84,55 @@ async def test_a_request_for_an_earlier_turn_does_not_end_the_pause_after_a_fail
     monkeypatch.setattr(loops, "pause", pause)
     await it.until_stopped("claims", turn, sooner)
 
-    assert ended_by == [sooner, it.stopping, sooner]
+    assert len(ended_by) == 3
+    assert [event is sooner for event in ended_by] == [True, False, True]
+
+
+async def test_a_loop_that_succeeds_again_ends_the_waits_of_the_other_failed_loops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = loops_of()
+    calls: list[str] = []
+
+    async def pause(_: float, event: asyncio.Event) -> None:
+        await (event.wait() if len(calls) == 1 else asyncio.sleep(0))
+
+    async def claim() -> float:
+        calls.append("claim")
+        if "beat" not in calls:
+            raise ValueError("no")
+        it.stopping.set()
+        return 0.0
+
+    async def beat() -> float:
+        calls.append("beat")
+        if calls.count("beat") == 1:
+            raise ValueError("no")
+        return 0.0
+
+    monkeypatch.setattr(loops, "pause", pause)
+    async with asyncio.timeout(10.0):
+        await asyncio.gather(
+            it.until_stopped("claims", claim, asyncio.Event()), it.until_stopped("beats", beat, asyncio.Event())
+        )
+
+    assert calls[:4] == ["claim", "beat", "beat", "claim"]
+
+
+async def test_a_stop_ends_the_wait_after_a_failure() -> None:
+    it = Loops(retry_s=60.0, retry_max_s=60.0, failed=lambda _: it.stopping.set(), log=structlog.get_logger())
+    ended: list[str] = []
+
+    async def fail() -> float:
+        raise ValueError("no")
+
+    async def claims() -> None:
+        await it.until_stopped("claims", fail, asyncio.Event())
+        ended.append("claims")
+
+    await it.run({"claims": claims()}, stop=lambda: None)
+
+    assert ended == ["claims"], "the loop was not cancelled"
 
 
 async def test_waits_after_failures_differ_so_that_keepers_do_not_retry_together(pauses: list[float]) -> None:
