@@ -75,9 +75,8 @@ def list_(
         if as_json:
             print_json(found)
         elif found:
-            print_table(
-                "", ["tenant", "target", "url", "state", "on the way", "failing", "since"], [_row(it) for it in found]
-            )
+            columns = ["tenant", "target", "url", "state", "on the way", "failing", "since", "accepted"]
+            print_table("", columns, [_row(it) for it in found])
             print_if_full(found, limit)
         else:
             none = "there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one"
@@ -332,4 +331,5 @@ def _lines(text: str) -> list[str]:
 
 def _row(it: ListedEndpoint) -> tuple[object, ...]:
     state = "enabled" if it.disabled_at is None else f"disabled: {it.disabled_why}"
-    return it.tenant_id, f"{WEBHOOK}{it.name}", it.url, state, it.waiting, it.failing, it.failing_since
+    accepted = f"{it.accepted} of {it.attempts}" if it.attempts else ""
+    return it.tenant_id, f"{WEBHOOK}{it.name}", it.url, state, it.waiting, it.failing, it.failing_since, accepted

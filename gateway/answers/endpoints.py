@@ -34,6 +34,10 @@ class EndpointAnswer(Answer):
         examples=[None],
         description="the moment when the oldest failing delivery was fired or redriven; null: no delivery fails",
     )
+    attempts: int = Field(examples=[20], description="the number of the last attempts that are stored, at most 20")
+    accepted: int = Field(
+        examples=[19], description="the number of these attempts in which the endpoint accepted the delivery"
+    )
 
     @classmethod
     def of(cls, endpoint: ListedEndpoint) -> Self:

@@ -82,7 +82,8 @@ class ListedEndpoint:
 
     `waiting` is the number of open deliveries, counted up to 1,000; `failing` is the number of open deliveries with a
     failed attempt, counted up to 100. `failing_since` is the time of the firing or the redrive of the oldest failing
-    delivery; None: no delivery fails.
+    delivery; None: no delivery fails. `attempts` is the number of stored last attempts, at most 20; the endpoint
+    accepted `accepted` of these attempts.
     """
 
     tenant_id: str
@@ -96,6 +97,8 @@ class ListedEndpoint:
     waiting: int
     failing: int
     failing_since: datetime | None
+    attempts: int
+    accepted: int
 
 
 async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> dict[EndpointName, StoredEndpoint]:

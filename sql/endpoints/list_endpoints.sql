@@ -1,4 +1,5 @@
--- Lists endpoints without secrets and headers, and counts the open and the failing deliveries of each endpoint.
+-- Lists endpoints without secrets and headers, and counts the open deliveries, the failing deliveries and the last
+-- attempts of each endpoint.
 --
 -- in:    :tenant_id text or null: only this tenant's endpoints, :name text or null: only endpoints of this name,
 --        :after_name text or null: only names after this one, :disabled_or_failing boolean: only endpoints that are
@@ -6,9 +7,11 @@
 -- out:   tenant_id text, name text, url text, policy text (JSON), added_at timestamptz, changed_at timestamptz,
 --        disabled_at timestamptz or null, disabled_why text or null, waiting bigint (open deliveries, counted up
 --        to 1,000), failing bigint (open deliveries with a failed attempt, counted up to 100), failing_since
---        timestamptz or null (the firing or the redrive of the oldest failing delivery)
+--        timestamptz or null (the firing or the redrive of the oldest failing delivery), attempts bigint (the last
+--        attempts, counted up to 20), accepted bigint (the attempts among them that the endpoint accepted)
 -- locks: nothing
--- index: endpoints_pkey; deliveries_by_lane, up to 1,000 rows for each endpoint; deliveries_failing, up to 100 rows
+-- index: endpoints_pkey; deliveries_by_lane, up to 1,000 rows for each endpoint; deliveries_failing, up to 100 rows;
+--        endpoint_attempts_pkey, up to 20 rows
 select
     e.tenant_id, e.name, e.url, e.policy::text as policy, e.added_at, e.changed_at, e.disabled_at, e.disabled_why,
     (
@@ -20,7 +23,7 @@ select
             limit 1000
         ) d
     ) as waiting,
-    f.failing, f.failing_since
+    f.failing, f.failing_since, a.attempts, a.accepted
 from shardclock.endpoints e
 cross join lateral (
     select count(*) as failing, min(d.since) as failing_since
@@ -31,6 +34,17 @@ cross join lateral (
         limit 100
     ) d
 ) f
+cross join lateral (
+    select count(*) as attempts, count(*) filter (where a.failure is null) as accepted
+    from (
+        select a.failure
+        from shardclock.endpoint_attempts a
+        -- A worker may have stored an attempt of a removed endpoint with the same name.
+        where a.tenant_id = e.tenant_id and a.name = e.name and a.ended_at >= e.added_at
+        order by a.ended_at desc, a.timer_key desc
+        limit 20
+    ) a
+) a
 where (:tenant_id::text is null or e.tenant_id = :tenant_id)
     and (:name::text is null or e.name = :name)
     and (:after_name::text is null or e.name > :after_name)

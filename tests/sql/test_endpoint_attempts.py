@@ -12,7 +12,13 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql.endpoints.attempts import KEPT_MAX, EndedAttempt, find_attempts, keep_attempts
-from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, add_endpoint, remove_endpoint
+from shardclock_server.sql.endpoints.endpoints import (
+    EndpointName,
+    StoredEndpoint,
+    add_endpoint,
+    list_endpoints,
+    remove_endpoint,
+)
 from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query, value
 from tests.support.roles import as_role
@@ -58,6 +64,23 @@ async def test_an_endpoint_keeps_its_last_attempts_and_a_removed_one_none(dsn: s
     assert await add_endpoint(worker, STORED)
     await keep_attempts(worker, [ended(32)])
     assert await find_attempts(worker, BILLING) == [], "that attempt was of the endpoint before"
+
+
+async def test_a_list_of_endpoints_counts_the_accepted_attempts_of_the_present_endpoint(worker: Session) -> None:
+    await keep_attempts(worker, [ended(number) for number in range(1, 11)])
+    await keep_attempts(worker, [ended(number, failure=None) for number in range(11, 31)])
+    await keep_attempts(worker, [ended(number) for number in range(31, 36)])
+    await keep_attempts(worker, [ended(1, EndpointName("acme", "billing"), failure=None)])
+
+    acme, default = await list_endpoints(worker, tenant_id=None, limit=10)
+    assert (acme.attempts, acme.accepted) == (1, 1)
+    assert (default.attempts, default.accepted) == (KEPT_MAX, 15)
+
+    await remove_endpoint(worker, BILLING)
+    assert await add_endpoint(worker, STORED)
+    await keep_attempts(worker, [ended(40)])
+    (again,) = await list_endpoints(worker, tenant_id="default", limit=10)
+    assert (again.attempts, again.accepted) == (0, 0), "that attempt was of the endpoint before"
 
 
 async def test_a_write_waits_for_no_lock_and_reads_only_its_endpoints_rows(dsn: str, worker: Session) -> None:

@@ -30,6 +30,15 @@ ENDPOINTS = """
     select 'default', 'endpoint-' || i, 'https://example.com/' || i, '{whsec_x}', '{}', '{}'
     from generate_series(0, 199) i
 """
+ATTEMPTS = """
+    insert into shardclock.endpoint_attempts (
+        tenant_id, name, timer_key, attempt, ended_at, status, duration_ms, failure, body
+    )
+    select
+        'default', 'endpoint-' || i % 200, 20000000 + i, 1, now() + i * interval '1 ms', 200 + i % 3 * 150, 41,
+        case when i % 3 > 0 then 'HTTP ' || 200 + i % 3 * 150 end, repeat('a line of an answer' || E'\n', 100)
+    from generate_series(1, 4000) i
+"""
 TIMERS = """
     insert into shardclock.timers (due_date, created_at, name, target, payload)
     select
@@ -187,7 +196,7 @@ async def fill_console(dsn: str) -> None:
     async with serving(dsn) as api:
         await add_instance(dsn, api)
     steps: tuple[tuple[str, tuple[int, ...]], ...] = (
-        (HANDLERS, ()), (ENDPOINTS, ()), (TIMERS, (PENDING - SCHEDULES - 500, NAMED)), (OVERDUE, ()),
+        (HANDLERS, ()), (ENDPOINTS, ()), (ATTEMPTS, ()), (TIMERS, (PENDING - SCHEDULES - 500, NAMED)), (OVERDUE, ()),
         (RULES, (SCHEDULES,)), (PAUSES, ()), (LETTERS, (DEAD_LETTERS,)), (OPEN, (DELIVERIES,)),
         (LOG, (RECORDS, SCHEDULES)), (DEFINITIONS, (VERSIONS,)), (RUNNING, (INSTANCES, VERSIONS)), (BUSINESS_KEYS, ()),
         (TASKS, ()), (INCIDENTS, ()), (JOBS, ()), (RUNS, ()), (ACTS, ()), (OPERATIONS, ()),

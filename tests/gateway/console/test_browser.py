@@ -16,7 +16,7 @@ from shardclock_server.sql.session import Session
 from tests.support import job_runs
 from tests.support.chromium import chromium, watched
 from tests.support.deliveries import declare
-from tests.support.factories import add_timers, query
+from tests.support.factories import add_holder, add_timers, query
 from tests.support.gateways import Api
 from tests.support.jobs import job_spec
 
@@ -129,6 +129,22 @@ async def test_a_page_whose_stream_was_refused_says_so_and_follows_again(dsn: st
             "it => { const r = document.createRange(); r.selectNodeContents(it); return r.getClientRects().length }"
         )
         assert await cell.locator("xpath=following-sibling::td[2]").evaluate(target) == 1, "a word is not broken"
+
+
+@pytest.mark.slow
+async def test_the_keepers_fit_the_page_and_no_line_breaks_within_an_id(dsn: str, api: Api) -> None:
+    for number in range(3):
+        await add_holder(dsn, 0x7FED_CBA9_8765_4000 + number)
+    pod = "shardclock-ray-cluster-worker-small-group-7d9f8b6c5d-abcde.timers.svc.cluster.local"
+    await query(dsn, "update shardclock.holders set host = $1, cluster_id = $2", pod, "timers-of-the-shop-in-the-west")
+    async with chromium() as browser, watched(browser, viewport={"width": 1_280, "height": 900}) as opened:
+        await opened.open(f"{api.url}/console/cluster")
+        table = opened.page.locator(".wide", has_text="Last sign of life").first
+        assert await table.evaluate("it => it.scrollWidth - it.clientWidth") == 0
+        ids = table.locator("td .id")
+        assert await ids.count() == 6
+        assert await ids.evaluate_all("all => all.map(it => it.getClientRects().length)") == [1] * 6
+        await opened.assert_sound()
 
 
 @pytest.mark.slow

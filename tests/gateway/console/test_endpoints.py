@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 from shardclock_server.gateway.console.pages.listing import ROWS
@@ -101,7 +102,7 @@ async def test_failing_deliveries_are_shown_with_the_last_error_escaped(dsn: str
 async def test_the_last_attempts_are_shown_with_the_answers_escaped(dsn: str, api: Api, browser: Browser) -> None:
     for name in ("billing", "crm"):
         await api.post("/v1/endpoints", {"name": name, "url": URL})
-    assert "No attempt has ended yet" in (await browser.get("/endpoints/crm")).main
+    assert "Accepted no attempt has ended yet" in (await browser.get("/endpoints/crm")).main
     key = EndpointName("default", "billing")
     async with session(dsn, "shard") as worker:
         failed = EndedAttempt(key, 7, 2, time.monotonic(), 503, 0.12, f"answered 503: {XSS}", f"{XSS} busy".encode())
@@ -114,6 +115,10 @@ async def test_the_last_attempts_are_shown_with_the_answers_escaped(dsn: str, ap
         assert ("120 ms" in page.main, '/console/deliveries/8"' in page.text) == (True, True)
     assert ("busy" in shown.main, "busy" in bodies.main, "answered 204" in bodies.main) == (False, True, True)
     assert (await browser.get("/endpoints/none/attempts")).status == 404
+    assert "Accepted 1 of 2 last attempts" in shown.main
+    listed = (await browser.get("/endpoints")).main
+    rates = re.findall(r"(billing|crm) https://\S+ ENABLED 0 0 (\d of \d|–)", listed)
+    assert rates == [("billing", "1 of 2"), ("crm", "–")]
 
 
 async def test_endpoints_are_listed_page_by_page(dsn: str, browser: Browser) -> None:
