@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import IO, Annotated
@@ -18,7 +17,7 @@ import typer
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from shardclock_server.cli.database import DatabaseAccess, access_of
+from shardclock_server.cli.database import DatabaseAccess, access_of, without_options
 from shardclock_server.cli.output import DONE, Json, err, is_terminal, print_json, print_line, print_note
 from shardclock_server.cli.postgres_programs import ProgramFailed, ended_by_signal, pieces, program_of, running
 from shardclock_server.cluster.database import Database, open_database, require_data
@@ -189,7 +188,9 @@ def _read(source: FileIO, database: Database, server: int) -> None:
 def _access_of(database: Database) -> DatabaseAccess:
     """Return the database access with our own session settings, because other settings could prevent a dump."""
     access = access_of(database)
-    return replace(access, environment={**access.environment, "PGOPTIONS": options_of_programs()})
+    # libpq ignores PGOPTIONS if the DSN has options. Of two values of a setting, Postgres uses the last one.
+    dsn, of_dsn = without_options(access.dsn)
+    return DatabaseAccess(dsn, {**access.environment, "PGOPTIONS": f"{of_dsn} {options_of_programs()}".lstrip()})
 
 
 @contextmanager

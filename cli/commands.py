@@ -7,6 +7,7 @@ own copy.
 """
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
@@ -175,6 +176,21 @@ GROUPS = frozenset(
         "tenants",
     }
 )
+# Words that are no commands, and the commands that they can mean.
+MEANT: Mapping[str, tuple[str, ...]] = {
+    "timers": ("list",),
+    "timer": ("show",),
+    "when": ("show", "explain"),
+    "why": ("explain",),
+    "log": ("tail",),
+    "instances": ("processes instances",),
+    "instance": ("processes show",),
+    "incidents": ("processes incidents",),
+    "messages": ("processes message",),
+    "signals": ("processes signal",),
+    "webhooks": ("endpoints",),
+}
+LIKENESS = 0.8  # the least similarity of a word to a key of MEANT
 TAKE_ANY_OPTION = frozenset({"ramp", "scale", "psql"})
 
 
@@ -190,6 +206,13 @@ class Commands(TyperGroup):
         super().__init__(**given)
         self.commands: Any = _Loaded()
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Refuse a word that is no command; the message suggests commands."""
+        if args[0] not in COMMANDS and (meant := _meant_by(args[0])):
+            suggested = ", ".join(repr(command) for command in meant)
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {suggested}?")
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands, without an import of their modules."""
         return list(self.commands)
@@ -198,6 +221,11 @@ class Commands(TyperGroup):
         """Write the name and the summary of each command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.summary) for name, place in COMMANDS.items()])
+
+
+def _meant_by(word: str) -> list[str]:
+    near = [word] if word in MEANT else get_close_matches(word, MEANT, cutoff=LIKENESS)
+    return [command for key in near for command in MEANT[key]]
 
 
 class _Loaded(Mapping[str, Any]):

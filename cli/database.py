@@ -18,6 +18,7 @@ from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.postmaster import bundled, without_libpq
 
 IN_QUERY = "password="  # A parameter in the DSN's query from which libpq also reads a password.
+OPTIONS = "options="  # A parameter in the DSN's query from which libpq reads a session's settings.
 
 
 def dsn() -> int:
@@ -82,6 +83,15 @@ def without_password(dsn: str) -> tuple[str, str | None]:
     query = "&".join(text for text in asked if not text.startswith(IN_QUERY))
     bare = f"{parts.scheme}://{f'{user}@' if user else ''}{host}{parts.path}{f'?{query}' if query else ''}"
     return bare, unquote(password) or None
+
+
+def without_options(dsn: str) -> tuple[str, str]:
+    """Return a DSN without its `options`, the settings of its sessions, and the options; without options: ''."""
+    head, _, query = dsn.partition("?")
+    asked = [text for text in query.split("&") if text]
+    options = [unquote(text.removeprefix(OPTIONS)) for text in asked if text.startswith(OPTIONS)]
+    rest = "&".join(text for text in asked if not text.startswith(OPTIONS))
+    return f"{head}{f'?{rest}' if rest else ''}", options[-1] if options else ""
 
 
 def _run(words: list[str], access: DatabaseAccess) -> int:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import pytest
@@ -31,6 +31,7 @@ HOSTILE = (
     "statement_timeout = '1ms'",
     "idle_session_timeout = '1ms'",
 )
+HOSTILE_OPTIONS = {"default_transaction_read_only": "on", "statement_timeout": "1ms"}
 TIMERS = "select count(*)::int from shardclock.timers"
 LOCK = b"begin; lock table shardclock.timers in access exclusive mode;\n"
 LOCKED = "select from pg_locks where mode = 'AccessExclusiveLock' and relation = 'shardclock.timers'::regclass"
@@ -111,6 +112,19 @@ def test_settings_of_the_database_change_no_copy(
 
     asyncio.run(query(dsn, f"alter database {database} reset all"))
     assert (restored.code, copied.code) == (DONE, DONE), restored.err + copied.err
+    assert count(empty) == 3
+
+
+def test_settings_in_the_dsn_do_not_prevent_a_dump_or_a_restore(
+    dsn: str, empty: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(add_timers(dsn, 3, due="now() + interval '1 day'"))
+    options = "&options=" + quote(" ".join(f"-c {name}={value}" for name, value in HOSTILE_OPTIONS.items()))
+
+    dumped = Shell(dsn + options, capsys)("dump", file)
+    restored = Shell(empty + options, capsys)("restore", file)
+
+    assert (dumped.code, restored.code) == (DONE, DONE), dumped.err + restored.err
     assert count(empty) == 3
 
 

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from shardclock_server.cli.commands import COMMANDS
+from shardclock_server.cli.commands import COMMANDS, MEANT
 from shardclock_server.cli.exits import CODES_BY_CLASS
 from tests.support.program import Shell
 
@@ -63,11 +63,30 @@ def test_the_program_s_help_has_the_summary_of_each_command(capsys: pytest.Captu
         assert f" {place.summary} " in own, name
 
 
-def test_an_unknown_command_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
-    done = Shell(NOWHERE, capsys)("endpoint", "list")
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("endpoint", "'endpoints'"),
+        ("timers", "'list'"),
+        ("timer", "'show'"),
+        ("instances", "'processes instances'"),
+        ("instancse", "'processes show', 'processes instances'"),
+        ("when", "'show', 'explain'"),
+    ],
+)
+def test_an_unknown_command_is_refused_with_the_nearest_one(
+    word: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = Shell(NOWHERE, capsys)(word, "list")
 
     assert (done.code, done.out) == (2, "")
-    assert "No such command 'endpoint'. Did you mean 'endpoints'" in done.err
+    assert f"No such command {word!r}. Did you mean {meant}" in done.err
+
+
+@pytest.mark.parametrize("commands", MEANT.values())
+def test_each_suggested_command_exists(commands: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    for command in commands:
+        assert Shell(NOWHERE, capsys)(*command.split(), "--help").code == 0
 
 
 def test_the_garbage_collector_is_enabled_after_a_command(capsys: pytest.CaptureFixture[str]) -> None:

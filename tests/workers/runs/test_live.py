@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import EndedRun
 from shardclock_server.workers.runs.live import KILL_S, LiveRun
 from shardclock_server.workers.user_process import ProcessDied
+from tests.support.factories import BOUND_S
 from tests.support.jobs import job_policy
 from tests.support.runs import FakeRunProcess, begun_run
 from tests.support.waiting import eventually
@@ -55,11 +56,16 @@ def live_run(
     return live
 
 
+async def within_bound(ending: Awaitable[EndedRun]) -> EndedRun:
+    """Wait for the end of a run; fail if the run does not end."""
+    return await asyncio.wait_for(ending, BOUND_S)
+
+
 async def ended(live: LiveRun, when: Callable[[], None], process: FakeRunProcess) -> EndedRun:
     making = asyncio.create_task(live.make())
     await eventually(lambda: bool(process.orders))
     when()
-    return await making
+    return await within_bound(making)
 
 
 async def test_a_run_that_returns_is_called_once_with_its_order_and_its_process_is_well() -> None:
@@ -67,7 +73,7 @@ async def test_a_run_that_returns_is_called_once_with_its_order_and_its_process_
     process.seen = ReportSnapshot(1.0, "day 2", report_count=3, lines=1, log="a line")
     live = live_run(process, calls)
 
-    done = await live.make()
+    done = await within_bound(live.make())
 
     (order,) = process.orders
     assert (order.job, order.run_id, order.attempt, order.config) == ("refresh", "7.1", 1, '{"city": "Rome"}')
@@ -80,7 +86,7 @@ async def test_a_run_that_returns_is_called_once_with_its_order_and_its_process_
 async def test_a_run_that_failed_leaves_its_process_well() -> None:
     live = live_run(FakeRunProcess(lambda _: Failed("ValueError: no", "error", "in f")), retry_period_s=1.0)
 
-    done = await live.make()
+    done = await within_bound(live.make())
 
     assert (done.ending.outcome, done.ending.reason, done.ending.traceback) == ("FAILED", "ValueError: no", "in f")
     assert live.is_reusable
@@ -114,7 +120,7 @@ async def test_a_run_over_its_time_gets_a_cancellation_and_is_tried_again(proces
     calls = RunnerCalls()
     live = live_run(process, calls, max_runtime_s=0.05)
 
-    done = await live.make()
+    done = await within_bound(live.make())
 
     assert (done.ending.outcome, done.ending.fails) == (RunOutcome.TIMED_OUT, True)
     assert done.ending.delay_s is not None
@@ -142,7 +148,7 @@ async def test_a_cancelled_run_has_a_shorter_lifetime_and_the_next_run_waits_no_
     await eventually(lambda: live.life.ends_by_s < math.inf)
 
     live.poll()
-    done = await making
+    done = await within_bound(making)
 
     assert process.lives_s[1] <= 0.5 + KILL_S, "it was told"
     assert done.ending.rest_s <= KILL_S
@@ -170,7 +176,7 @@ async def test_a_process_that_died_while_it_waited_for_its_next_run_is_not_a_cra
     if not is_closed:
         process.kill()
 
-    done = await live_run(process, was_used=was_used, retry_period_s=0.0).make()
+    done = await within_bound(live_run(process, was_used=was_used, retry_period_s=0.0).make())
 
     assert (done.ending.outcome, done.ending.delay_s, process.orders) == (outcome, delay_s, [])
     assert done.ending.fails is not was_used
@@ -208,8 +214,8 @@ async def test_a_failed_start_of_a_process_is_a_failed_attempt_and_a_slow_one_is
     monkeypatch.setattr(shardclock_server.workers.runs.live, "START_S", 0.05)
     calls = RunnerCalls()
 
-    done = await live_run(FakeRunProcess(comes_up=False), calls).make()
-    slow = await live_run(FakeRunProcess(is_slow=True), calls, num_gpus=8.0, memory_mib=512).make()
+    done = await within_bound(live_run(FakeRunProcess(comes_up=False), calls).make())
+    slow = await within_bound(live_run(FakeRunProcess(is_slow=True), calls, num_gpus=8.0, memory_mib=512).make())
 
     assert (done.ending.outcome, done.ending.fails) == (RunOutcome.CRASHED, True)
     assert "no module named app" in (done.ending.reason or "")
@@ -225,7 +231,7 @@ async def test_a_run_that_is_cancelled_before_its_process_is_up_is_not_called() 
     await asyncio.sleep(0)
 
     live.request_end(StopReason.BY_CLIENT, "wrong city")
-    done = await making
+    done = await within_bound(making)
 
     assert (done.ending.outcome, process.orders) == (RunOutcome.CANCELED, [])
 
@@ -234,7 +240,7 @@ async def test_a_run_is_not_called_after_its_lease() -> None:
     process = FakeRunProcess()
     live = live_run(process, lease_s=0.0)
 
-    done = await live.make()
+    done = await within_bound(live.make())
 
     assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 0.0)
     assert (process.orders, live.is_called) == ([], False)
@@ -249,7 +255,7 @@ async def test_a_run_ahead_is_made_when_it_gets_a_process(monkeypatch: pytest.Mo
 
     received_s = time.monotonic()
     live.receive(process, was_used=True)
-    done = await making
+    done = await within_bound(making)
 
     assert (done.ending.outcome, len(process.orders), live.is_reusable) == (RunOutcome.SUCCEEDED, 1, True)
     assert done.duration_s <= time.monotonic() - received_s, "the wait is not the run's"
@@ -261,7 +267,7 @@ async def test_a_run_ahead_without_a_process_is_due_again_at_once_and_was_not_an
     monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 0.01)
     live = live_run(None)
 
-    done = await live.make()
+    done = await within_bound(live.make())
 
     assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 0.0)
     assert done.ending.reason == "no process was free within 0.01 s"
@@ -282,7 +288,7 @@ async def test_a_process_that_comes_at_the_moment_of_the_timeout_is_used(
     time.sleep(0.05)  # noqa: ASYNC251 - one turn must find both moments in the past
 
     # Then the run is made in this process
-    assert (await making).ending.outcome is RunOutcome.SUCCEEDED
+    assert (await within_bound(making)).ending.outcome is RunOutcome.SUCCEEDED
     assert not process.killed
 
 
@@ -300,7 +306,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_process_is_not_made(
     live.request_end(asked, "as the test says")
     if has_process:
         live.receive(process, was_used=True)
-    done = await making
+    done = await within_bound(making)
 
     assert (done.ending.outcome, process.orders, live.is_called) == (outcome, [], False)
     assert live.is_reusable is has_process, "a process that was not called can be used again"
@@ -314,7 +320,7 @@ async def test_a_run_that_is_lost_while_it_waits_for_a_process_is_not_made() -> 
 
     live.lose()
     live.receive(process, was_used=True)
-    await making
+    await within_bound(making)
 
     assert (process.orders, live.is_called) == ([], False)
 
@@ -325,7 +331,7 @@ async def test_a_run_without_a_process_is_made_later() -> None:
     await asyncio.sleep(0)
 
     live.refuse("no node is there")
-    done = await making
+    done = await within_bound(making)
 
     assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 5.0)
     assert (done.ending.reason, live.has_timed_out) == ("no node is there", False)
@@ -343,7 +349,7 @@ async def test_a_poll_reads_the_report_of_a_run_and_extends_its_lifetime(process
 
     assert process.lives_s[1] > process.lives_s[0] + 9
     process.told.set()
-    await making
+    await within_bound(making)
 
 
 async def test_a_lost_run_is_killed_without_a_record_of_a_timeout(process: FakeRunProcess) -> None:
