@@ -29,6 +29,9 @@ from shardclock_server.service.jobs import (
     list_jobs,
     run_job,
 )
+from shardclock_server.service.unserved import line_of
+from shardclock_server.sql.deliveries.unserved import find_unserved_targets
+from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.payload import payload_of
 from shardclock_server.timers.refusal import Refusal, shortened
@@ -47,7 +50,7 @@ for command in (add, apply, remove):
 
 @lists(jobs)
 def list_(as_json: Json = False) -> int:
-    """List the jobs with their state, their next start and their last outcome."""
+    """List the jobs with their state, their next start and their last outcome; name starts that wait for an app."""
 
     async def do(session: Session) -> int:
         found = await list_jobs(session)
@@ -55,6 +58,9 @@ def list_(as_json: Json = False) -> int:
             print_json(found)
         elif found:
             print_jobs(found)
+            unserved = [it for it in await find_unserved_targets(session) if it.target.startswith(TARGET_OF_JOB)]
+            if unserved:
+                print_line(line_of(unserved))
         else:
             print_note("there are no jobs; an app declares a job with @shardclock.job (docs/jobs.md)")
         return DONE

@@ -68,7 +68,9 @@ def test_explain_doctor_and_status_report_a_start_of_a_job_without_a_worker(
     shell: Shell, functions: tuple[str, ...], *, withdraw: bool
 ) -> None:
     key = asyncio.run(leave_a_start(shell.dsn, functions=functions, withdraw=withdraw))
-    assert_reported(shell, key, f"{WAY_OUT} (job:sweep has 1 waiting start)")
+    line = f"{WAY_OUT} (job:sweep has 1 waiting start)"
+    assert_reported(shell, key, line)
+    assert shell("jobs", "list").out.splitlines()[-1] == line
     assert shell("status", "--json").json["unserved_targets"] == [{"target": "job:sweep", "waiting": 1}]
 
 
@@ -79,7 +81,7 @@ def test_explain_doctor_and_status_report_a_start_of_a_job_without_a_worker(
 )
 def test_a_target_that_a_running_worker_has_is_not_reported(shell: Shell, leave: Any) -> None:
     key = asyncio.run(leave(shell.dsn))
-    reports = [shell("explain", key), shell("doctor", SHARDCLOCK_LOCAL="true"), shell("status")]
+    reports = [shell("explain", key), shell("doctor", SHARDCLOCK_LOCAL="true"), shell("status"), shell("jobs", "list")]
     assert all("no running worker" not in " ".join(it.out.split()) for it in reports)
 
 
