@@ -7,7 +7,7 @@ import typer
 from shardclock_server.cli.lengths import read_length
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN
-from shardclock_server.webhooks.policy import RULES
+from shardclock_server.webhooks.policy_defaults import RULES
 
 RATE, CONCURRENCY, ATTEMPTS = RULES["rate_per_s"], RULES["concurrency"], RULES["max_attempts"]
 DAY_S = 86_400

@@ -19,7 +19,7 @@ from shardclock_server.cluster import logs
 from shardclock_server.cluster.node import dsn_of_node
 from shardclock_server.cluster.settings import Settings
 from shardclock_server.coordinator.local_fleet import KeeperMain
-from shardclock_server.coordinator.takeover import LEFT
+from shardclock_server.coordinator.lost_holders import LEFT
 from shardclock_server.keepers.life import Life, LongRunning, new_incarnation
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Incarnation

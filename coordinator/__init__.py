@@ -3,15 +3,16 @@
 The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each iteration takes or
 renews the lead, reads the holders (`holders_seen`), and then handles each role: shards, workers and engines. A `crew`
 handles one role: it reads the role's processes and nodes from the `fleet`, and the role's keepers from the holders
-table. It ends lost holders (`takeover`), computes the necessary steps by a pure function (`plan`), and executes the
-steps (`keeper_processes` starts, watches and ends the keepers). The coordinator stores all its state in Postgres and in
-the fleet, so a new coordinator can continue after a kill.
+table. It ends lost holders (`lost_holders`). A pure function decides a takeover: which keepers get the slots of a
+silent keeper, and which keepers start or retire (`takeover_plan`). The crew executes the steps (`keeper_processes`
+starts, watches and ends the keepers). The coordinator stores all its state in Postgres and in the fleet, so a new
+coordinator can continue after a kill.
 
 No timer depends on the coordinator. With a coordinator, a takeover takes about 0.2 s instead of the lease's 10 s. The
 coordinator also scales the roles, and moves keepers away from a draining node. The coordinator can't know whether a
-silent keeper is dead (`failure_detector`). So the coordinator suspends a keeper early, because a suspension does no
-harm to a living keeper, and kills a keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes
-where starts fail. `placement` chooses the nodes for the keepers of a role.
+silent keeper is dead; `heartbeat_monitor` measures the silences. So the coordinator suspends a keeper early, because a
+suspension does no harm to a living keeper, and kills a keeper late. `quarantine` and `backoff` prevent repeated starts
+of actors on nodes where starts fail. `placement` chooses the nodes for the keepers of a role.
 
 If two clusters share a database, only one coordinator leads: the leader's lease and term are a row in Postgres
 (`sql.cluster.leadership`). The coordinator that does not lead stands by: its keepers run without slots, so that no

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from structlog.typing import FilteringBoundLogger
 
 from shardclock_server.coordinator.backoff import STARTING_S, SpawnBackoff, StartWatch
-from shardclock_server.coordinator.failure_detector import FailureDetector
 from shardclock_server.coordinator.fleet import LOCAL, Fleet
+from shardclock_server.coordinator.heartbeat_monitor import HeartbeatMonitor
 from shardclock_server.coordinator.holders_seen import HoldersSeen
 from shardclock_server.coordinator.keeper_processes import KeeperProcesses
-from shardclock_server.coordinator.plan import Observed, Plan, plan, plan_to_go
+from shardclock_server.coordinator.lost_holders import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders, silent_holders
 from shardclock_server.coordinator.quarantine import Quarantine
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stand_by import StandBy
 from shardclock_server.coordinator.stats import CrewStats
-from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders, silent_holders
+from shardclock_server.coordinator.takeover_plan import Observed, Plan, plan, plan_to_go
 from shardclock_server.sql.claims.notifications import notify_of_due_timers
 from shardclock_server.sql.cluster.holders import SHARD, WORKER, Holder, assign, cut_off, end_holders
 from shardclock_server.sql.cluster.leadership import Leadership
@@ -53,7 +53,7 @@ class Crew:
         self._processes = KeeperProcesses(
             fleet, changed=changed, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log
         )
-        self._detector = FailureDetector()
+        self._heartbeats = HeartbeatMonitor()
         self._backoff = SpawnBackoff()
         self._starts = StartWatch()
         self._quarantine = Quarantine()
@@ -126,12 +126,12 @@ class Crew:
 
     def forget_silence(self) -> None:
         """Forget all silences of keepers, because no keeper could send a heartbeat."""
-        self._detector.forget()
+        self._heartbeats.forget()
 
     @property
     def suspects_in_s(self) -> float:
         """Return the time until the next keeper becomes suspect, if this keeper sends no heartbeat."""
-        return self._detector.silent_in_s(longer_than_s=self._settings.suspect_s, now_s=time.monotonic())
+        return self._heartbeats.silent_in_s(longer_than_s=self._settings.suspect_s, now_s=time.monotonic())
 
     @property
     def has_keepers(self) -> bool:
@@ -190,8 +190,8 @@ class Crew:
         """
         holders = seen.of(self.role)
         signs = {holder.actor_name: holder.seen_at for holder in holders}
-        self._detector.check(signs, {it.actor_name: it.silent_s for it in holders}, now_s=seen.read_s)
-        silent = self._detector.silent(longer_than_s=self._settings.silent_s)
+        self._heartbeats.check(signs, {it.actor_name: it.silent_s for it in holders}, now_s=seen.read_s)
+        silent = self._heartbeats.silent(longer_than_s=self._settings.silent_s)
         self._processes.give_up(silent, SILENT)
         return holders, silent
 
@@ -260,7 +260,7 @@ class Crew:
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:
         """Return this cluster's keepers that are silent, or that are suspended and have sent no new heartbeat."""
         suspended = (name for name, holder in mine.items() if holder.suspended_at)
-        return self._detector.silent(longer_than_s=self._settings.suspect_s) | self._detector.unheard(suspended)
+        return self._heartbeats.silent(longer_than_s=self._settings.suspect_s) | self._heartbeats.unheard(suspended)
 
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):

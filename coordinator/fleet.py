@@ -22,7 +22,7 @@ class KeeperHandle(Protocol):
     async def watch(self) -> str:
         """Wait until the keeper has ended or is unreachable; return the reason.
 
-        shape:   a reason of `coordinator.takeover`, or the name of an error
+        shape:   a reason of `coordinator.lost_holders`, or the name of an error
         """
 
     async def drain(self) -> None:

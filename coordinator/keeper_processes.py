@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from structlog.typing import FilteringBoundLogger
 
 from shardclock_server.coordinator.fleet import Fleet, FleetUnavailable, KeeperHandle
-from shardclock_server.coordinator.plan import KeeperState
 from shardclock_server.coordinator.quarantine import Start, late_starts
+from shardclock_server.coordinator.takeover_plan import KeeperState
 from shardclock_server.sql.cluster.holders import Holder
 
 SOON_S = 2.0  # a local keeper registers within 0.1 s of its start, an actor of Ray within 2 s on a quiet machine

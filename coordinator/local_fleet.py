@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
 from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperHandle, new_name
-from shardclock_server.coordinator.takeover import DIED
+from shardclock_server.coordinator.lost_holders import DIED
 from shardclock_server.sql.cluster.holders import LOCAL_NODE
 
 ANSWER_S = 5.0  # A fork takes milliseconds, but the first fork waits for the fork server's imports.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shardclock.backoff import Backoff
-from shardclock_server.coordinator.plan import KeeperState
+from shardclock_server.coordinator.takeover_plan import KeeperState
 
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute

@@ -9,8 +9,8 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shardclock_server.coordinator.fleet import RAY, FleetUnavailable, KeeperHandle, new_name
+from shardclock_server.coordinator.lost_holders import DIED, LEFT, UNREACHABLE
 from shardclock_server.coordinator.placement import ClusterNode, cpus_for, nodes_for
-from shardclock_server.coordinator.takeover import DIED, LEFT, UNREACHABLE
 
 ANSWER_S = 5.0  # Ray answers in milliseconds; if an answer takes longer, Ray's head is lost
 

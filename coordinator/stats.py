@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
-from shardclock_server.coordinator.takeover import DIED, NEVER_STARTED, SILENT, UNREACHABLE
+from shardclock_server.coordinator.lost_holders import DIED, NEVER_STARTED, SILENT, UNREACHABLE
 from shardclock_server.metrics.families import REASON
 from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
 from shardclock_server.sql.cluster.holders import SHARD, EndedHolder

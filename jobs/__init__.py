@@ -7,7 +7,7 @@ one attempt of this delivery. `docs/decisions/0042-jobs.md` has the reasons.
     spec:     a job as its app declares it, checked
     entry:    a job as a file describes it
     policy:   the stored policy of a job: timeouts, retries, resources
-    ending:   the step after a run: another attempt, or the next start
+    next_attempt:  decides the step after a run: another attempt, or the next start
 
 All functions of this package are pure: the caller passes randomness as `jitter`.
 """

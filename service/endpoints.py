@@ -33,7 +33,7 @@ from shardclock_server.sql.endpoints.endpoints import (
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, InvalidEndpoint, check_endpoint, check_name
-from shardclock_server.webhooks.policy import policy_of
+from shardclock_server.webhooks.policy_defaults import policy_of
 from shardclock_server.webhooks.signing import PRIVATE, SECRETS_MAX, new_key_pair, new_secret, verifier_of
 
 
@@ -223,7 +223,7 @@ async def send_test(
     Without `body`, the webhook looks like a timer's webhook.
     """
     # This import takes a fifth of a second, and most commands don't need the module.
-    from shardclock_server.webhooks.answers import Delivered
+    from shardclock_server.webhooks.answer_classification import Delivered
     from shardclock_server.webhooks.envelope import write_body
     from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender
 

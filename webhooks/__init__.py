@@ -6,7 +6,7 @@ size and number has a limit. The package uses neither Postgres nor Ray. Workers 
 `service.endpoints` checks and tests endpoints with it. The modules:
 
     endpoint:        checks an endpoint: URL, headers, secrets; one sentence for each refusal
-    policy:          completes a tenant's policy for an endpoint: attempts, timeouts, rate
+    policy_defaults: completes a tenant's policy for an endpoint: attempts, timeouts, rate
     addresses:       decides which addresses are permitted: public addresses, with the operator's exceptions
     resolver:        resolves names in bounded time to few addresses, and limits each tenant's share of the threads
     guard:           makes the sockets, and refuses addresses that are not permitted
@@ -16,8 +16,8 @@ size and number has a limit. The package uses neither Postgres nor Ray. Workers 
     connection:      accepts one bounded answer to each request on a connection
     malformed_head:  reads the status of an answer with a harmless breach of HTTP's rules
     fair_semaphore:  limits the requests: tenants and hosts take turns
-    answers:         decides the next step after an attempt: `Delivered`, `RetryDelivery` or `EndpointGone`
-    failures:        words a failed connection
+    answer_classification:  classifies an endpoint's answer: `Delivered`, `RetryDelivery` or `EndpointGone`
+    connection_failures:    classifies a failed connection, and describes it in words
 
 A delivery is sent at least once. If the receiver's answer is lost, the receiver gets the delivery again, with the same
 `webhook-id`.

@@ -13,10 +13,10 @@ from aiohttp.abc import AbstractResolver
 from pydantic import BaseModel, ConfigDict, Field
 
 from shardclock_server.webhooks.addresses import Networks
-from shardclock_server.webhooks.answers import BODY_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
+from shardclock_server.webhooks.answer_classification import BODY_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
 from shardclock_server.webhooks.connection import Connector
+from shardclock_server.webhooks.connection_failures import concerns_all_endpoints, failure_of, sender_exhausted
 from shardclock_server.webhooks.endpoint import Endpoint
-from shardclock_server.webhooks.failures import concerns_all_endpoints, failure_of, sender_exhausted
 from shardclock_server.webhooks.fair_semaphore import FairSemaphore
 from shardclock_server.webhooks.guard import Guard, SocketCounts, socket_counts
 from shardclock_server.webhooks.resolver import BoundedResolver, SystemResolver, lookup_tenant

@@ -7,7 +7,7 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.endpoints.attempts import KEPT_MAX, EndedAttempt, keep_attempts
 from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session
-from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 
 WRITE_S = 1.0  # The time between two writes.
 LOG_MAX = 500  # The largest number of attempts in one write: a megabyte if each attempt has 2 KiB of an answer.

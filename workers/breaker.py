@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 
 from shardclock_server.timers.bucket import Bucket
-from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
 
 OVERLOAD = frozenset({429, 502, 503, 504})
 # the shortest time between two halvings of the limit, because all answers of a burst report the same overload

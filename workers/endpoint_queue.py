@@ -15,9 +15,9 @@ from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
-from shardclock_server.webhooks.answers import Answer, EndpointGone, FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
-from shardclock_server.webhooks.policy import policy_of
+from shardclock_server.webhooks.policy_defaults import policy_of
 from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.workers.attempt_log import AttemptLog
 from shardclock_server.workers.attempts import settlement_of, settlement_without_call

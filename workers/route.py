@@ -7,7 +7,7 @@ from shardclock import Policy
 from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
 from shardclock_server.timers.refusal import Refusal
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, check_endpoint
-from shardclock_server.webhooks.policy import policy_of
+from shardclock_server.webhooks.policy_defaults import policy_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,14 @@ from shardclock import Completed, Failed, Outcome, Policy, RetryLater
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import NOTIFY
-from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import (
+    OWN_PAUSE_S,
+    Answer,
+    Delivered,
+    EndpointGone,
+    FaultSide,
+    RetryDelivery,
+)
 from shardclock_server.webhooks.envelope import write_body
 from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from shardclock_server.webhooks.answers import Answer, Delivered
+from shardclock_server.webhooks.answer_classification import Answer, Delivered
 from shardclock_server.webhooks.endpoint import Endpoint
 from shardclock_server.webhooks.sender import WebhookMessage
 

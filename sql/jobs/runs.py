@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Self, TypeAlias
 
-from shardclock_server.jobs.ending import RunEnding
+from shardclock_server.jobs.next_attempt import RunEnding
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.session import Session
 

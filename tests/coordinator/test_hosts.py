@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from shardclock_server.coordinator import crew
 from shardclock_server.coordinator.backoff import STARTING_S
-from shardclock_server.coordinator.failure_detector import UNSEEN_S
+from shardclock_server.coordinator.heartbeat_monitor import UNSEEN_S
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
 from shardclock_server.sql.session import Session

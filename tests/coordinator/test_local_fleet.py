@@ -12,7 +12,7 @@ import pytest
 
 from shardclock_server.coordinator.fleet import FleetUnavailable
 from shardclock_server.coordinator.local_fleet import DRAIN, KeeperMain, LocalFleet, LocalKeeper
-from shardclock_server.coordinator.takeover import DIED, LEFT
+from shardclock_server.coordinator.lost_holders import DIED, LEFT
 from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD
 from tests.support.factories import BOUND_S
 

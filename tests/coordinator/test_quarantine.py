@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardclock_server.coordinator.plan import KeeperState, Observed, Plan, plan
 from shardclock_server.coordinator.quarantine import FIRST_S, MAX_S, PROVED_S, Quarantine, Start, late_starts
+from shardclock_server.coordinator.takeover_plan import KeeperState, Observed, Plan, plan
 from tests.support.keeper_states import holder_of, keeper, serving, silent, starting
 
 TURN_S = 1.0

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from shardclock_server.coordinator import reconciler as reconcilers
-from shardclock_server.coordinator.failure_detector import UNSEEN_S
 from shardclock_server.coordinator.fleet import FleetUnavailable
+from shardclock_server.coordinator.heartbeat_monitor import UNSEEN_S
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.session import Session

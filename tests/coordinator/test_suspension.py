@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from shardclock_server.coordinator.failure_detector import UNSEEN_S
+from shardclock_server.coordinator.heartbeat_monitor import UNSEEN_S
 from shardclock_server.coordinator.reconciler import SUSPECT_SLACK_S, Reconciler
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.cluster.leadership import hand_over

@@ -9,7 +9,7 @@ import pytest
 from shardclock_server.cluster.testing.webhooks import WebhookBook
 from shardclock_server.service import endpoints
 from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
-from shardclock_server.webhooks.answers import Answer, EndpointGone, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, EndpointGone, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint
 from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.webhooks.signing import new_secret

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from shardclock_server.jobs.ending import RunEnding
+from shardclock_server.jobs.next_attempt import RunEnding
 from shardclock_server.jobs.states import JobStateName, RunOutcome
 from shardclock_server.sql.jobs.declare import FORGOTTEN_MAX, KEPT_RUNS, prune_runs
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, record_late_runs

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shardclock_server.jobs.ending import RunEnding
+from shardclock_server.jobs.next_attempt import RunEnding
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.jobs.runs import EndedRun, How, record_late_runs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from shardclock_server.coordinator.failure_detector import UNSEEN_S
 from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperHandle
+from shardclock_server.coordinator.heartbeat_monitor import UNSEEN_S
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from shardclock_server.jobs.ending import RunEnding
+from shardclock_server.jobs.next_attempt import RunEnding
 from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.declare import declare_jobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shardclock_server.coordinator.plan import KeeperState
+from shardclock_server.coordinator.takeover_plan import KeeperState
 
 
 def keeper(name: str, node: str, part: int | None = None, part_count: int | None = None) -> KeeperState:

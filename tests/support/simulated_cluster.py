@@ -23,9 +23,9 @@ from shardclock_server.coordinator import crew, holders_seen, keeper_processes
 from shardclock_server.coordinator.crew import Crew
 from shardclock_server.coordinator.fleet import RAY, KeeperHandle
 from shardclock_server.coordinator.holders_seen import HoldersSeen
+from shardclock_server.coordinator.lost_holders import DIED
 from shardclock_server.coordinator.reconciler import STARTING_TURN_S
 from shardclock_server.coordinator.settings import CoordinatorSettings
-from shardclock_server.coordinator.takeover import DIED
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.cluster.leadership import Leadership
 from shardclock_server.sql.session import Session

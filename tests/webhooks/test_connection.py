@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shardclock_server.webhooks.answers import Delivered, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Delivered, RetryDelivery
 from shardclock_server.webhooks.connection import BODY_BYTES_MAX, HEAD_BYTES_MAX, INTERIM_MAX
 from shardclock_server.webhooks.sender import WebhookSender
 from tests.support.receivers import DELIVERY, Behave, answering, receiving, saying, without_end

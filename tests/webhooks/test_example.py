@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 from yarl import URL
 
-from shardclock_server.webhooks.answers import Answer, Delivered, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, Delivered, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint
 from shardclock_server.webhooks.envelope import write_body
 from shardclock_server.webhooks.sender import WebhookMessage, WebhookSender

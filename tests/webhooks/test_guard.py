@@ -12,9 +12,9 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from shardclock_server.webhooks.addresses import Networks, networks_of
-from shardclock_server.webhooks.answers import Delivered, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Delivered, RetryDelivery
+from shardclock_server.webhooks.connection_failures import NO_ADDRESS
 from shardclock_server.webhooks.endpoint import Endpoint
-from shardclock_server.webhooks.failures import NO_ADDRESS
 from shardclock_server.webhooks.guard import ForbiddenAddress, Guard, SocketCounts, socket_counts
 from shardclock_server.webhooks.resolver import SystemResolver
 from shardclock_server.webhooks.sender import SenderSettings, WebhookSender

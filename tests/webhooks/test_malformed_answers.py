@@ -11,7 +11,7 @@ import socket
 
 import pytest
 
-from shardclock_server.webhooks.answers import Delivered, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Delivered, RetryDelivery
 from shardclock_server.webhooks.connection import INTERIM_MAX
 from shardclock_server.webhooks.malformed_head import MalformedHead, NotHttpHead, read_malformed_head
 from shardclock_server.webhooks.sender import WebhookSender

@@ -12,9 +12,9 @@ from aiohttp.abc import ResolveResult
 from yarl import URL
 
 from shardclock_server.webhooks.addresses import Networks
-from shardclock_server.webhooks.answers import FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import FaultSide, RetryDelivery
+from shardclock_server.webhooks.connection_failures import NO_ADDRESS, SENDER_EXHAUSTED
 from shardclock_server.webhooks.endpoint import Endpoint
-from shardclock_server.webhooks.failures import NO_ADDRESS, SENDER_EXHAUSTED
 from shardclock_server.webhooks.resolver import ADDRESSES_MAX, BoundedResolver, SystemResolver, lookup_tenant
 from shardclock_server.webhooks.sender import SenderSettings, WebhookSender
 from shardclock_server.webhooks.signing import check_secret

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardclock_server.webhooks.addresses import networks_of
-from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.connection import HEAD_BYTES_MAX
-from shardclock_server.webhooks.failures import NO_ADDRESS, SENDER_EXHAUSTED
+from shardclock_server.webhooks.connection_failures import NO_ADDRESS, SENDER_EXHAUSTED
 from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender
 from shardclock_server.webhooks.signing import check_secrets, signed_headers
 from tests.support.receivers import (

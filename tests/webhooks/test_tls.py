@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from shardclock_server.webhooks.addresses import networks_of
-from shardclock_server.webhooks.answers import Answer, Delivered, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, Delivered, RetryDelivery
 from shardclock_server.webhooks.sender import SenderSettings, WebhookSender
 from tests.support.receivers import DELIVERY, Receiver, Zone, answering, hanging, receiving
 from tests.support.tls import Authority

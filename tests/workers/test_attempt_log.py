@@ -9,7 +9,7 @@ import pytest
 from shardclock_server.sql.endpoints.attempts import KEPT_MAX
 from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.workers.attempt_log import LOG_MAX, AttemptLog
 from tests.support.handlers import delivery
 

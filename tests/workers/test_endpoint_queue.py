@@ -18,9 +18,9 @@ import pytest
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
-from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
+from shardclock_server.webhooks.answer_classification import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
-from shardclock_server.webhooks.policy import policy_of
+from shardclock_server.webhooks.policy_defaults import policy_of
 from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.workers import endpoint_queue
 from shardclock_server.workers.attempt_log import AttemptLog

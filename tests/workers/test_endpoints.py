@@ -15,7 +15,7 @@ import pytest
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery, Lane
 from shardclock_server.sql.deliveries.settle import Settlement
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.webhooks.answers import Answer, Delivered
+from shardclock_server.webhooks.answer_classification import Answer, Delivered
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
 from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.workers import webhook_budget

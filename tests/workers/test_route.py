@@ -16,7 +16,7 @@ from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 from shardclock_server.webhooks.addresses import networks_of
 from shardclock_server.webhooks.endpoint import EndpointRules
-from shardclock_server.webhooks.policy import POLICY, policy_of
+from shardclock_server.webhooks.policy_defaults import POLICY, policy_of
 from shardclock_server.workers import webhook_budget
 from shardclock_server.workers.attempts import settlement_without_call
 from shardclock_server.workers.route import route_of

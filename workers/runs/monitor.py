@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from shardclock_server.jobs.ending import StopReason
+from shardclock_server.jobs.next_attempt import StopReason
 from shardclock_server.sql.deliveries.claim import renew_deliveries
 from shardclock_server.sql.jobs.runs import RunProgress, report_runs, watch_runs
 from shardclock_server.sql.session import Session

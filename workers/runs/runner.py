@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardclock import JobPolicy
-from shardclock_server.jobs.ending import RunEnding, StopReason, crash_of
+from shardclock_server.jobs.next_attempt import RunEnding, StopReason, crash_of
 from shardclock_server.jobs.policy import read_policy
 from shardclock_server.jobs.spec import InvalidJob, JobSpec
 from shardclock_server.jobs.states import RunOutcome

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable,
 from itertools import islice
 from typing import Any, TypeVar
 
-from shardclock_server.jobs.ending import RunEnding, StopReason
+from shardclock_server.jobs.next_attempt import RunEnding, StopReason
 from shardclock_server.jobs.states import JobStateName
 from shardclock_server.sql.deliveries.claim import Claim, Renewal
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun

@@ -12,7 +12,7 @@ import pytest
 
 import shardclock_server.workers.runs.live
 from shardclock import Completed, Failed, ReportSnapshot
-from shardclock_server.jobs.ending import StopReason
+from shardclock_server.jobs.next_attempt import StopReason
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import EndedRun
 from shardclock_server.workers.runs.live import KILL_S, LiveRun

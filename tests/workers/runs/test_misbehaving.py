@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shardclock.captured import LOG_CHARS_MAX
-from shardclock_server.jobs.ending import StopReason
+from shardclock_server.jobs.next_attempt import StopReason
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import EndedRun
 from shardclock_server.workers.run_resources import RunResources

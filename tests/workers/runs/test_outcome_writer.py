@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 import shardclock_server.workers.runs.outcome_writer
-from shardclock_server.jobs.ending import RunEnding
+from shardclock_server.jobs.next_attempt import RunEnding
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun
 from shardclock_server.sql.session import StatementRefused

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-import shardclock_server.jobs.ending
+import shardclock_server.jobs.next_attempt
 import shardclock_server.workers.runs.outcome_writer
 from shardclock import Completed, Failed, ReportSnapshot, RunOrder
 from shardclock_server.jobs.states import RunOutcome
@@ -81,7 +81,7 @@ async def test_a_run_that_fails_is_tried_again_in_the_same_process(dsn: str, sha
 async def test_a_process_that_dies_is_a_crash_and_the_next_run_has_another(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shardclock_server.jobs.ending, "CRASH_WAIT_S", 0.3)
+    monkeypatch.setattr(shardclock_server.jobs.next_attempt, "CRASH_WAIT_S", 0.3)
     processes = RunProcesses(gate=asyncio.Event())
     spec = job_spec(every_s=0.1, max_retries=0)
     await declare(dsn, spec)

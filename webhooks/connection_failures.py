@@ -5,7 +5,7 @@ import ssl
 
 import aiohttp
 
-from shardclock_server.webhooks.answers import OWN_PAUSE_S, FaultSide, RetryDelivery, one_line
+from shardclock_server.webhooks.answer_classification import OWN_PAUSE_S, FaultSide, RetryDelivery, one_line
 from shardclock_server.webhooks.guard import SocketCounts
 
 Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt; TimeoutError is an OSError

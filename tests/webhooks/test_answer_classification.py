@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.webhooks.answers import (
+from shardclock_server.webhooks.answer_classification import (
     Answer,
     Delivered,
     EndpointGone,

@@ -1,4 +1,4 @@
-"""Decide the next step after an attempt, from the endpoint's answer."""
+"""Classify an endpoint's answer: the delivery succeeded, is retried, or the endpoint is gone."""
 
 from dataclasses import dataclass, field
 from datetime import UTC

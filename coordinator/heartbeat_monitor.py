@@ -20,7 +20,7 @@ class _LastBeat:
     heard: bool
 
 
-class FailureDetector:
+class HeartbeatMonitor:
     """Measure by the coordinator's clock for how long each keeper has sent no new heartbeat.
 
     The time of a new heartbeat is computed from its age in Postgres at the check. The time is never before the previous

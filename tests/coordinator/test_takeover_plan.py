@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.coordinator.plan import KeeperState, Observed, Plan, plan
+from shardclock_server.coordinator.takeover_plan import KeeperState, Observed, Plan, plan
 from tests.support.keeper_states import holder_of, keeper, serving, silent, starting
 
 SHARDS_MAX = 12

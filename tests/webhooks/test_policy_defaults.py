@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.webhooks.policy import InvalidPolicy, policy_of
+from shardclock_server.webhooks.policy_defaults import InvalidPolicy, policy_of
 
 
 def test_a_policy_is_completed_with_defaults() -> None:

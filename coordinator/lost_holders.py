@@ -1,6 +1,6 @@
 """Decide which holders are lost, so that other holders take over their timers and deliveries (pure).
 
-After a short silence a keeper is not lost: `plan` suspends it, and other keepers get its slots.
+After a short silence a keeper is not lost: `takeover_plan` suspends it, and other keepers get its slots.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence

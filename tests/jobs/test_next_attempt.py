@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from shardclock import Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
-from shardclock_server.jobs.ending import CRASH_WAIT_S, RunEnding, StopReason, backoff_s, crash_of, ending_of
+from shardclock_server.jobs.next_attempt import CRASH_WAIT_S, RunEnding, StopReason, backoff_s, crash_of, ending_of
 from shardclock_server.jobs.states import RunOutcome
 from tests.support.jobs import job_policy
 

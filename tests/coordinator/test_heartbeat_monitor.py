@@ -8,26 +8,26 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardclock_server.coordinator.failure_detector import UNSEEN_S, FailureDetector
+from shardclock_server.coordinator.heartbeat_monitor import UNSEEN_S, HeartbeatMonitor
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = FIRST + timedelta(seconds=1)
 LIMIT_S = 4.0
 
 
-def check(detector: FailureDetector, at_s: float, signs: dict[str, datetime], *, age_s: float = 0.0) -> set[str]:
+def check(detector: HeartbeatMonitor, at_s: float, signs: dict[str, datetime], *, age_s: float = 0.0) -> set[str]:
     """Check the heartbeats once, all of the same age, and name the silent actors."""
     detector.check(signs, dict.fromkeys(signs, age_s), now_s=at_s)
     return detector.silent(longer_than_s=LIMIT_S)
 
 
-def watch(detector: FailureDetector, signs: dict[str, datetime], *, at_s: Sequence[float]) -> set[str]:
+def watch(detector: HeartbeatMonitor, signs: dict[str, datetime], *, at_s: Sequence[float]) -> set[str]:
     """Check the same heartbeats at several moments; name the actors that are silent at the last moment."""
     return [check(detector, moment_s, signs) for moment_s in at_s][-1]
 
 
 def test_a_shard_without_a_new_sign_of_life_for_longer_than_the_limit_is_silent() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
 
     assert check(detector, 100.0, {"one": FIRST, "other": FIRST}) == set()
     both = {"one": FIRST, "other": SECOND}
@@ -38,14 +38,14 @@ def test_a_shard_without_a_new_sign_of_life_for_longer_than_the_limit_is_silent(
 
 
 def test_any_change_is_a_sign_of_life_even_to_an_earlier_time() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     watch(detector, {"one": SECOND}, at_s=[100.0, 101.0, 102.0])
 
     assert watch(detector, {"one": FIRST}, at_s=[103.0, 104.0, 105.0, 106.0, 107.0]) == set()
 
 
 def test_silence_counts_from_the_heartbeat_and_not_from_the_check_that_found_it() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     watch(detector, {"one": FIRST}, at_s=[100.0])
     check(detector, 100.25, {"one": SECOND}, age_s=0.125)
 
@@ -57,7 +57,7 @@ def test_silence_counts_from_the_heartbeat_and_not_from_the_check_that_found_it(
 def test_a_wrong_clock_of_postgres_moves_a_heartbeat_by_one_interval_at_most(
     age_s: float, silent_from_s: float
 ) -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     watch(detector, {"one": FIRST}, at_s=[100.0])
     check(detector, 100.25, {"one": SECOND}, age_s=age_s)
 
@@ -66,7 +66,7 @@ def test_a_wrong_clock_of_postgres_moves_a_heartbeat_by_one_interval_at_most(
 
 
 def test_a_heartbeat_that_is_found_after_a_pause_of_the_watcher_counts_from_the_check() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     watch(detector, {"one": FIRST}, at_s=[100.0])
     check(detector, 160.0, {"one": SECOND}, age_s=59.0)
 
@@ -74,7 +74,7 @@ def test_a_heartbeat_that_is_found_after_a_pause_of_the_watcher_counts_from_the_
 
 
 def test_after_an_outage_each_keeper_gets_the_whole_interval_and_the_time_to_connect_again() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     check(detector, 100.0, {"one": FIRST})
     detector.forget()
 
@@ -83,7 +83,7 @@ def test_after_an_outage_each_keeper_gets_the_whole_interval_and_the_time_to_con
 
 
 def test_after_an_outage_a_silence_counts_from_the_first_new_heartbeat() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     detector.forget()
     check(detector, 200.0, {"one": FIRST, "new": FIRST})
 
@@ -92,7 +92,7 @@ def test_after_an_outage_a_silence_counts_from_the_first_new_heartbeat() -> None
 
 
 def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     watch(detector, {"one": FIRST, "frozen": FIRST}, at_s=[100.0, 100.5])
 
     assert check(detector, 160.5, {"one": FIRST, "frozen": FIRST}) == set()
@@ -104,7 +104,7 @@ def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:
 
 
 def test_a_shard_that_returns_under_its_name_starts_without_its_past() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     check(detector, 100.0, {"one": FIRST})
     check(detector, 101.0, {})
 
@@ -112,7 +112,7 @@ def test_a_shard_that_returns_under_its_name_starts_without_its_past() -> None:
 
 
 def test_the_next_silence_begins_at_the_limit_after_the_earliest_sign_of_life_of_a_keeper_that_is_not_silent() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
 
     def silent_in_s(now_s: float) -> float:
         return detector.silent_in_s(longer_than_s=LIMIT_S, now_s=now_s)
@@ -131,7 +131,7 @@ def test_the_next_silence_begins_at_the_limit_after_the_earliest_sign_of_life_of
 
 
 def test_a_shard_that_was_never_heard_differs_from_one_that_fell_silent() -> None:
-    detector = FailureDetector()
+    detector = HeartbeatMonitor()
     check(detector, 100.0, {"one": FIRST, "other": FIRST})
     assert detector.unheard(["one", "other"]) == {"one", "other"}
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.coordinator.takeover import DIED, NOT_OURS, SILENT, lost_holders, silent_holders
+from shardclock_server.coordinator.lost_holders import DIED, NOT_OURS, SILENT, lost_holders, silent_holders
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)

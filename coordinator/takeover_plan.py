@@ -1,6 +1,6 @@
-"""Compute the steps from the actual to the desired keepers of a role (pure).
+"""Decide a takeover: which silent keepers of a role are suspended, and which keepers get their slots (pure).
 
-`plan` decides which keepers to suspend, and which keepers get their slots; `takeover` decides which keepers are dead.
+The plan also has the keepers to start and to retire. `lost_holders` decides which keepers are dead.
 """
 
 from collections import Counter
