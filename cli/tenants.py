@@ -11,7 +11,15 @@ from shardclock_server.cli.session import with_session
 from shardclock_server.service import tenants as use_cases
 from shardclock_server.service.tenants import LISTED_MAX
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.tenants.tenants import COUNTED, DEFAULTS, LIMITS, NO_LIMIT, Limits, Tenant, list_tenants
+from shardclock_server.sql.tenant_limits.tenant_limits import (
+    COUNTED,
+    DEFAULTS,
+    LIMITS,
+    NO_LIMIT,
+    Limits,
+    Tenant,
+    list_tenants,
+)
 from shardclock_server.timers.refusal import Refusal, shortened
 
 OFF = "off"  # The argument for "no limit".

@@ -23,7 +23,7 @@ from shardclock_server.sql.processes.signals import (
     forget_messages,
     forget_starts,
 )
-from shardclock_server.sql.tenants.tenants import count_usage
+from shardclock_server.sql.tenant_limits.tenant_limits import count_usage
 
 NOTIFICATION_GAP_S = 0.002  # The shortest time between two turns that notifications start.
 BUSY_PAUSE_S = 0.004  # The pause after the first turn without a due signal.

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from shardclock_server.gateway.oidc.grants import GroupGrants, read_grants
 from shardclock_server.gateway.oidc.registration import ClientRegistration, is_safe_url
-from shardclock_server.sql.tenants.tenants import Limits
+from shardclock_server.sql.tenant_limits.tenant_limits import Limits
 from shardclock_server.webhooks.addresses import listed, networks_of
 from shardclock_server.webhooks.endpoint import EndpointRules
 

@@ -13,7 +13,7 @@ from shardclock_server.sql.cluster.server import PostgresState, read_server
 from shardclock_server.sql.keys.keys import EXPIRES_SOON, count_expiring
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.sql.tenants.tenants import list_tenants, measure_pending
+from shardclock_server.sql.tenant_limits.tenant_limits import list_tenants, measure_pending
 from shardclock_server.timers.refusal import shortened
 
 MAJORS = range(15, 19)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shardclock.api.refusals.tenants import NO_OWN_LIMITS
 from shardclock_server.sql.endpoints.endpoints import count_endpoints
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.tenants.tenants import (
+from shardclock_server.sql.tenant_limits.tenant_limits import (
     LIMITS,
     Pending,
     Tenant,

@@ -21,7 +21,7 @@ Postgres:
     operations/  changes of many rows, with their progress
     processes/  deployed models, and the instances, messages and tasks of their processes
     requests/  the stored answers of the HTTP API, for a request that is sent again
-    tenants/  the quotas of tenants, and their usage
+    tenant_limits/  the stored limits of tenants, and the tenants' usage
 
     session     one connection, opened again after a loss
     served      the tenants and the API key that a session's statements serve

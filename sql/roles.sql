@@ -196,7 +196,7 @@ grant execute on function
     shardclock.check_due_date, shardclock.check_zone, shardclock.parse_delay, shardclock.shift_length,
     shardclock.delay_from_now, shardclock.later, shardclock.to_utc, shardclock.clock_of, shardclock.named_clock,
     shardclock.agreed_zone, shardclock.check_client_timer, shardclock.keys_of_clients, shardclock.target_of_client,
-    shardclock.cancel_rows, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice,
+    shardclock.cancel_if_pending, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice,
     shardclock.end_of_pause,
     shardclock.rule_refusal, shardclock.repeat_refusal, shardclock.cron_refusal, shardclock.period_refusal,
     shardclock.frequency_refusal, shardclock.never_occurs, shardclock.judged_moment, shardclock.at_sign_refusal, shardclock.brackets_refusal,

@@ -10,7 +10,7 @@ from typing import Any
 
 SUBJECTS = (
     "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
-    "notify", "operations", "processes", "requests", "tenants",
+    "notify", "operations", "processes", "requests", "tenant_limits",
 )  # fmt: skip
 # An include line; the text of `included/<name>.sql` replaces it.
 INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)

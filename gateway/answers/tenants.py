@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shardclock.api.answers import Answer
 from shardclock_server.service.tenants import ShownTenant
-from shardclock_server.sql.tenants.tenants import Limits, Tenant
+from shardclock_server.sql.tenant_limits.tenant_limits import Limits, Tenant
 
 
 class LimitsAnswer(Answer):

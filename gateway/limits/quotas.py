@@ -1,7 +1,7 @@
 """The limits of each tenant at one gateway: writes per second, pending timers, schedules, and waiting callers.
 
 `timer_quotas` checks the quotas of a new timer. Postgres checks the quotas of instances, definitions and messages
-(sql/functions/tenants/check_process_quota.sql).
+(sql/functions/quotas/check_process_quota.sql).
 
 Creating a timer runs no count in Postgres. Instead, a gateway repeatedly counts the pending timers of a tenant with a
 quota, and adds the timers that it has written since the last count: docs/decisions/0046-quotas.md.
@@ -26,7 +26,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.sql.tenants.tenants import (
+from shardclock_server.sql.tenant_limits.tenant_limits import (
     NO_LIMIT,
     Limits,
     Pending,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from math import ceil
 
-from shardclock_server.sql.tenants.tenants import Limits, Pending
+from shardclock_server.sql.tenant_limits.tenant_limits import Limits, Pending
 
 NOTHING = Pending()
 

@@ -17,7 +17,7 @@ from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.service import tenants as use_cases
 from shardclock_server.service.tenants import LISTED_MAX
 from shardclock_server.sql.served import ALL_TENANTS
-from shardclock_server.sql.tenants.tenants import list_tenants
+from shardclock_server.sql.tenant_limits.tenant_limits import list_tenants
 
 router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from shardclock.api.refusals.tenants import NO_OWN_LIMITS
-from shardclock_server.sql.tenants.tenants import NO_LIMIT
+from shardclock_server.sql.tenant_limits.tenant_limits import NO_LIMIT
 from tests.support.cli_asserts import DONE, assert_code, assert_refused
 from tests.support.factories import add_timers
 from tests.support.program import Shell

@@ -8,7 +8,7 @@ import pytest
 from shardclock.api.codes import quota
 from shardclock_server.service import processes
 from shardclock_server.sql.processes import instances, tasks
-from shardclock_server.sql.tenants.tenants import count_usage, set_limits
+from shardclock_server.sql.tenant_limits.tenant_limits import count_usage, set_limits
 from tests.support.bpmn import boundary, job, timer
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.refusals import refusing

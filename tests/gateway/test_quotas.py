@@ -16,7 +16,7 @@ from shardclock_server.gateway.limits import quotas
 from shardclock_server.gateway.limits.quotas import COUNT_S, STALE_S, Quotas
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.sql.tenants.tenants import Limits, Pending, set_limits
+from shardclock_server.sql.tenant_limits.tenant_limits import Limits, Pending, set_limits
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_timers, query, value
 from tests.support.gateways import NDJSON, Api, Said, serving

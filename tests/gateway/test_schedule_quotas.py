@@ -12,7 +12,7 @@ import pytest
 from shardclock.http import AsyncClient, OverQuota
 from shardclock_server.gateway.limits import quotas
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.sql.tenants.tenants import NO_LIMIT, set_limits
+from shardclock_server.sql.tenant_limits.tenant_limits import NO_LIMIT, set_limits
 from tests.support.factories import add_timers, query, value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.sql_client import session as session_of

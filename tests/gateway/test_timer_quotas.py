@@ -12,7 +12,7 @@ import pytest
 from shardclock_server.gateway.limits import timer_quotas
 from shardclock_server.gateway.limits.quotas import STALE_S
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.sql.tenants.tenants import set_limits
+from shardclock_server.sql.tenant_limits.tenant_limits import set_limits
 from tests.support.factories import query, value
 from tests.support.gateways import NDJSON, Api, Said, canceled, serving
 from tests.support.sql_client import session as session_of

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from shardclock_server.gateway.limits.usage import NOTHING, TenantUsage
-from shardclock_server.sql.tenants.tenants import Limits, Pending
+from shardclock_server.sql.tenant_limits.tenant_limits import Limits, Pending
 
 ONE = Pending(1, 10)
 

@@ -58,7 +58,7 @@ def test_a_refusal_in_sql_has_a_code_and_its_text(path: Path) -> None:
 
 
 def test_sql_has_the_text_and_the_words_of_each_quota() -> None:
-    sql = (ROOT / "sql" / "functions" / "tenants" / "check_process_quota.sql").read_text(encoding="utf-8")
+    sql = (ROOT / "sql" / "functions" / "quotas" / "check_process_quota.sql").read_text(encoding="utf-8")
     (text,) = (text for text, _ in RAISED.findall(sql))
     assert _text_of(text) == _template_of(quota("timers").text)
 

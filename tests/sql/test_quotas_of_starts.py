@@ -10,7 +10,13 @@ import pytest
 from shardclock.api.codes import quota
 from shardclock_server.service import processes
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.tenants.tenants import NO_LIMIT, count_usage, count_used, remaining_quotas, set_limits
+from shardclock_server.sql.tenant_limits.tenant_limits import (
+    NO_LIMIT,
+    count_usage,
+    count_used,
+    remaining_quotas,
+    set_limits,
+)
 from tests.support.bpmn import model
 from tests.support.factories import query, value
 from tests.support.refusals import refusing

@@ -10,8 +10,8 @@ import pytest
 
 from shardclock_server.sql.session import CLIENT_PLANS, Session, StatementRefused
 from shardclock_server.sql.statements import statement
-from shardclock_server.sql.tenants import tenants as module
-from shardclock_server.sql.tenants.tenants import (
+from shardclock_server.sql.tenant_limits import tenant_limits as module
+from shardclock_server.sql.tenant_limits.tenant_limits import (
     SAMPLE_TIMERS,
     Limits,
     Pending,

@@ -21,7 +21,7 @@ from shardclock_server.service import tenants as use_cases
 from shardclock_server.sql.keys.keys import list_keys
 from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.tenants.tenants import DEFAULTS, Tenant, list_tenants
+from shardclock_server.sql.tenant_limits.tenant_limits import DEFAULTS, Tenant, list_tenants
 from shardclock_server.timers.model import NAME_CHARS_MAX
 
 ROWS = 50

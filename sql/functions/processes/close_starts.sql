@@ -21,7 +21,7 @@ begin
             where d.definition_key = close_starts.definition_key
         );
         exit when keys = '{}';
-        perform shardclock.cancel_rows(keys, 'its definition was replaced or deleted', true);
+        perform shardclock.cancel_if_pending(keys, 'its definition was replaced or deleted', true);
     end loop;
     delete from shardclock.subscriptions s where s.definition_key = close_starts.definition_key;
 end

@@ -2,13 +2,13 @@
 -- out:   setof bigint
 -- locks: the timers
 -- index: timers_pkey, one probe for each key
--- needs: cancel_rows, checked_text
+-- needs: cancel_if_pending, checked_text
 create or replace function shardclock.cancel_timers(timer_keys bigint[], reason text default null)
 returns setof bigint
 language sql
 begin atomic
     select c.timer_key
-    from shardclock.cancel_rows(timer_keys, shardclock.checked_text('reason', reason), false) as c (timer_key);
+    from shardclock.cancel_if_pending(timer_keys, shardclock.checked_text('reason', reason), false) as c (timer_key);
 end;
 
 comment on function shardclock.cancel_timers is $$Cancels the given timers that are pending or paused, each with a record.

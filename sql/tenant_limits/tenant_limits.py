@@ -87,7 +87,7 @@ async def remaining_quotas(session: Session, tenants: Sequence[str]) -> dict[str
     """Return the unused quotas of tenants for instances, tasks and timers, which engines write.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/remaining_quotas.sql
+    source:  sql/tenant_limits/remaining_quotas.sql
     """
     found: dict[str, dict[str, RemainingQuota]] = {tenant: {} for tenant in tenants}
     for row in await session.rows("remaining_quotas", tenants=list(tenants)):
@@ -99,7 +99,7 @@ async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
     """Update the usage counts of tenants with large quotas; return the number of updated counts.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/tenants/count_usage.sql
+    source:  sql/tenant_limits/count_usage.sql
     """
     return len(await session.rows("count_usage", age=timedelta(seconds=age_s), batch=batch))
 
@@ -108,7 +108,7 @@ async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
     """Count a tenant's usage of the resources in `COUNTED`, up to a million of each.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/count_used.sql
+    source:  sql/tenant_limits/count_used.sql
     """
     row = await session.row("count_used", tenant_id=tenant_id, most=USED_MAX)
     assert row is not None, "it counts"
@@ -120,7 +120,7 @@ async def list_tenants(session: Session, *, tenant_id: str | None = None, limit:
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/list_tenants.sql
+    source:  sql/tenant_limits/list_tenants.sql
     """
     return [_tenant_of(row) for row in await session.rows("list_tenants", tenant_id=tenant_id, limit=limit)]
 
@@ -129,7 +129,7 @@ async def find_limits(session: Session, tenant_id: str) -> Limits | None:
     """Find the limits that were set for a tenant; None: the default limits apply.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/find_limits.sql
+    source:  sql/tenant_limits/find_limits.sql
     """
     row = await session.row("find_limits", tenant_id=tenant_id)
     return None if row is None else _limits_of(row)
@@ -139,7 +139,7 @@ async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any])
     """Set the given limits of a tenant, by name; other limits of the tenant don't change.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/tenants/set_limits.sql
+    source:  sql/tenant_limits/set_limits.sql
     """
     row = await session.row("set_limits", tenant_id=tenant_id, given=list(given), **asdict(Limits(**given)))
     assert row is not None, "the statement returns the written row"
@@ -150,7 +150,7 @@ async def remove_limits(session: Session, tenant_id: str) -> bool:
     """Remove the limits that were set for a tenant; False if there are none.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/tenants/remove_limits.sql
+    source:  sql/tenant_limits/remove_limits.sql
     """
     return bool(await session.rows("remove_limits", tenant_id=tenant_id))
 
@@ -161,7 +161,7 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
     With `timers_max`, the count stops after this many timers.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/count_pending.sql, sql/tenants/sample_pending.sql
+    source:  sql/tenant_limits/count_pending.sql, sql/tenant_limits/sample_pending.sql
     """
     if tenant_id != UNINDEXED:
         most = EXACT_MAX if timers_max is None else min(EXACT_MAX, max(1, timers_max))
@@ -176,7 +176,7 @@ async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int
     """Count a tenant's pending and paused schedules, up to a limit.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/functions/tenants/usage_of.sql
+    source:  sql/functions/quotas/usage_of.sql
     """
     return int(await session.call_one("usage_of", tenant_id=tenant_id, resource="schedules", most=most))
 
@@ -185,7 +185,7 @@ async def find_named_pending(session: Session, tenant_id: str, names: Sequence[s
     """Find the pending timers with these names, and the size of each payload.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/find_named_pending.sql
+    source:  sql/tenant_limits/find_named_pending.sql
     """
     rows = await session.rows("find_named_pending", tenant_id=tenant_id, names=names)
     return {row["name"]: Pending(1, row["payload_bytes"], row["schedules"]) for row in rows}

@@ -1,9 +1,12 @@
+-- Decides each cancel: if a timer's row still exists, this function deletes the row and writes the record; a timer that
+-- has fired has no row, so the cancel is too late.
+--
 -- in:    timer_keys bigint[], reason text, of_system boolean
 -- out:   setof bigint
 -- locks: the timers
 -- index: timers_pkey, one probe for each key
 -- needs: is_of_system, log_of
-create or replace function shardclock.cancel_rows(timer_keys bigint[], reason text, of_system boolean)
+create or replace function shardclock.cancel_if_pending(timer_keys bigint[], reason text, of_system boolean)
 returns setof bigint
 language sql
 set enable_seqscan = off
@@ -23,4 +26,4 @@ begin atomic
     );
 end;
 
-comment on function shardclock.cancel_rows is 'Internal: Cancels timers of clients, or timers of jobs and processes.';
+comment on function shardclock.cancel_if_pending is 'Internal: Cancels timers of clients, or timers of jobs and processes.';

@@ -1,1 +1,0 @@
-"""The quotas of the HTTP API's tenants, and their usage."""
