@@ -116,7 +116,7 @@ def test_a_budget_that_would_block_each_drain_is_refused(part: Object) -> None:
     ((name, _),) = part.items()
     done = template(CLUSTER, part)
     assert done.returncode != 0
-    assert f"`{name}.minAvailable`" in done.stderr
+    assert f"`{name}.pdb.minAvailable`" in done.stderr
     assert "set a smaller number" in done.stderr
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,10 @@ from tests.support import ROOT
 from tests.support.charts import (
     CLUSTER,
     NAMESPACES,
+    RENDER_S,
     SHARED,
     cluster_values,
+    helm,
     render,
     render_test,
     shared_values,
@@ -49,9 +52,12 @@ each_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.na
 
 
 def by_name(objects: list[Object]) -> dict[str, Object]:
-    """Return objects by kind and name, without the parts that only a chart has: a hash and a checksum."""
+    """Return objects by kind and name, without the parts that only a chart has: a hash, a checksum, Helm's policy."""
     found = {}
     for each in objects:
+        of_object = each["metadata"].get("annotations", {})
+        if of_object.pop("helm.sh/resource-policy", None) and not of_object:
+            del each["metadata"]["annotations"]
         if each["kind"] == "Job":
             each["metadata"]["name"] = JOB.sub("shardclock-migrate", each["metadata"]["name"])
         annotations = each.get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {})
@@ -85,6 +91,16 @@ def test_a_chart_has_the_version_of_the_project(chart: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     of_chart = yaml.safe_load((chart / "Chart.yaml").read_text())
     assert (of_chart["version"], of_chart["appVersion"]) == (version, version)
+
+
+@each_chart
+def test_the_archive_of_a_chart_has_all_its_objects(chart: Path, tmp_path: Path) -> None:
+    version = yaml.safe_load((chart / "Chart.yaml").read_text())["version"]
+    command = [helm(), "package", str(chart), "--destination", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RENDER_S, check=False)
+    assert done.returncode == 0, done.stderr
+    values = {"identity": "shop"} if chart == SHARED else {}
+    assert render(tmp_path / f"{chart.name}-{version}.tgz", values) == render(chart, values)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -239,6 +255,8 @@ def test_postgres_may_begin_with_a_recovery_and_keeps_its_other_fields() -> None
     (cluster,) = of_kind(render(SHARED, values), "Cluster")
     (before,) = of_kind(build("overlays/prod"), "Cluster")
     assert cluster["spec"] == before["spec"] | changes
+    # The volumes with all timers are deleted with the Cluster.
+    assert cluster["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
 def test_network_policies_are_optional() -> None:

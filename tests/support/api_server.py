@@ -10,9 +10,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-# The kinds of the chart and of its questions, by group: the plural, and the kind.
+# The kinds of the charts and of their questions, by group: the plural, and the kind.
 GROUPS = {
-    "": {"pods": "Pod"},
+    "": {"configmaps": "ConfigMap", "pods": "Pod", "serviceaccounts": "ServiceAccount", "services": "Service"},
+    "apps": {"deployments": "Deployment"},
+    "autoscaling": {"horizontalpodautoscalers": "HorizontalPodAutoscaler"},
+    "batch": {"jobs": "Job"},
     "networking.k8s.io": {"networkpolicies": "NetworkPolicy"},
     "policy": {"poddisruptionbudgets": "PodDisruptionBudget"},
     "ray.io": {"rayclusters": "RayCluster"},
@@ -22,21 +25,22 @@ NOT_FOUND = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason"
 
 def discovery() -> dict[str, Any]:
     """Return the answers that name the kinds, by their paths."""
-    versions = {group: f"{group}/v1".removeprefix("/") for group in GROUPS}
+    numbers = {group: "v2" if group == "autoscaling" else "v1" for group in GROUPS}
+    versions = {group: f"{group}/{number}".removeprefix("/") for group, number in numbers.items()}
     found: dict[str, Any] = {
         "/version": {"major": "1", "minor": "37", "gitVersion": "v1.37.2"},
         "/api": {"kind": "APIVersions", "versions": ["v1"]},
         "/apis": {
             "kind": "APIGroupList",
             "groups": [
-                {"name": group, "versions": [{"groupVersion": version, "version": "v1"}]}
+                {"name": group, "versions": [{"groupVersion": version, "version": numbers[group]}]}
                 for group, version in versions.items()
                 if group
             ],
         },
     }
     for group, kinds in GROUPS.items():
-        found[f"/apis/{group}/v1" if group else "/api/v1"] = {
+        found[f"/apis/{versions[group]}" if group else "/api/v1"] = {
             "kind": "APIResourceList",
             "groupVersion": versions[group],
             "resources": [

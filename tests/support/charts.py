@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -27,11 +28,11 @@ _DEV_CLUSTER = {
     "shards": {
         "replicas": 1,
         "maxReplicas": 2,
-        "minAvailable": 0,
+        "pdb": {"minAvailable": 0},
         "zoneSpread": False,
         "resources": {"requests": {"cpu": "100m"}},
     },
-    "workers": {"replicas": 1, "minAvailable": 0, "resources": {"requests": {"cpu": "50m"}}},
+    "workers": {"replicas": 1, "pdb": {"minAvailable": 0}, "resources": {"requests": {"cpu": "50m"}}},
 }
 _APP = {"image": APP_IMAGE, "modules": "reminders"}
 
@@ -72,9 +73,10 @@ def render(chart: Path, values: Mapping[str, Any], namespace: str = "shardclock"
     return _objects(template(chart, values, namespace))
 
 
-def render_test() -> Object:
+def render_test(values: Mapping[str, Any] = MappingProxyType({})) -> Object:
     """Render the pod of `helm test`; skip the test if Helm is missing."""
-    (found,) = _objects(_template(CLUSTER, "{}", "shardclock", "--show-only=templates/tests/timer.yaml"))
+    option = "--show-only=templates/tests/timer.yaml"
+    (found,) = _objects(_template(CLUSTER, json.dumps(dict(values)), "shardclock", option))
     return found
 
 

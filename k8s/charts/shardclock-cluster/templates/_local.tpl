@@ -17,6 +17,8 @@
 {{- $_ := set .metadata "name" "shardclock-keepers" -}}
 {{- $_ := set .spec.podSelector "matchLabels" $labels -}}
 {{- $_ := set .spec "egress" (concat .spec.egress $values.workers.egress) -}}
+{{- else if eq .kind "PodDisruptionBudget" -}}
+{{- include "shardclock.budget" (dict "name" "keepers" "spec" .spec "value" $values.keepers.pdb "least" $values.keepers.replicas) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -16,14 +16,13 @@
 {{- if and (eq .kind "NetworkPolicy") (eq .metadata.name "shardclock-workers") -}}
 {{- $_ := set .spec "egress" (concat .spec.egress $values.workers.egress) -}}
 {{- end -}}
+{{- if and (eq .kind "NetworkPolicy") (eq .metadata.name "shardclock-autoscaler") -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $values.networkPolicy.apiServer) -}}
+{{- end -}}
 {{- if eq .kind "PodDisruptionBudget" -}}
 {{- $name := trimPrefix "shardclock-" .metadata.name -}}
 {{- $group := get $values $name -}}
-{{- $least := int (default $group.replicas $group.minReplicas) -}}
-{{- if ge (int $group.minAvailable) $least -}}
-{{- fail (printf "`%s.minAvailable` is %d of at least %d pods, so no node with such a pod could be drained: set a smaller number" $name (int $group.minAvailable) $least) -}}
-{{- end -}}
-{{- $_ := set .spec "minAvailable" $group.minAvailable -}}
+{{- include "shardclock.budget" (dict "name" $name "spec" .spec "value" $group.pdb "least" (default $group.replicas $group.minReplicas)) -}}
 {{- end -}}
 {{- $object = regexReplaceAll "(?m)ray.io/cluster: shardclock$" (toYaml .) (printf "ray.io/cluster: shardclock-%s" $values.colour) | fromYaml -}}
 {{- end -}}
@@ -37,6 +36,9 @@
 {{- define "shardclock.groups" -}}
 {{- $root := .root -}}{{- $values := .root.Values -}}{{- $spec := .spec -}}
 {{- $_ := set $spec.authOptions "secretName" $values.ray.authSecret -}}
+{{- with $spec.gcsFaultToleranceOptions -}}
+{{- $_ := set .redisPassword.valueFrom "secretKeyRef" (dict "name" $values.redis.secret.name "key" $values.redis.secret.key) -}}
+{{- end -}}
 {{- $name := printf "shardclock-%s" $values.colour -}}
 {{- $live := lookup "ray.io/v1" "RayCluster" $root.Release.Namespace $name -}}
 {{- /* A new RayCluster would adopt the ending pods of a deleted one: its workers would join a head that ends soon. */ -}}

@@ -15,6 +15,7 @@
 {{- $own := default dict (default dict .part).dsnSecret -}}
 {{- $image := include "shardclock.image" .root -}}
 {{- $secrets := dict "shardclock-postgres-app" $values.postgres.secret.name "shardclock-ray-auth" (default dict $values.ray).authSecret -}}
+{{- $redis := $values.redis.secret -}}
 {{- range concat (default list $spec.initContainers) $spec.containers -}}
 {{- if eq .image "shardclock" -}}
 {{- $_ := set . "image" $image -}}
@@ -23,6 +24,9 @@
 {{- range .env -}}
 {{- $reference := (default dict .valueFrom).secretKeyRef -}}
 {{- if $reference -}}{{- $_ := set $reference "name" (default $reference.name (get $secrets $reference.name)) -}}{{- end -}}
+{{- if eq (default "" (default dict $reference).name) "shardclock-redis" -}}
+{{- $_ := set $reference "name" $redis.name -}}{{- $_ := set $reference "key" $redis.key -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $field, $value := $values.podSecurityContext -}}
@@ -57,13 +61,68 @@
 {{- end -}}
 {{- end -}}
 
+{{/*
+Gives the rules of a network policy other peers and ports, for which `.way` is egress or ingress. Peers replace all rules
+by one rule; ports replace the ports of each rule and keep the protocols. A rule is kept if `.port` is not one of its
+ports.
+*/}}
+{{- define "shardclock.allow" -}}
+{{- $value := default dict .value -}}{{- $way := .way -}}{{- $port := .port -}}
+{{- $side := ternary "to" "from" (eq $way "egress") -}}
+{{- $rules := list -}}{{- $isReplaced := false -}}
+{{- range default list (get .spec $way) -}}
+{{- $protocols := list -}}{{- $has := not $port -}}
+{{- range .ports -}}
+{{- $protocols = append $protocols .protocol | uniq -}}
+{{- if eq (int .port) (int $port) -}}{{- $has = true -}}{{- end -}}
+{{- end -}}
+{{- if and $has $value.ports -}}
+{{- $ports := list -}}
+{{- range $number := $value.ports -}}
+{{- range $protocols -}}{{- $ports = append $ports (dict "protocol" . "port" $number) -}}{{- end -}}
+{{- end -}}
+{{- $_ := set . "ports" $ports -}}
+{{- end -}}
+{{- if not (and $has $value.peers $isReplaced) -}}
+{{- if and $has $value.peers -}}{{- $_ := set . $side $value.peers -}}{{- $isReplaced = true -}}{{- end -}}
+{{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- if $rules -}}{{- $_ := set .spec $way $rules -}}{{- end -}}
+{{- end -}}
+
+{{/* Gives a disruption budget its value; refuses a budget that would block each drain of a node. */}}
+{{- define "shardclock.budget" -}}
+{{- $value := default dict .value -}}{{- $least := int .least -}}
+{{- $spec := .spec -}}
+{{- range $field, $number := $value -}}
+{{- $_ := unset $spec "minAvailable" -}}{{- $_ := unset $spec "maxUnavailable" -}}
+{{- $_ := set $spec $field $number -}}
+{{- end -}}
+{{- with $spec.minAvailable -}}
+{{- /* Kubernetes rounds a percentage up. */ -}}
+{{- $kept := kindIs "string" . | ternary (div (add 99 (mul (trimSuffix "%" (toString .) | int) $least)) 100) (int .) -}}
+{{- if ge (int $kept) $least -}}
+{{- fail (printf "`%s.pdb.minAvailable` is %v of at least %d pods, so no node with such a pod could be drained: set a smaller number" $.name . $least) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses a kind that the Kubernetes cluster does not have. `helm template` has no cluster, and knows no kind. */}}
+{{- define "shardclock.kind" -}}
+{{- $versions := .root.Capabilities.APIVersions -}}
+{{- if and ($versions.Has "apps/v1/Deployment") (not ($versions.Has .kind)) -}}
+{{- fail (printf "this Kubernetes cluster has no kind %s: %s" .kind .way) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Prints the objects; without network policies of the chart if these are not wanted. */}}
 {{- define "shardclock.print" -}}
 {{- $root := .root -}}
 {{- range .objects -}}
 {{- if or $root.Values.networkPolicy.enabled (ne .kind "NetworkPolicy") (has . $root.Values.extraObjects) -}}
 {{- if not (has . $root.Values.extraObjects) -}}
-{{- $_ := set .metadata "namespace" $root.Release.Namespace -}}
+{{- $_ := set .metadata "namespace" (default $root.Release.Namespace .metadata.namespace) -}}
 {{- end -}}
 {{- if $root.Values.commonLabels -}}
 {{- $_ := set .metadata "labels" (merge (default dict .metadata.labels) $root.Values.commonLabels) -}}

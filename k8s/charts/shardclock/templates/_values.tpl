@@ -1,0 +1,40 @@
+{{/* Gives a network policy its values. */}}
+{{- define "shardclock.policy" -}}
+{{- $values := .root.Values -}}{{- $network := $values.networkPolicy -}}{{- $spec := .spec -}}
+{{- if eq .name "shardclock-gateway" -}}
+{{- $rule := first .spec.ingress -}}
+{{- $_ := set $rule "from" (concat (get $rule "from") $values.gateway.clients) -}}
+{{- else if eq .name "allow-dns" -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.dns) -}}
+{{- else if eq .name "allow-prometheus" -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "ingress" "value" $network.prometheus) -}}
+{{- else if eq .name "shardclock-gateway-oidc" -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.identityProvider) -}}
+{{- else if and (eq .name "postgres-clients") (eq $values.postgres.mode "existing") -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.postgres) -}}
+{{- else if and (eq .name "postgres") (eq $values.postgres.mode "cloudnative-pg") -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.apiServer "port" 443) -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "ingress" "value" $network.prometheus "port" 9187) -}}
+{{- with $network.postgresOperator.peers -}}
+{{- /* The servers of Postgres are peers of this rule, too. */ -}}
+{{- $own := list (dict "podSelector" $spec.podSelector) -}}
+{{- include "shardclock.allow" (dict "spec" $spec "way" "ingress" "value" (dict "peers" (concat $own .)) "port" 8000) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Gives an object of the monitoring its values, and prints the name of its part. */}}
+{{- define "shardclock.monitoring" -}}
+{{- $monitoring := .root.Values.monitoring -}}{{- $object := .object -}}
+{{- $part := get (dict "PodMonitor" "podMonitor" "PrometheusRule" "rules") .object.kind -}}
+{{- if hasPrefix "shardclock-dashboard-" .object.metadata.name -}}{{- $part = "dashboards" -}}{{- end -}}
+{{- with $part -}}
+{{- $value := get $monitoring . -}}
+{{- $own := default dict $object.metadata.labels -}}
+{{- if eq . "dashboards" -}}{{- $own = mergeOverwrite $own $value.labels -}}
+{{- else -}}{{- $own = merge $own $value.labels $monitoring.labels -}}{{- end -}}
+{{- $_ := set $object.metadata "labels" $own -}}
+{{- with $value.namespace -}}{{- $_ := set $object.metadata "namespace" . -}}{{- end -}}
+{{- end -}}
+{{- $part -}}
+{{- end -}}

@@ -1,0 +1,123 @@
+"""Test how the charts react to the kinds and the objects of a Kubernetes cluster, which a fake API server has."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from tests.support.api_server import GROUPS, api_server
+from tests.support.charts import CLUSTER, RENDER_S, SHARED, helm, render
+from tests.support.manifests import LOADER, Object, of_kind
+
+CORE, APPS = "/api/v1/namespaces/shardclock", "/apis/apps/v1/namespaces/shardclock"
+GATEWAY = "shardclock-gateway"
+AUTOSCALED: Object = {"identity": "shop", "gateway": {"enabled": True, "autoscaling": {"enabled": True}}}
+
+
+def rendered(place: Path, chart: Path, answers: Object, *values: str) -> subprocess.CompletedProcess[str]:
+    """Render a chart beside the objects of an API server."""
+    options = ["--namespace", "shardclock", *(word for value in values for word in ("--set", value))]
+    with api_server(place, answers) as config:
+        return subprocess.run(
+            [helm(), "template", "of-test", str(chart), "--dry-run=server", "--disable-openapi-validation", *options],
+            env=os.environ | {"KUBECONFIG": str(config)},
+            capture_output=True,
+            text=True,
+            timeout=RENDER_S,
+            check=False,
+        )
+
+
+def config_map(name: str) -> Object:
+    return {f"{CORE}/configmaps/{name}": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}}
+
+
+# --- the number of gateways -------------------------------------------------------------------------------------------
+
+
+def test_an_upgrade_keeps_the_number_of_gateways_that_the_autoscaler_has_chosen(tmp_path: Path) -> None:
+    (live,) = of_kind(render(SHARED, AUTOSCALED), "Deployment", GATEWAY)
+    live["spec"]["replicas"] = 5
+    live["metadata"] |= {
+        "labels": {"app.kubernetes.io/managed-by": "Helm"},
+        "annotations": {"meta.helm.sh/release-name": "of-test", "meta.helm.sh/release-namespace": "shardclock"},
+    }
+    chosen = ["identity=shop", "gateway.enabled=true", "gateway.autoscaling.enabled=true"]
+
+    done = rendered(tmp_path, SHARED, {f"{APPS}/deployments/{GATEWAY}": live}, *chosen)
+
+    assert done.returncode == 0, done.stderr
+    (deployment,) = of_kind(objects_of(done.stdout), "Deployment", GATEWAY)
+    assert deployment["spec"]["replicas"] == 5
+
+
+def objects_of(text: str) -> list[Object]:
+    return [it for it in yaml.load_all(text, Loader=LOADER) if it]
+
+
+# --- the order of the charts, and missing operators -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["ray", "local"])
+def test_a_cluster_without_the_shared_chart_is_refused(tmp_path: Path, mode: str) -> None:
+    namespace = config_map("kube-root-ca.crt")
+
+    done = rendered(tmp_path, CLUSTER, namespace, f"mode={mode}")
+
+    assert done.returncode != 0
+    assert "the namespace shardclock has no ConfigMap shardclock-settings" in done.stderr
+    assert "first install the chart shardclock there" in done.stderr
+    after = rendered(tmp_path, CLUSTER, namespace | config_map("shardclock-settings"), f"mode={mode}")
+    assert after.returncode == 0, after.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["postgres.mode=cloudnative-pg"], "postgresql.cnpg.io/v1/Cluster"),
+        (["monitoring.enabled=true"], "monitoring.coreos.com/v1/PodMonitor"),
+        (
+            [
+                "gateway.enabled=true",
+                "gateway.httpRoute.host=a.example.org",
+                "gateway.httpRoute.parents[0].name=public",
+            ],
+            "gateway.networking.k8s.io/v1/HTTPRoute",
+        ),
+    ],
+)
+def test_a_missing_kind_is_named_with_the_operator_that_brings_it(tmp_path: Path, values: list[str], kind: str) -> None:
+    done = rendered(tmp_path, SHARED, {}, "identity=shop", *values)
+    assert done.returncode != 0
+    assert f"this Kubernetes cluster has no kind {kind}: " in done.stderr
+
+
+def test_a_cluster_without_kuberay_is_named_the_mode_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(GROUPS, "ray.io")
+    done = rendered(tmp_path, CLUSTER, {})
+    assert done.returncode != 0
+    assert "has no kind ray.io/v1/RayCluster: install KubeRay, or set `mode=local`" in done.stderr
+    local = rendered(tmp_path, CLUSTER, {}, "mode=local")
+    assert local.returncode == 0, local.stderr
+
+
+# --- the notes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["ray", "local"])
+def test_the_notes_show_how_to_see_a_timer_fire(mode: str) -> None:
+    install = [helm(), "install", "keepers", str(CLUSTER), "--namespace", "shop", "--dry-run=client"]
+    done = subprocess.run(
+        [*install, "--set", f"mode={mode}"], capture_output=True, text=True, timeout=RENDER_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    notes = done.stdout.partition("NOTES:")[2]
+    assert "  helm test keepers -n shop --logs\n" in notes
+    shown = re.findall(r"^  kubectl -n shop exec deploy/shardclock-metrics -- shardclock (\w+)", notes, re.MULTILINE)
+    assert shown[-3:] == ["status", "schedule", "show"]
+    assert ("switch" in shown) == (mode == "ray")
