@@ -138,7 +138,7 @@ to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reade
 -- scheduling also have these rights.
 grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.log_ends,
-    shardclock.consumers,
+    shardclock.log_times, shardclock.consumers,
     shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
     shardclock.endpoint_attempts,
     shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,

@@ -17,6 +17,7 @@ redirects the browser (303) to a page with the message.
     shell        render a template with the shared values and the security headers
     fields       types of the fields in filters
     strip        draw the last firings of a schedule
+    past         draw the firings, deliveries and dead letters of the last two hours
     diagram      draw a process, with the tokens and due dates of an instance
     formats, addresses, cookies, navigation, assets, bars   parts of pages
 """

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.clients.firings import FIRINGS_MAX, PastFiring
+from shardclock_server.sql.metrics.past import LATE_S
 
-LATE_S = 1.0
 BAR_PX, HEIGHT_PX = 5, 24
 LOWEST_PX = 4
 HIGHEST_S = 3_600  # the lateness that gives a bar the full height
@@ -42,7 +42,10 @@ def _kind(firing: PastFiring) -> str:
 
 
 def _height(firing: PastFiring) -> int:
-    if firing.late_s is None:
-        return HEIGHT_PX
-    share = math.log1p(max(0.0, firing.late_s) * 1_000) / math.log1p(HIGHEST_S * 1_000)
+    return HEIGHT_PX if firing.late_s is None else height_of_lag(firing.late_s)
+
+
+def height_of_lag(late_s: float) -> int:
+    """Return the height of a bar for a lag, on a logarithmic scale."""
+    share = math.log1p(max(0.0, late_s) * 1_000) / math.log1p(HIGHEST_S * 1_000)
     return LOWEST_PX + round((HEIGHT_PX - LOWEST_PX) * min(1.0, share))

@@ -173,4 +173,12 @@ select min(l.position) as first, max(l.position) as last from shardclock.command
 comment on view shardclock.log_ends is
     'One row: the lowest and the highest position in the log, for the records of all tenants; nulls: the log is empty.';
 
+-- The view reads with its owner's rights. With a tenant's rights, the search for the position of a moment could read
+-- the whole log for one visible row. The view has no data of tenants.
+create view shardclock.log_times as
+select l.position, l.recorded_at from shardclock.command_log l;
+
+comment on view shardclock.log_times is
+    'The time of each position of the log, for the records of all tenants; a search finds the first position after a moment.';
+
 select shardclock.ensure_log_partitions();

@@ -160,6 +160,7 @@ NOT_FOR_UP = {
     "insert on shardclock.tenants",
     "select on shardclock.audit",
     "select on shardclock.log_ends",
+    "select on shardclock.log_times",
     "select on shardclock.tenants",
     "select on shardclock.timer_history",
     "select on shardclock.zones",

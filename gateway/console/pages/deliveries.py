@@ -12,6 +12,7 @@ from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.pages.excerpts import attempts_of, first_line
 from shardclock_server.gateway.console.pages.listing import ROWS, list_values
+from shardclock_server.gateway.console.past import read_past
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.callers import Caller
@@ -55,12 +56,17 @@ async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Vie
         found = DeliveryPage([], None)
         if asked.error is None:
             found = await page_of(session, asked.model.filter_of(caller), size=ROWS, page=asked.model.after)
+        target = asked.model.target if asked.error is None and not asked.model.after else None
+        past = None
+        if target:
+            past = await read_past(session, caller.tenant_id, is_operator=caller.is_operator, target=target)
     return page(
         request,
         caller,
         "deliveries.html",
         title="Deliveries",
         targets=targets,
+        past=past,
         deliveries=[(it, first_line(it.last_error)) for it in found.deliveries],
         **list_values(request, "/deliveries", asked, found.next),
     )

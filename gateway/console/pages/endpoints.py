@@ -15,6 +15,7 @@ from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.pages.excerpts import first_line
 from shardclock_server.gateway.console.pages.listing import ROWS, list_values
 from shardclock_server.gateway.console.pages.subscriptions import kinds_for
+from shardclock_server.gateway.console.past import read_past
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.limits.quotas import endpoints_over_quota
@@ -132,6 +133,7 @@ async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Vi
         signing = await use_cases.read_signing_facts(session, key)
         found = await deliveries.page_of(session, failing, size=FAILING_SHOWN)
         attempts = await find_attempts(session, key)
+        past = await read_past(session, key.tenant_id, is_operator=False, target=key.target)
         subscriptions = await find_subscriptions(session, tenant_id=key.tenant_id, endpoint=name, limit=1)
     return page(
         request,
@@ -143,6 +145,7 @@ async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Vi
         title=f"Endpoint {name}",
         endpoint=endpoint,
         target=key.target,
+        past=past,
         settings=_settings_of(endpoint),
         signing=signing,
         deliveries=[(it, first_line(it.last_error)) for it in found.deliveries],

@@ -10,6 +10,7 @@ from shardclock_server.gateway.console.access import Viewer
 from shardclock_server.gateway.console.addresses import HOME, url_of
 from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.past import read_past
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.service.hold import Hold, living_of, read_hold
@@ -48,6 +49,7 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
     async with gateway_of(request).pool.session(caller.tenants) as session:
         coming = await read_coming(session, caller.tenant_id, is_operator=caller.is_operator)
         attention = await read_attention(session, caller.tenant_id, is_operator=caller.is_operator)
+        past = await read_past(session, caller.tenant_id, is_operator=caller.is_operator)
         hold = await read_hold(session, settings.identity, silent_s=settings.silent_s)
     return page(
         request,
@@ -57,6 +59,7 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
         cluster=await _summary(request, hold) if is_shown else None,
         is_operator=caller.is_operator,
         is_held=hold is not None and hold.of_all,
+        past=past,
         coming=coming,
         chart=chart_of(coming.minutes, coming.targets),
         attention=attention,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from tests.support.console_forms import sign_in_as
 from tests.support.deliveries import add_worker, bury, declare, deliver, let_die
 from tests.support.factories import HolderClient, add_timers, query
 from tests.support.filled_console import add_instance
+from tests.support.gateways import Api
 from tests.support.sql_client import session
 
 WELL = Status(
@@ -48,6 +50,44 @@ def test_timers_are_on_time_if_none_is_overdue_and_the_lag_is_within_the_objecti
     verdict = judge(status, serving=serving, hold=hold)
 
     assert (verdict.is_on_time, word in verdict.why) == (is_on_time, True)
+
+
+FIRED = """
+    insert into shardclock.command_log (
+        recorded_at, timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target
+    )
+    select
+        date_trunc('minute', now()) - interval '7 minutes', i,
+        date_trunc('minute', now()) - interval '7 minutes' - $1 * interval '1 second', now() - interval '1 day', 2, $2,
+        'default', 'USER', 'webhook:billing'
+    from generate_series(1, $3) i
+"""
+
+
+async def test_the_last_two_hours_are_drawn_with_a_link_to_the_records_of_the_worst_minute(
+    dsn: str, api: Api, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caching, "FRESH_S", -1.0)
+    await api.post("/v1/endpoints", {"name": "billing", "url": "https://billing.example.com/hooks"})
+    empty = (await browser.get("")).main
+    assert "Firings 0 – Late firings 0 – Deliveries 0 – New dead letters 0 –" in empty
+    for late_s, intent, number in ((0, "TRIGGERED", 5), (95, "TRIGGERED", 2), (0, "DELIVERED", 4), (0, "DEAD", 3)):
+        await query(dsn, FIRED, late_s, intent, number)
+
+    for path in ("", "/endpoints/billing", "/deliveries?target=webhook:billing"):
+        shown = await browser.get(path)
+        minute = r"\d\d:\d\d"
+        late = rf"Late firings 2 {minute} : 2, the latest by 1 min 35 s"
+        rows = rf"Firings 7 {minute} : 7 {late} Deliveries 4 {minute} : 4 New dead letters 3 {minute} : 3"
+        assert re.search(rows, shown.main), shown.main
+        drawn = re.findall(r'class="(\w+)" d="M(\d+) 24v-(\d+)"', shown.text)
+        assert [(kind, place, height == "24") for kind, place, height in drawn] == [
+            ("fired", "562", True), ("late", "562", False), ("delivered", "562", True), ("died", "562", True),
+        ]  # fmt: skip
+        (dead,) = re.findall(r'href="/console(/log\?event=DEAD[^"]*)"', shown.text)
+        assert (await browser.get(html.unescape(dead))).main.count("DEAD") == 3 + 1, "three records, and the choice"
+    assert "Firings 0" in (await browser.get("/deliveries?target=webhook:crm")).main
+    assert "Firings" not in (await browser.get("/deliveries")).main
 
 
 async def test_coming_timers_are_counted_by_minute_and_target(dsn: str) -> None:

@@ -1,0 +1,121 @@
+"""Test the counts of the last minutes: by minute, tenant and target, exact for few records and estimated for many."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shardclock_server.sql.metrics.past import count_past
+from shardclock_server.sql.session import CLIENT_PLANS, Session
+from shardclock_server.sql.statements import statement
+from tests.support.factories import BOUND_S, query, value
+from tests.support.roles import as_role
+from tests.support.sql_client import session
+
+SECTIONS, SECTION = 500, 20  # the sample of sql/metrics/count_past.sql
+EXACT_MAX = SECTIONS * SECTION
+RECORD = """
+    insert into shardclock.command_log (
+        recorded_at, timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target, detail
+    )
+    select
+        date_trunc('minute', now()) - $1 * interval '1 minute', i,
+        date_trunc('minute', now()) - $1 * interval '1 minute' - $2 * interval '1 second', now() - interval '1 day', 2,
+        $3, $4, 'USER', $5, '{}'
+    from generate_series(1, $6) i
+"""
+# One record each 50 ms until the begin of this minute: 1,200 in each minute, a tenth of them of the tenant `shop`.
+STEADY = """
+    insert into shardclock.command_log (
+        recorded_at, timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target
+    )
+    select
+        m.at, i, m.at - case when i % 10 in (1, 3) then interval '5 s' else interval '0' end,
+        now() - interval '1 day', 2,
+        case when i % 2 = 0 then 'DELIVERED' else 'TRIGGERED' end, case when i % 10 < 2 then 'shop' else 'default' end,
+        'USER', 'a'
+    from generate_series(1, $1) i
+    cross join lateral (select date_trunc('minute', now()) - ($1 - i + 0.5) * interval '50 ms' as at) m
+"""
+ASKED: dict[str, Any] = {
+    "tenant_id": "shop", "target": None, "with_jobs": False, "minutes": 120, "late": "1 second", "now": None,
+}  # fmt: skip
+
+
+async def record(
+    dsn: str, minutes_ago: int, intent: str, number: int = 1, *, late_s: int = 0, tenant: str = "default", to: str = "a"
+) -> None:
+    await query(dsn, RECORD, minutes_ago, late_s, intent, tenant, to, number)
+
+
+async def numbers(dsn: str, tenant: str | None = "default", **asked: Any) -> list[tuple[object, ...]]:
+    """Count the last two hours; return the age of each minute with its numbers."""
+    now = await value(dsn, "select date_trunc('minute', now())")
+    async with session(dsn, "gateway") as reader:
+        found = await count_past(reader, tenant, minutes=120, with_jobs=asked.pop("with_jobs", False), now=now, **asked)
+    assert not any(it.estimated for it in found)
+    return [((now - it.began_at).seconds // 60, it.fired, it.late, it.latest_s, it.delivered, it.died) for it in found]
+
+
+async def test_firings_deliveries_and_dead_letters_are_counted_by_minute(dsn: str) -> None:
+    assert await numbers(dsn) == [], "the log is empty"
+    await record(dsn, 121, "TRIGGERED", 7)
+    await record(dsn, 119, "TRIGGERED", 3)
+    await record(dsn, 60, "TRIGGERED", 2, late_s=90)
+    await record(dsn, 60, "TRIGGERED", 1, late_s=1)
+    await record(dsn, 60, "DELIVERED", 2)
+    await record(dsn, 60, "CANCELED", 9)
+    await record(dsn, 0, "DEAD", 4)
+
+    assert await numbers(dsn) == [(119, 3, 0, 0.0, 0, 0), (60, 3, 2, 90.0, 2, 0), (0, 0, 0, None, 0, 4)]
+
+
+async def test_the_counts_are_of_one_tenant_and_one_target_and_leave_out_jobs(dsn: str) -> None:
+    await record(dsn, 5, "TRIGGERED", 1)
+    await record(dsn, 5, "TRIGGERED", 2, to="b")
+    await record(dsn, 5, "TRIGGERED", 4, tenant="shop")
+    await record(dsn, 5, "TRIGGERED", 8, to="job:nightly")
+
+    counts = [
+        await numbers(dsn, **asked)
+        for asked in ({}, {"target": "b"}, {"with_jobs": True}, {"tenant": "shop"}, {"tenant": None})
+    ]
+    assert [fired for ((_, fired, *_),) in counts] == [3, 2, 11, 4, 7]
+
+
+async def test_many_records_are_estimated_from_a_sample_of_each_minute(dsn: str) -> None:
+    await query(dsn, STEADY, 60_000)
+    async with session(dsn, "gateway") as reader:
+        found = await count_past(reader, "default", minutes=120, with_jobs=False)
+        of_shop = await count_past(reader, "shop", minutes=120, with_jobs=False)
+
+    assert len(found) == len(of_shop) == 50
+    for it in found:
+        assert (it.estimated, it.latest_s, it.died) == (True, 5.0, 0)
+        assert [it.fired, it.late, it.delivered] == pytest.approx([480, 120, 480], rel=0.1)
+    assert sum(it.fired for it in found) == pytest.approx(24_000, rel=0.01)
+    assert sum(it.fired for it in of_shop) == pytest.approx(6_000, rel=0.02)
+
+
+async def test_a_gateway_s_session_reads_few_records_although_the_tenant_has_none(dsn: str) -> None:
+    await query(dsn, STEADY, 60_000)
+    await query(dsn, "vacuum analyze shardclock.command_log")
+    text, *values = statement("count_past").with_values(ASKED | {"tenant_id": "nobody", "late": None})
+    async with Session(as_role(dsn, "gateway"), application="test", timeout_s=BOUND_S, plans=CLIENT_PLANS) as reader:
+        reader.serve(frozenset({"nobody"}))
+        async with reader.connection() as connection:
+            explained = f"explain (analyze, buffers, timing off, format json) {text}"
+            plan = json.loads(await connection.fetchval(explained, *values))[0]["Plan"]
+        assert await count_past(reader, "nobody", minutes=120, with_jobs=False) == []
+
+    nodes, read, searched = [plan], 0.0, set[str]()
+    for node in nodes:
+        nodes += node.get("Plans", [])
+        if node.get("Relation Name", "").startswith("command_log"):
+            read += node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+            searched.add(node["Node Type"])
+    assert EXACT_MAX <= read <= EXACT_MAX + 50, "a binary search of 60,000 records has 16 steps"
+    assert searched == {"Index Scan", "Index Only Scan"}
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 8_000
