@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from shardclock_server.launcher.database import Database, open_database
-from shardclock_server.launcher.running import RunningCluster
-from shardclock_server.launcher.settings import Settings, load_settings
+from shardclock_server.cluster.database import Database, open_database
+from shardclock_server.cluster.running import RunningCluster
+from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.sql.cluster.holders import list_holders
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 

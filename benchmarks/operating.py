@@ -15,7 +15,7 @@ import psutil
 from benchmarks.bench import Bench
 from benchmarks.processes import cpu_s, family_of, server_of
 from benchmarks.rows import Figures, add_overdue, holder_of, lag_of, lags, pace, soon
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
 from shardclock_server.shards.families import LAG_EDGES
 from shardclock_server.shards.stats import LagHistograms

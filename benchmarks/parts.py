@@ -20,7 +20,7 @@ from shardclock_server.sql.deliveries.claim import DeliveryScan, claim_deliverie
 from shardclock_server.sql.deliveries.handlers import DeclaredHandler, declare_handlers
 from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, DeliveryEnding, Settlement, settle_deliveries
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 
 TIMERS, RESTING = 200_000, 1_000_000
 AT_ONCE = 2_000  # timers in one request, as in an import of a file

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import asyncpg
 
+from shardclock_server.cluster.database import Database
 from shardclock_server.embedded.server import EmbeddedPostgres
-from shardclock_server.launcher.database import Database
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Connection
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from chaos.history.calls import Call
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 # This number is enough for 250 calls a second and for the backlog after an outage. With fewer connections, clients
 # would cancel endless schedules too late, which increases the load. Postgres allows 100 connections in total.

@@ -19,8 +19,8 @@ from chaos.history.faults import WHOLE_S
 from chaos.network import Network
 from chaos.waiting import POLL_S, connected
 from chaos.waiting import until as comes_true
+from shardclock_server.cluster.node import DSN
 from shardclock_server.embedded.postmaster import PORT, Postmaster
-from shardclock_server.launcher.node import DSN
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.cluster.leadership import scale
 from shardclock_server.sql.session import Session
@@ -40,8 +40,8 @@ JOINED = "Ray runtime started"
 LISTEN = "listen_addresses = '*'"
 TRUST = "host all all 10.77.0.0/24 trust\n"
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
-# For a Ray that `up` starts, `launcher.ray_cluster.prepare_environment` sets these variables. For a joined Ray, the
-# user sets these variables as docs/operate describes.
+# For a Ray that `up` starts, `cluster.ray_cluster.prepare_environment` sets these variables. For a joined Ray, the user
+# sets these variables as docs/operate describes.
 RAY = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",

@@ -18,8 +18,8 @@ from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, reschedule_timer
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.duration import parse_duration
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.model import NewTimer
 
 
 class Load:

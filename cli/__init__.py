@@ -47,7 +47,7 @@ def main() -> NoReturn:
         # Users don't need Python's warnings, and an environment variable could turn each warning into an error.
         with warnings.catch_warnings(action="ignore"):
             if _has_local_host(sys.argv[1:]):
-                from shardclock_server.launcher.host_process import start_local_host_ahead
+                from shardclock_server.cluster.host_process import start_local_host_ahead
 
                 start_local_host_ahead()
             from shardclock_server.cli.program import run

@@ -20,8 +20,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from shardclock_server.cli.database import DatabaseAccess, access_of, without_options
 from shardclock_server.cli.output import DONE, Json, err, is_terminal, print_json, print_line, print_note
 from shardclock_server.cli.postgres_programs import ProgramFailed, ended_by_signal, pieces, program_of, running
-from shardclock_server.launcher.database import Database, open_database, require_data
-from shardclock_server.launcher.settings import Settings, load_settings
+from shardclock_server.cluster.database import Database, open_database, require_data
+from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.service.hold import read_hold
 from shardclock_server.sql.cluster.identity import hold_of_restore
 from shardclock_server.sql.cluster.server import PostgresState, read_server
@@ -29,7 +29,7 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.session_settings import options_of_programs
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 STDIN, STREAM = 0, Path("-")  # The argument `-` stands for standard output or input.
 MAGIC = b"PGDMP"  # The first bytes of each file in pg_dump's custom format.

@@ -14,7 +14,7 @@ from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 CHANGEABLE = ("PENDING", "PAUSED")
 

@@ -14,8 +14,8 @@ from shardclock_server.service.consumers import END, START, position_of
 from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.log.groups import Group, drop_group, list_aside, list_groups, reset_group
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import SLOTS
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.timers.refusal import Refusal
 
 ASIDE_MAX = 10_000  # The limit of records in one list.
 

@@ -13,9 +13,9 @@ import typer
 
 from shardclock.api.codes import NO_ANSWER
 from shardclock_server.cli.output import DONE, print_note
+from shardclock_server.cluster.database import Database, named, open_database, require_data
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.postmaster import bundled, without_libpq
-from shardclock_server.launcher.database import Database, named, open_database, require_data
-from shardclock_server.launcher.settings import load_settings
 
 IN_QUERY = "password="  # A parameter in the DSN's query from which libpq also reads a password.
 OPTIONS = "options="  # A parameter in the DSN's query from which libpq reads a session's settings.

@@ -25,7 +25,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
     group_dead_letters,
 )
 from shardclock_server.sql.session import CLIENT_PLANS, EACH_TIME, Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
 Target = Annotated[str | None, typer.Option("--target", help="Only dead letters of this target, of any tenant.")]

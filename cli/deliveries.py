@@ -18,8 +18,8 @@ from shardclock_server.service import deliveries as use_cases
 from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, DeliveryResult, ShownDelivery
 from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal
 
 ERROR_CHARS_SHOWN = 80
 

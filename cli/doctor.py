@@ -17,9 +17,9 @@ from rich.filesize import decimal
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.run import NO_RAY
+from shardclock_server.cluster.database import has_data, open_database
+from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.embedded.postmaster import EmbeddedPostgresError
-from shardclock_server.launcher.database import has_data, open_database
-from shardclock_server.launcher.settings import Settings, load_settings
 from shardclock_server.service.doctor import Installation, check_database
 from shardclock_server.service.finding import Finding, Level
 from shardclock_server.service.wording import counted

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from shardclock_server.cli.lengths import read_length
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN
 from shardclock_server.webhooks.policy_defaults import RULES
 

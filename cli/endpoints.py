@@ -30,7 +30,7 @@ from shardclock_server.cli.lists import lists, print_if_full, print_none
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service import endpoints as use_cases
 from shardclock_server.service.endpoints import (
     Done,
@@ -41,7 +41,7 @@ from shardclock_server.service.endpoints import (
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import EndpointRules
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The endpoint's name; timers have the target webhook:NAME.")]

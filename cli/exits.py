@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from shardclock.api.codes import CONFLICT, NOT_ALLOWED, REFUSED, UNAVAILABLE, WRONG_SCHEMA, RefusalCode
 from shardclock_server.cli.field_names import in_options
-from shardclock_server.launcher.node import DSN, DSN_FILE
-from shardclock_server.launcher.settings import InvalidSettings, load_settings
+from shardclock_server.cluster.node import DSN, DSN_FILE
+from shardclock_server.cluster.settings import InvalidSettings, load_settings
 from shardclock_server.sql.session import NOT_ALLOWED as NO_RIGHT
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class CommandFailure:
 
 # The classes are given by name, because the import of all these modules would slow each command down.
 CODES_BY_CLASS: Mapping[str, RefusalCode] = {
-    "shardclock_server.launcher.settings.InvalidSettings": REFUSED,
+    "shardclock_server.cluster.settings.InvalidSettings": REFUSED,
     "shardclock_server.workers.app.AppRefused": REFUSED,
     "shardclock_server.sql.session.StoreUnavailable": UNAVAILABLE,
     "shardclock_server.embedded.postmaster.EmbeddedPostgresError": UNAVAILABLE,
     "shardclock_server.service.lines.ImportBroken": UNAVAILABLE,
     "shardclock_server.service.bulk_run.BulkBroken": UNAVAILABLE,
-    "shardclock_server.launcher.failed.ClusterFailed": UNAVAILABLE,
-    "shardclock_server.launcher.scratch.NoPlace": UNAVAILABLE,
+    "shardclock_server.cluster.failed.ClusterFailed": UNAVAILABLE,
+    "shardclock_server.cluster.scratch.NoPlace": UNAVAILABLE,
     "shardclock_server.metrics.refusals.CannotListen": UNAVAILABLE,
     "shardclock_server.gateway.settings.CannotServe": UNAVAILABLE,
     "shardclock_server.gateway.settings.UnfitSchema": WRONG_SCHEMA,

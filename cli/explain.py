@@ -8,7 +8,7 @@ from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.options import DEFAULT_TENANT, Key, Name, Tenant, Zone, clock_of, timer_ref_of
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_records
 from shardclock_server.cli.session import with_session
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.explain import explain as explained
 from shardclock_server.service.filters import moment_of
 from shardclock_server.service.timeline import read_timeline

@@ -8,7 +8,7 @@ from codecs import BOM_UTF8
 from contextlib import nullcontext
 from pathlib import Path
 
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 STDIN = ("-", "@-")
 TEXT_BYTES_MAX = 8_192

@@ -15,15 +15,15 @@ from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.options import WAIT_S_MAX
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
-from shardclock_server.launcher.drain import leave as move_away
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.drain import leave as move_away
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ENGINE, ROLES, SHARD, Holder, list_holders
 from shardclock_server.sql.cluster.leadership import hand_over, read_policy
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
 LEASE_S = 10.0  # The time in which only the named cluster may become the leader.

@@ -8,7 +8,7 @@ import typer
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.ramp import outage_of, overdue_of
 from shardclock_server.cli.session import with_session
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service import hold as use_cases
 from shardclock_server.service.hold import Release, describe_owner
 from shardclock_server.sql.session import Session

@@ -17,7 +17,7 @@ from shardclock_server.service.processes import not_sent
 from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
 from shardclock_server.sql.processes.instances import resolve_incident
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 Process = Annotated[str | None, typer.Option("--process", help="Only incidents of this process.")]
 Version = Annotated[int | None, typer.Option("--version", min=1, help="Only incidents of this version of the process.")]

@@ -33,10 +33,10 @@ from shardclock_server.sql.clients.history import TimerState, find_timer, record
 from shardclock_server.sql.clients.search import find_timers
 from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.moment import canonical_moment
-from shardclock_server.timer_rules.preview import preview as list_preview
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal, shortened
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.moment import canonical_moment
+from shardclock_server.timers.preview import preview as list_preview
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 FORESEEN_MAX = 1_000

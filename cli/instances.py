@@ -18,7 +18,7 @@ from shardclock_server.service.instance_cancellation import cancel_many
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.instances import FoundStep, StateFilter
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 STATES = [state.lower() for state in get_args(StateFilter)]
 

@@ -19,8 +19,8 @@ from shardclock_server.service.jobs import add_job, remove_job
 from shardclock_server.sql.jobs.apply import JudgedJob
 from shardclock_server.sql.jobs.jobs import AddedJob
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.payload import payload_of
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.payload import payload_of
+from shardclock_server.timers.refusal import Refusal, shortened
 
 SHOWN_REFUSALS = 20
 # The database's columns with another name in the file; `cron` and `repeat` are one column.

@@ -10,7 +10,7 @@ from shardclock_server.service.job_runs import follow_run
 from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.jobs.history import JobRun
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 # Successful outcomes: the function returned, or reported that it had nothing to do.
 GOOD = ("SUCCEEDED", "DISCARDED")

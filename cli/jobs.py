@@ -33,8 +33,8 @@ from shardclock_server.service.unserved import line_of
 from shardclock_server.sql.deliveries.unserved import find_unserved_targets
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.payload import payload_of
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.payload import payload_of
+from shardclock_server.timers.refusal import Refusal, shortened
 
 RUNS_SHOWN = 5
 

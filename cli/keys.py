@@ -14,8 +14,8 @@ from shardclock_server.service import keys as use_cases
 from shardclock_server.service.keys import OVERLAP, SCOPES, CreatedKey
 from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import Duration
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.refusal import Refusal
 
 ALL_TENANTS = "(all)"
 

@@ -2,8 +2,8 @@
 
 import re
 
-from shardclock_server.timer_rules.duration import Duration, parse_duration
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.duration import Duration, parse_duration
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 # Weeks and days are calendar time, as in ISO 8601: 1d may last 23 or 25 hours, but 24h is always 24 hours.
 SHORT = re.compile(r"(?=.)((?:[0-9]+w)?(?:[0-9]+d)?)((?:[0-9.,]+h)?(?:[0-9.,]+m)?(?:[0-9.,]+s)?)", re.IGNORECASE)

@@ -19,7 +19,7 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoi
 from shardclock_server.sql.notify.events import EVENT_KINDS
 from shardclock_server.sql.notify.subscriptions import FoundSubscription, find_subscriptions
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 SCHEMES = ("http://", "https://")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The endpoint's name.")]

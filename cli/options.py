@@ -12,11 +12,11 @@ from shardclock_server.cli.field_names import OPTIONS
 from shardclock_server.cli.lengths import is_length, read_length
 from shardclock_server.service.pauses import Pause, read_until
 from shardclock_server.sql.clients.verbs import TimerRef
-from shardclock_server.timer_rules.duration import Duration
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal, shortened
-from shardclock_server.timer_rules.schedule import missed_choice_of
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.schedule import missed_choice_of
+from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
 WAIT_S_MAX = 86_400.0  # The longest wait in all commands; a longer wait is probably a typing error.

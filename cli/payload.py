@@ -1,8 +1,8 @@
 """Read the JSON of `--payload` and similar options: JSON text, a file, or standard input."""
 
 from shardclock_server.cli.file_text import is_file, read_bytes
-from shardclock_server.timer_rules.payload import PAYLOAD_BYTES_MAX, read_json
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 LINE_END_BYTES = 2  # The newline at the end of a file is not part of the payload.
 

@@ -12,7 +12,7 @@ from typing import IO
 from shardclock_server.cli.database import DatabaseAccess
 from shardclock_server.embedded.postmaster import bundled
 from shardclock_server.embedded.reasons import cause_in
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 PIECE_BYTES = 1 << 20
 

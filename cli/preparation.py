@@ -5,8 +5,8 @@ import time
 from enum import Enum
 
 from shardclock_server.cli.output import print_note
-from shardclock_server.launcher.hosts import stand_by_of
-from shardclock_server.launcher.settings import Settings
+from shardclock_server.cluster.hosts import stand_by_of
+from shardclock_server.cluster.settings import Settings
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.cluster.identity import read_identity

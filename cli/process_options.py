@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from shardclock_server.cli.payload import read_payload
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 Variables = Annotated[
     str | None,

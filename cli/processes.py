@@ -27,7 +27,7 @@ from shardclock_server.sql.processes.definitions import (
 )
 from shardclock_server.sql.processes.instances import publish_message, throw_signal
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 processes = typer.Typer(
     help="List deployed processes; the subcommands start, show, signal and cancel instances.",

@@ -61,7 +61,7 @@ def _answer(words: list[str]) -> int:
 
 def _print_unknown_settings() -> None:
     from shardclock_server.cli.output import print_note
-    from shardclock_server.launcher.settings import unknown_settings
+    from shardclock_server.cluster.settings import unknown_settings
 
     for sentence in unknown_settings(os.environ):
         print_note(f"shardclock: {sentence}")
@@ -101,6 +101,6 @@ def _check_arguments(words: list[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            from shardclock_server.timer_rules.refusal import Refusal, shortened
+            from shardclock_server.timers.refusal import Refusal, shortened
 
             raise Refusal(f"{shortened(word)} is not valid UTF-8; encode it as UTF-8") from None

@@ -7,14 +7,14 @@ import typer
 
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of
 from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
 from shardclock_server.sql.cluster.leadership import set_ramp
 from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"

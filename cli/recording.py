@@ -19,7 +19,7 @@ from shardclock_server.service import audit
 from shardclock_server.service.audit import recorded_fields
 from shardclock_server.sql.audit.acts import NewAuditRecord, record_act
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 T = TypeVar("T")
 Options = Mapping[str, Any]

@@ -38,7 +38,7 @@ from shardclock_server.service.operation_verbs import RESCHEDULE
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.clients.verbs import Shift, TimerRef
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 OPERATION_CHARS_MAX = 200
 Shifted = Annotated[

@@ -18,15 +18,15 @@ import typer
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.preparation import Preparation
-from shardclock_server.launcher.database import Database, open_database, require_data, wait_until_ready
-from shardclock_server.launcher.settings import InvalidSettings, Settings, load_settings
+from shardclock_server.cluster.database import Database, open_database, require_data, wait_until_ready
+from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
 from shardclock_server.sql import migrate as migrations
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 from shardclock_server.workers.app import AppRefused, find_app, modules_of
 from shardclock_server.workers.machine import Machine
 
 if TYPE_CHECKING:
-    from shardclock_server.launcher.host_process import HostProcess
+    from shardclock_server.cluster.host_process import HostProcess
 
 POLL_S = 0.1
 NO_RAY = (
@@ -61,8 +61,8 @@ def up(
     ] = False,
 ) -> int:
     """Run the cluster until Ctrl-C or SIGTERM, which also releases all claims."""
-    from shardclock_server.launcher import logs
-    from shardclock_server.launcher.host_process import local_host_ahead
+    from shardclock_server.cluster import logs
+    from shardclock_server.cluster.host_process import local_host_ahead
 
     logs.configure()
     settings = load_settings(shards=shards, app=app, python=python, local=local)
@@ -82,8 +82,8 @@ def up(
 
 def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead: "HostProcess | None") -> None:
     """Run a cluster until `stop` is set."""
-    from shardclock_server.launcher.running import TEND_S, running_cluster
-    from shardclock_server.launcher.scratch import remove_abandoned
+    from shardclock_server.cluster.running import TEND_S, running_cluster
+    from shardclock_server.cluster.scratch import remove_abandoned
 
     # With --python, a process of the given Python imports the app, and finds entry points in the packages of this
     # Python.
@@ -124,9 +124,9 @@ def _mode(settings: Settings) -> str:
 
 def gateway() -> int:
     """Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs only Postgres, and several gateways may run."""
+    from shardclock_server.cluster import logs
+    from shardclock_server.cluster.exporter import Exporting
     from shardclock_server.gateway.serving import run
-    from shardclock_server.launcher import logs
-    from shardclock_server.launcher.exporter import Exporting
 
     logs.configure()
     settings = load_settings()
@@ -145,8 +145,8 @@ def gateway() -> int:
 
 def exporter() -> int:
     """Serve this node's metrics until Ctrl-C or SIGTERM: the reports of its shards, and measurements of the tables."""
-    from shardclock_server.launcher import logs
-    from shardclock_server.launcher.exporter import place_of
+    from shardclock_server.cluster import logs
+    from shardclock_server.cluster.exporter import place_of
     from shardclock_server.metrics.exporter import Exporter
 
     logs.configure()

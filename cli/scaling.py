@@ -25,8 +25,8 @@ from shardclock_server.sql.cluster.holders import ROLES, SHARD
 from shardclock_server.sql.cluster.leadership import ScalingPolicy, read_policy
 from shardclock_server.sql.metrics.forecast import Forecast, read_forecast
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import SLOTS
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.timers.refusal import Refusal
 
 POLL_S = 0.1
 BAR_WIDTH = 40

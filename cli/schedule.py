@@ -42,8 +42,8 @@ from shardclock_server.service.lines import ImportBroken
 from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.session import CLIENT_PLANS, Session, StoreUnavailable
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
 SESSIONS = 3  # The number of concurrent sessions for a file. Two sessions write 62,000 lines a second, three 66,000.

@@ -19,7 +19,7 @@ from shardclock_server.sql.clients.history import find_timer
 from shardclock_server.sql.clients.search import find_timers
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 STATES = ("pending", "paused")
 COLUMNS = ("name", "state", "schedule", "zone", "next", "last", "late", "skipped")

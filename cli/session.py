@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from shardclock_server.cli.output import print_note
 from shardclock_server.cli.recording import is_recorded, recorded
-from shardclock_server.launcher.database import open_database, require_data
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.database import open_database, require_data
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.sql.deliveries.notifications import notify_of_signals
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import require_current

@@ -25,7 +25,7 @@ from shardclock_server.cli.output import (
 )
 from shardclock_server.cli.ramp import outage_of, overdue_of
 from shardclock_server.cli.session import with_session
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of, read_hold
 from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import counted
@@ -37,7 +37,7 @@ from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
 from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 RETRY_S = 1.0
 ACTORS, LOCAL_PROCESSES = "actors of Ray", "local processes"

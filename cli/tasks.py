@@ -14,7 +14,7 @@ from shardclock_server.service import tasks as service
 from shardclock_server.service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, TAKEN, UNCHANGED
 from shardclock_server.sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 TaskKey = Annotated[int, typer.Argument(metavar="TASK_KEY", min=1, help="The task.", show_default=False)]
 

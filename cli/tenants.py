@@ -20,7 +20,7 @@ from shardclock_server.sql.tenant_limits.tenant_limits import (
     Tenant,
     list_tenants,
 )
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 OFF = "off"  # The argument for "no limit".
 # The option of each limit, in the order of the columns.

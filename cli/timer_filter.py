@@ -15,7 +15,7 @@ from shardclock_server.service import filters
 from shardclock_server.service.filters import GivenFilter
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.clients.verbs import TimerRef
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 Command = TypeVar("Command", bound=Callable[..., int])
 

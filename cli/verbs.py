@@ -40,7 +40,7 @@ from shardclock_server.sql.clients.verbs import (
     run_timer,
 )
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.schedule import missed_choice_of
+from shardclock_server.timers.schedule import missed_choice_of
 
 
 @takes_filter

@@ -8,7 +8,7 @@ class CoordinatorSettings(BaseModel):
 
     The database's address is not among them: the coordinator reads it on its own node.
 
-    `launcher.settings` reads the numbers from the environment, and checks the relations between these numbers.
+    `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)

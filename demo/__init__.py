@@ -1,7 +1,7 @@
 """The demo runs a cluster, and judges the run by its records.
 
 The demo starts a cluster in a temporary directory, schedules thousands of timers on it, and kills a shard and a worker
-half way. Then the demo compares the records with the expected end of each timer. The demo uses `launcher`, like
+half way. Then the demo compares the records with the expected end of each timer. The demo uses `cluster`, like
 `shardclock up`:
 
     run       one run: start, schedule, watch and kill, judge

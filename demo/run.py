@@ -18,23 +18,23 @@ from rich.table import Table
 
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
+from shardclock_server.cluster.database import Database, open_database, wait_until_ready
+from shardclock_server.cluster.failed import ClusterFailed
+from shardclock_server.cluster.kept_host import Tell
+from shardclock_server.cluster.running import TEND_S, RunningCluster, running_cluster
+from shardclock_server.cluster.scratch import Scratch, remove_abandoned
+from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.demo.calls import calls_file, read_calls
 from shardclock_server.demo.delivery_verdict import ENDS, judge_deliveries
 from shardclock_server.demo.example import example_lines
 from shardclock_server.demo.verdict import Kill, Verdict, judge, promises
-from shardclock_server.launcher.database import Database, open_database, wait_until_ready
-from shardclock_server.launcher.failed import ClusterFailed
-from shardclock_server.launcher.kept_host import Tell
-from shardclock_server.launcher.running import TEND_S, RunningCluster, running_cluster
-from shardclock_server.launcher.scratch import Scratch, remove_abandoned
-from shardclock_server.launcher.settings import Settings, load_settings
 from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import SHARD, WORKER, Holder, list_holders
 from shardclock_server.sql.deliveries.handlers import declare_handlers
 from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal
+from shardclock_server.timers.refusal import InvalidTimer, Refusal
 from shardclock_server.workers.app import App, find_app
 
 APP = "shardclock_server.demo.app"

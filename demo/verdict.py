@@ -14,9 +14,9 @@ from typing import TypeAlias
 from shardclock.log import LogRecord
 from shardclock_server.demo.delivery_verdict import DeliveryVerdict
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.timer_rules.model import NewTimer, slot_of
-from shardclock_server.timer_rules.occurrence import WITHOUT_END
-from shardclock_server.timer_rules.schedule import parse_schedule
+from shardclock_server.timers.model import NewTimer, slot_of
+from shardclock_server.timers.occurrence import WITHOUT_END
+from shardclock_server.timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
 # The time of a lease and a sweep; timers that are due later don't belong to the takeover.

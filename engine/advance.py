@@ -25,7 +25,7 @@ from shardclock_server.engine.inbox import (
 from shardclock_server.engine.outbox import Outbox, Owner
 from shardclock_server.sql.processes.apply import Row, Writes
 from shardclock_server.sql.processes.signals import DueSignal
-from shardclock_server.timer_rules.model import BIGINT_MAX
+from shardclock_server.timers.model import BIGINT_MAX
 
 NODES_MAX = 500  # The number of nodes that one instance may enter in one batch: about 15 ms without slow expressions.
 BUDGET_S = 0.05  # The time that one instance may use in one batch; the node during which it ends is finished.

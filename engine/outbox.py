@@ -32,10 +32,10 @@ from shardclock_server.bpmn.step.effects import (
 )
 from shardclock_server.engine.inbox import CONTINUED
 from shardclock_server.sql.processes.apply import Row, Writes
-from shardclock_server.timer_rules.duration import add_duration, parse_duration
-from shardclock_server.timer_rules.model import NAME_CHARS_MAX, TimerType
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.zone import UTC_ZONE, agreed_zone
+from shardclock_server.timers.duration import add_duration, parse_duration
+from shardclock_server.timers.model import NAME_CHARS_MAX, TimerType
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
 TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # the limit of characters that an instance sends itself by signals in one batch
 Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened

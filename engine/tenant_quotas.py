@@ -15,7 +15,7 @@ from shardclock.api.refusals.tenants import QUOTAS
 from shardclock_server.engine.usage_increase import NOTHING, UsageIncrease
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import RemainingQuota, remaining_quotas
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 READ_S = 1.0  # the time after which a sufficient quota is read again
 TENANTS_MAX = 10_000

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.zone import zone_of
 
 YEAR_MAX = 999_999_999
 MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

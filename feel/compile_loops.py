@@ -16,7 +16,7 @@ from shardclock_server.feel.refusal import NotFeel
 from shardclock_server.feel.syntax import FeelType, FunctionOf, Invocation, Iteration, Name, Node, RangeOf
 from shardclock_server.feel.types import ANY, fitted
 from shardclock_server.feel.values import FeelValue, Function, Range, as_list
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 CALL_STEPS = 3
 

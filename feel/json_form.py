@@ -17,7 +17,7 @@ from shardclock_server.feel.temporal import Date, DateTime, Elapsed, Months, Tim
 from shardclock_server.feel.temporal_text import temporal_text
 from shardclock_server.feel.text import text_of
 from shardclock_server.feel.values import FeelValue, Inequality, Range
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

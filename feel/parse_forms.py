@@ -25,7 +25,7 @@ from shardclock_server.feel.syntax import (
     RangeOf,
     UnaryTest,
 )
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 CONSTANTS = {"null": None, "true": True, "false": False}

@@ -6,7 +6,7 @@ from shardclock_server.feel.arithmetic import CONTEXT, DIGITS, EXPONENT_MAX
 from shardclock_server.feel.source import Source
 from shardclock_server.feel.syntax import Constant
 from shardclock_server.feel.temporal_text import parse_temporal
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 
 def parse_number(source: Source) -> Constant:

@@ -1,6 +1,6 @@
 """Define the errors: a text that is not FEEL, and an evaluation that ends early."""
 
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 
 class NotFeel(Refusal):

@@ -9,7 +9,7 @@ from shardclock_server.feel.lexer import FeelToken, tokens_of
 from shardclock_server.feel.names import KEYWORDS, KnownNames
 from shardclock_server.feel.refusal import NotFeel
 from shardclock_server.feel.syntax import Node
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 NESTING_MAX = 40  # the parser uses about ten of Python's 1,000 frames for each level of nesting
 

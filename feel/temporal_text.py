@@ -15,8 +15,8 @@ from shardclock_server.feel.temporal import (
     Zone,
     at_local,
 )
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.zone import zone_of
 
 CHARS_MAX = 120
 OFFSET_S_MAX = 18 * 3_600

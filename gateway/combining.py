@@ -26,7 +26,7 @@ from shardclock_server.sql.requests.requests import IdempotentRequest
 from shardclock_server.sql.retry import PAUSES
 from shardclock_server.sql.served import NO_TENANTS, Tenants
 from shardclock_server.sql.session import Session, StoreLocked, StoreUnavailable
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 
 WRITERS = 2
 BATCH_TIMERS = 200

@@ -21,7 +21,7 @@ from shardclock_server.gateway.requests.headers import is_head
 from shardclock_server.gateway.requests.problems import Problem, unavailable
 from shardclock_server.sql.pool import PoolEmpty
 from shardclock_server.sql.session import NOT_ALLOWED, StatementRefused, StoreLocked, StoreUnavailable
-from shardclock_server.timer_rules.refusal import NO_MEMBERS, Refusal
+from shardclock_server.timers.refusal import NO_MEMBERS, Refusal
 
 ROOM_AGAIN_S = 60
 PATH_SHOWN = 300  # a sentence shows at most this many characters of a value

@@ -12,7 +12,7 @@ from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.requests.bodies import read_object
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.recording import note_body
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
 PLACES = ("body", "query", "path", "header")

@@ -11,9 +11,9 @@ from typing import Any
 from shardclock import InvalidHandler, job
 from shardclock.jobs import NAME, policy_of, rule_of
 from shardclock_server.jobs.spec import InvalidJob, JobSpec, check_rule
-from shardclock_server.timer_rules.payload import payload_of
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.payload import payload_of
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.zone import zone_of
 
 # A field that is missing in a file has the decorator's default.
 OPTIONS: Mapping[str, Any] = MappingProxyType(

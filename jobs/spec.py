@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any, Self
 
 from shardclock import JobPolicy
-from shardclock_server.timer_rules.occurrence import WITHOUT_END, ScheduleRule
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal, shortened
-from shardclock_server.timer_rules.repeat import Repeat
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduleRule
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.repeat import Repeat
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 
 class InvalidJob(Refusal):

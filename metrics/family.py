@@ -1,8 +1,8 @@
 """Define a metric by its name, kind, help and labels, with the possible values of the labels.
 
 Each package declares its metrics in a module `families`: shards, workers, engines, gateways and the coordinator.
-`metrics.families` declares the metrics that the exporter reads from the tables. `launcher.families` combines all
-metrics that sources report. The exporter refuses metrics that no package declares.
+`metrics.families` declares the metrics that the exporter reads from the tables. `cluster.families` combines all metrics
+that sources report. The exporter refuses metrics that no package declares.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 
 PREFIX = "shardclock_"
 Kind = Literal["counter", "gauge", "histogram"]

@@ -13,8 +13,8 @@ from typing import Any
 from shardclock.api.codes import invalid
 from shardclock_server.sql.audit.acts import AuditCursor, AuditFilter, AuditRecord, list_acts
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 DONE, NOT_DONE, FAILED = "done", "not done", "failed"
 LISTED_MAX = 10_000

@@ -19,7 +19,7 @@ from shardclock_server.sql.clients.verbs import end_of_pause
 from shardclock_server.sql.operations.operations import Counts, NewOperation
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 FOUND_TIMERS = 10_000  # One search statement finds at most this many timers.
 PAGE_TIMERS = 1_000  # One transaction changes at most this many timers.

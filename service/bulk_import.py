@@ -10,8 +10,8 @@ from shardclock_server.service.lines import LinePart, LineTimer, write_lines
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import LINE_BYTES_MAX, NewTimer
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import LINE_BYTES_MAX, NewTimer
+from shardclock_server.timers.refusal import Refusal
 
 PART_LINES = 2_000
 BATCH_RETRY = StoreRetry(attempts=8)  # all attempts together last about 20 s

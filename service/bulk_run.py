@@ -24,7 +24,7 @@ from shardclock_server.sql.operations.operations import (
 )
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 ONCE = StoreRetry(attempts=1)
 

@@ -11,7 +11,7 @@ from shardclock_server.sql.deliveries.unserved import UnservedTarget, find_unser
 from shardclock_server.sql.metrics.measures import ClusterMeasures, measure_cluster
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 
 LATE_S, FAULT_S = 1.0, 30.0  # the thresholds of the event cluster.lag and of the alert ShardclockOverdueWhileShardsLive
 

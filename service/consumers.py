@@ -3,8 +3,8 @@
 from shardclock.log.async_reading import log_end
 from shardclock_server.sql.log.groups import position_at
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 
 START, END = "start", "end"
 POSITION_DIGITS = 18

@@ -27,8 +27,8 @@ from shardclock_server.sql.deliveries.dead_letters import (
     find_dead_letters,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # The limit of rows on one page.
 AT_ONCE_MAX = 10_000  # One statement changes at most this many dead letters.

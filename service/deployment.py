@@ -13,8 +13,8 @@ from shardclock_server.bpmn.step import opened_at_deployment
 from shardclock_server.bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
 from shardclock_server.bpmn.step.variables import EvaluationFailed
 from shardclock_server.sql.processes.definitions import DescribedProcess
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.zone import UTC_ZONE, agreed_zone
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
 STARTS_MAX = 100  # the limit of start events with a trigger: the evaluation of each trigger takes up to 0.1 s
 

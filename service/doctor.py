@@ -14,7 +14,7 @@ from shardclock_server.sql.keys.keys import EXPIRES_SOON, count_expiring
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.sql.tenant_limits.tenant_limits import list_tenants, measure_pending
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 MAJORS = range(15, 19)
 CONNECTIONS_SHARE, QUOTA_SHARE = 0.9, 0.9

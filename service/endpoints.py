@@ -31,7 +31,7 @@ from shardclock_server.sql.endpoints.endpoints import (
     set_secrets,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, InvalidEndpoint, check_endpoint, check_name
 from shardclock_server.webhooks.policy_defaults import policy_of
 from shardclock_server.webhooks.signing import PRIVATE, SECRETS_MAX, new_key_pair, new_secret, verifier_of

@@ -15,7 +15,7 @@ from shardclock_server.service.wording import counted
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 PUNCTUAL = timedelta(seconds=1)  # a longer delay is explained
 

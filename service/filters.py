@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 from shardclock.api.codes import invalid
 from shardclock_server.sql.clients.search import TimerFilter
-from shardclock_server.timer_rules.model import NO_OTHER_NAMES
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.model import NO_OTHER_NAMES
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
 
 WINDOWS = (("due_from", "due_before", "due"), ("changed_from", "changed_before", "changed"))
 

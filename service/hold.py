@@ -14,7 +14,7 @@ from shardclock_server.sql.cluster.identity import hold as hold_all
 from shardclock_server.sql.cluster.identity import release as release_to
 from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 REASON_CHARS_MAX = 200
 

@@ -11,8 +11,8 @@ from shardclock_server.service.wording import span_of
 from shardclock_server.sql.jobs.jobs import Job
 from shardclock_server.sql.metrics.jobs import JobMeasures, measure_job, measure_jobs
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.moment import canonical_moment
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.moment import canonical_moment
+from shardclock_server.timers.refusal import Refusal, shortened
 
 # The time limit for all attempts of a start, in addition to the duration of one run. The alert
 # ShardclockJobNotSucceeding uses the same time.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from shardclock.outline import misfit_of
 from shardclock_server.sql.jobs.jobs import find_config_outlines
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 
 async def misfits_of(session: Session, configs: Iterable[tuple[str, str]]) -> list[str | None]:

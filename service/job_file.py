@@ -14,9 +14,9 @@ from shardclock_server.service.job_configs import misfits_of
 from shardclock_server.sql.jobs.apply import JudgedJob, apply_jobs, judge_jobs
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import LINE_BYTES_MAX
-from shardclock_server.timer_rules.payload import read_json
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal
+from shardclock_server.timers.model import LINE_BYTES_MAX
+from shardclock_server.timers.payload import read_json
+from shardclock_server.timers.refusal import InvalidTimer, Refusal
 
 JOBS_MAX = 1_000  # one transaction writes all jobs of a file
 FILE_BYTES_MAX = 16 * 2**20

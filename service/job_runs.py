@@ -12,7 +12,7 @@ from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.jobs.declare import KEPT_RUNS, TARGET_OF_JOB
 from shardclock_server.sql.jobs.history import JobRun, find_runs
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 FOLLOW_S = 0.2  # the pause between two polls of a followed run
 HISTORY_MAX = 1_000

@@ -12,9 +12,9 @@ from shardclock_server.sql.jobs import jobs as statements
 from shardclock_server.sql.jobs.jobs import AddedJob, Job
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session, StatementRefused
-from shardclock_server.timer_rules.payload import parse_payload
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.payload import parse_payload
+from shardclock_server.timers.refusal import InvalidTimer, Refusal
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 NEAREST_MAX = 3
 KNOWN_MAX = 2_000  # the nearest names are searched among at most this many names

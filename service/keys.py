@@ -28,9 +28,9 @@ from shardclock_server.sql.keys.keys import (
     rotate_key,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import Duration
-from shardclock_server.timer_rules.moment import canonical_moment
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.moment import canonical_moment
+from shardclock_server.timers.refusal import Refusal, shortened
 
 # Each scope includes the scopes before it. `scopes_are_known` (sql/schema/0007_api.sql) has the same texts.
 SCOPES = ("read", "write", "operate", "admin")

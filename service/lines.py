@@ -15,8 +15,8 @@ from shardclock_server.sql.requests.requests import IdempotentRequest
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.sql.yielding import Yielder
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 # The limit of a part, because a part is in memory three times: as lines, as timers, and as parameters.
 PART_BYTES = 4 * 1024 * 1024

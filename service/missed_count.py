@@ -9,7 +9,7 @@ from shardclock_server.service.next_due import count_missed
 from shardclock_server.sql.clients.history import UpcomingTimer, read_overdue_pauses
 from shardclock_server.sql.clients.search import TimerFilter, find_keys
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 SCHEDULES_MAX = 1_000  # The limit of counted schedules; a count takes 5 to 500 microseconds.
 COUNTED_S = 0.1  # A count may use this much processor time.

@@ -11,12 +11,12 @@ from shardclock.api.refusals.timers import NEEDS_ONE_MOMENT
 from shardclock_server.sql.clients.verbs import NewRule, Shift, TimerRef, reschedule_timer
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.duration import Duration, parse_duration
-from shardclock_server.timer_rules.model import NO_OTHER_NAMES
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
-from shardclock_server.timer_rules.schedule import Missed, first_of, parse_schedule
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.duration import Duration, parse_duration
+from shardclock_server.timers.model import NO_OTHER_NAMES
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.schedule import Missed, first_of, parse_schedule
+from shardclock_server.timers.zone import zone_of
 
 T = TypeVar("T")
 Destination: TypeAlias = datetime | Duration | Shift | NewRule

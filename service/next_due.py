@@ -6,9 +6,9 @@ from datetime import datetime
 from itertools import islice
 
 from shardclock_server.sql.clients.history import UpcomingTimer
-from shardclock_server.timer_rules.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
-from shardclock_server.timer_rules.preview import PreviewedOccurrence, preview_from
-from shardclock_server.timer_rules.schedule import Following, Missed, first_of, following, last_number, parse_schedule
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
+from shardclock_server.timers.preview import PreviewedOccurrence, preview_from
+from shardclock_server.timers.schedule import Following, Missed, first_of, following, last_number, parse_schedule
 
 
 @dataclass(frozen=True, slots=True)

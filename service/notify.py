@@ -21,7 +21,7 @@ from shardclock_server.sql.notify.subscriptions import (
     unsubscribe_endpoint,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
 
 FAILURES_MIN, FAILURES_MAX = 3, 1_000

@@ -9,7 +9,7 @@ from shardclock_server.service.redriving import change_letters
 from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.schedule import MissedChoice
+from shardclock_server.timers.schedule import MissedChoice
 
 Change = Mapping[str, Any]
 

@@ -42,8 +42,8 @@ from shardclock_server.sql.operations.operations import (
 )
 from shardclock_server.sql.served import ALL_TENANTS, Tenants
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000
 # A gateway continues an operation without a changed page for this time, which is longer than the retries of a page.

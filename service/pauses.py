@@ -7,9 +7,9 @@ from shardclock.api.codes import invalid
 from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.clients.verbs import Shift, TimerRef, change_system_timer, end_of_pause, pause_timer
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import Duration, parse_duration
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.schedule import MissedChoice
+from shardclock_server.timers.duration import Duration, parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import MissedChoice
 
 
 @dataclass(frozen=True, slots=True)

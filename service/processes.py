@@ -25,7 +25,7 @@ from shardclock_server.sql.processes import definitions, instances
 from shardclock_server.sql.processes.definitions import Deployed, DescribedProcess, StoredDefinition
 from shardclock_server.sql.processes.instances import WholeInstance
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 STATE_LEVELS = 5  # An instance's state nests its variables in this many levels of JSON.
 FOLLOW_S = 0.05  # The pause between two polls of an instance, while a client waits for its end.

@@ -14,7 +14,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
 )
 from shardclock_server.sql.endpoints.endpoints import EndpointName, enable_endpoint
 from shardclock_server.sql.session import Session, StatementRefused
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 NAMED_MAX = 3  # one sentence names at most this many targets
 

@@ -7,8 +7,8 @@ from shardclock_server.sql.cluster.holders import SHARD, list_holders
 from shardclock_server.sql.cluster.leadership import ScalingPolicy, read_policy, set_policy
 from shardclock_server.sql.cluster.leadership import scale as set_scale
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import SLOTS
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import SLOTS
+from shardclock_server.timers.refusal import Refusal
 
 TARGET_MAX = 1_000_000  # in timers a second; no shard can fire as many
 

@@ -21,7 +21,7 @@ from shardclock_server.sql.keys.sessions import (
     find_sessions,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import Duration
+from shardclock_server.timers.duration import Duration
 
 TOKEN = re.compile(r"scs_[A-Za-z0-9_-]{43}")
 SECRET_BYTES = 32

@@ -14,7 +14,7 @@ from shardclock_server.service.next_due import next_due_of
 from shardclock_server.sql.clients.history import read_upcoming
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True)

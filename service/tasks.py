@@ -8,7 +8,7 @@ from shardclock.api.refusals.processes import TASK_ASSIGNED, TASK_CANCELED, TASK
 from shardclock_server.service.processes import variables_at
 from shardclock_server.sql.processes.tasks import WholeTask, find_task
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 COMPLETED, COMPLETED_BEFORE, CANCELED, NOT_FOUND = "COMPLETED", "COMPLETED_BEFORE", "CANCELED", "NOT_FOUND"
 ASSIGNED, GIVEN_BACK, TAKEN = "ASSIGNED", "CREATED", "TAKEN"

@@ -19,8 +19,8 @@ from shardclock_server.sql.tenant_limits.tenant_limits import (
     remove_limits,
     set_limits,
 )
-from shardclock_server.timer_rules.model import BIGINT_MAX, NAME_CHARS_MAX, NAME_RULE
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import BIGINT_MAX, NAME_CHARS_MAX, NAME_RULE
+from shardclock_server.timers.refusal import Refusal, shortened
 
 RATE_LEAST, RATE_MOST = 0.001, 1_000_000
 LISTED_MAX = 10_000

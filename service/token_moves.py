@@ -14,7 +14,7 @@ from shardclock_server.feel import Json
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.definitions import StoredDefinition, read_definition
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 20  # one sentence names at most this many tokens or nodes
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from shardclock_server.metrics.family import LOOP, SHARD, Family, Label
-from shardclock_server.timer_rules.model import TimerType
+from shardclock_server.timers.model import TimerType
 
 LAG_EDGES_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 LAG_EDGES = tuple(timedelta(seconds=edge_s) for edge_s in LAG_EDGES_S)

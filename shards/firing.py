@@ -7,11 +7,11 @@ from datetime import datetime
 from shardclock_server.keepers.clock import seconds_of
 from shardclock_server.sql.claims.fire import Fired, Firing, Planning
 from shardclock_server.sql.session import StatementRefused
-from shardclock_server.timer_rules.model import ClaimedTimer
-from shardclock_server.timer_rules.occurrence import WITHOUT_END, ScheduledOccurrence
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.repeat import REPETITIONS_MAX
-from shardclock_server.timer_rules.schedule import Missed, first_of, following, parse_schedule
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.repeat import REPETITIONS_MAX
+from shardclock_server.timers.schedule import Missed, first_of, following, parse_schedule
 
 
 def is_unplanned(timer: ClaimedTimer) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shardclock_server.sql.claims.claim import LeasedRow
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 
 RETRY_S = 0.05  # The time between two tries: a client's transaction usually lasts less.
 TRIES_PER_S = 400  # The limit for all lockers together; a try takes about 20 µs, so tries take 1 % of a shard's time.

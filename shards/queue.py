@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from shardclock_server.keepers.clock import seconds_of
 from shardclock_server.shards.lanes import Lanes
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 
 # A second lease of a timer leaves a stale entry in the heap. The heap is rebuilt when it has more entries than twice
 # the timers plus this number.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from shardclock_server.sql.claims.claim import Scan, ScanResult
-from shardclock_server.timer_rules.bucket import Bucket
+from shardclock_server.timers.bucket import Bucket
 
 BURST_S = 1.0  # the largest burst is the number of timers that the rate allows in this time
 

@@ -9,7 +9,7 @@ from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 class ShardSettings(KeeperSettings):
     """All settings of one shard, without the database's address, which the shard finds on its node.
 
-    `launcher.settings` reads the numbers from the environment, and checks the relations between these numbers.
+    `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """
 
     poll_s: float = Field(

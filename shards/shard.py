@@ -38,8 +38,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.log.notifications import notify_of_records
 from shardclock_server.sql.notification_listener import NOTIFICATION_WAIT_S
 from shardclock_server.sql.session import StatementRefused, StoreTooSlow, StoreUnavailable
-from shardclock_server.timer_rules.model import ClaimedTimer
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 # The SQLSTATE of a duplicate key. The sequence of keys causes this error, not the timer:
 # docs/decisions/0032-key-and-moment.md.

@@ -10,7 +10,7 @@ from shardclock_server.shards.families import LAG_EDGES_S, LOOPS
 from shardclock_server.sql.claims.claim import Scan, ScanResult, Scope
 from shardclock_server.sql.claims.fire import Fired, Firing
 from shardclock_server.sql.claims.rows import Lags
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 
 COUNTERS = {
     "timers_claimed": "claimed",

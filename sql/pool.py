@@ -10,7 +10,7 @@ from typing import Self
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.served import ALL_TENANTS, Tenants
 from shardclock_server.sql.session import CLIENT_PLANS, Session, StoreUnavailable
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 
 class PoolEmpty(StoreUnavailable):

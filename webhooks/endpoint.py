@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.addresses import Networks, address_of
 from shardclock_server.webhooks.signing import SigningKey, check_secrets
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from shardclock import InvalidHandler, Policy
 from shardclock.policy import number, whole
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import TIMEOUT_S
 
 # The default values. By default, 20 attempts take about two days; most deliveries get fewer attempts, because an open

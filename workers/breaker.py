@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shardclock_server.timer_rules.bucket import Bucket
+from shardclock_server.timers.bucket import Bucket
 from shardclock_server.webhooks.answer_classification import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
 
 OVERLOAD = frozenset({429, 502, 503, 504})

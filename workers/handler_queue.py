@@ -14,7 +14,7 @@ from shardclock import Failed, Outcome
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
-from shardclock_server.timer_rules.bucket import Bucket
+from shardclock_server.timers.bucket import Bucket
 from shardclock_server.workers.attempts import settlement_of, settlements_without_call
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.failure_log import FailureLog

@@ -5,7 +5,7 @@ from typing import Self
 
 from shardclock import Policy
 from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, check_endpoint
 from shardclock_server.webhooks.policy_defaults import policy_of
 

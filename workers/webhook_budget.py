@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.timer_rules.payload import PAYLOAD_BYTES_MAX
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 
 DELIVERIES_MAX = 4_000  # The limit of deliveries in one worker; the last claim may exceed it.
 PAYLOADS_BYTES_MAX = 64 * 2**20  # The limit of the payloads' total size; a few hundred request bodies are not counted.

@@ -17,7 +17,7 @@ import psutil
 
 from benchmarks.contenders.handlers import WithHandler
 from benchmarks.contenders.ours import Ours
-from shardclock_server.launcher.gateway import MODULE
+from shardclock_server.cluster.gateway import MODULE
 
 READY_S = 30.0
 ANSWER_BYTES_MAX = 16 * 1024 * 1024

@@ -13,9 +13,9 @@ import psutil
 
 from benchmarks.contenders.contender import Batch, Contender, Firing
 from benchmarks.rows import holder_of
-from shardclock_server.launcher.database import Database
-from shardclock_server.launcher.running import RunningCluster
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.database import Database
+from shardclock_server.cluster.running import RunningCluster
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.shards.scan_planner import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
 from shardclock_server.sql.claims.claim import Scan, claim_due
 from shardclock_server.sql.claims.scan_window import RotatingScan

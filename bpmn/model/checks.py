@@ -23,7 +23,7 @@ from shardclock_server.bpmn.model.definition import (
 from shardclock_server.bpmn.model.expressions import written
 from shardclock_server.bpmn.model.paths import FLOWS_JOINED_MAX
 from shardclock_server.bpmn.model.refusal import ModelProblem
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 ACTIVITIES = frozenset({
     NodeKind.PASS, NodeKind.SCRIPT, NodeKind.SERVICE, NodeKind.USER, NodeKind.RECEIVE, NodeKind.SUBPROCESS,

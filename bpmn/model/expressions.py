@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from shardclock_server.bpmn.model.juel import NotJuel, feel_of
 from shardclock_server.bpmn.model.refusal import InvalidModel, ModelProblem
 from shardclock_server.feel import Expression, NotFeel, compile_expression
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 EXPRESSION_CHARS_MAX = 10_000
 # The limit for all expressions of a new model together, because the compiler takes up to 35 µs per character.

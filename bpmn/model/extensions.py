@@ -20,7 +20,7 @@ from shardclock_server.bpmn.model.mappings import required
 from shardclock_server.bpmn.model.names import bpmn, camunda_attribute, camunda_children, is_true, text_of, zeebe_child
 from shardclock_server.bpmn.model.times import moment_of
 from shardclock_server.feel import Expression
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ITEMS_MAX = 5_000  # The limit of items in one multi-instance activity.
 RETRIES_MAX = 1_000

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from shardclock_server.bpmn.model.definition import Assignment
 from shardclock_server.bpmn.model.expressions import InvalidValue, read_name, read_text, read_variable
 from shardclock_server.bpmn.model.names import ZEEBE, camunda_children, local_name, text_of, zeebe_child
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 PATH_PARTS_MAX = 20
 

@@ -41,7 +41,7 @@ from shardclock_server.bpmn.model.triggers import (
     repeated_ids,
 )
 from shardclock_server.feel import Expression
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 ID_CHARS_MAX = 200  # Timers, tasks and each line of the history store the id of a node or flow.
 NAME_CHARS_MAX = 1_000  # A longer name is truncated, because only people read names.

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 PROBLEMS_SHOWN_MAX = 20
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from shardclock_server.bpmn.model.definition import TimerKind
 from shardclock_server.bpmn.model.expressions import InvalidValue
-from shardclock_server.timer_rules.duration import parse_duration
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 # Matches a time of day, an @ and a zone. The zone ends at a period, at another date-time or at the end of the text.
 AFTER_AT = re.compile(r"(T[0-9][0-9:.,Zz+-]*)@([^/\[\]]+?(?:/[^/\[\]]+?)*?)(?=/[+-]?[Pp]\+?[0-9Tt]|/[0-9]{4}-|\Z)")
@@ -23,7 +23,7 @@ READ_BY: dict[TimerKind, Callable[[str], object]] = {
 
 
 def time_text(kind: TimerKind, text: str) -> str:
-    """Convert a time to the notation that the package `timer_rules` reads.
+    """Convert a time to the notation that the package `timers` reads.
 
     errors:  InvalidValue  the text is not a time of this kind
     """
@@ -66,7 +66,7 @@ def moment_of(text: str) -> datetime:
 
 
 def in_brackets(text: str) -> str:
-    """Convert a FEEL zone, as in 2031-02-01T09:00:00@Europe/Berlin, to the brackets that `timer_rules` reads.
+    """Convert FEEL's notation of a zone, as in 2031-02-01T09:00:00@Europe/Berlin, to the brackets that `timers` reads.
 
     shape:   zones inside a cycle are converted, too; a zone's name may contain a slash
     """

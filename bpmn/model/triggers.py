@@ -20,7 +20,7 @@ from shardclock_server.bpmn.model.expressions import InvalidValue, Text, read_ex
 from shardclock_server.bpmn.model.names import bpmn, camunda_attribute, local_name, text_of, zeebe_child
 from shardclock_server.bpmn.model.refusal import ModelProblem
 from shardclock_server.bpmn.model.times import time_text
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 WITHOUT_END = re.compile(r"R[0-9]*/P[^/]*")
 SUFFIX = "EventDefinition"

@@ -41,7 +41,7 @@ from shardclock_server.bpmn.step.variables import (
 )
 from shardclock_server.bpmn.step.wait_opening import wait_for, watch
 from shardclock_server.feel import Json
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
 ASSIGNEE_CHARS_MAX = 200  # The assignee is a column of an index on tasks.

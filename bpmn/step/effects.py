@@ -39,7 +39,7 @@ class TokenChanged(NamedTuple):
 
 
 class TimerOpened(NamedTuple):
-    """A node waits for a timer; `text` is a date, a duration or a cycle that `timer_rules` can read."""
+    """A node waits for a timer; `text` is a date, a duration or a cycle that `timers` can read."""
 
     token: int
     node_id: str

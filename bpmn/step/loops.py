@@ -8,7 +8,7 @@ from shardclock_server.bpmn.step.state import LoopState, Phase, Token
 from shardclock_server.bpmn.step.tokens import StepContext
 from shardclock_server.bpmn.step.variables import EvaluationFailed, describe_lookups
 from shardclock_server.feel import Json
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 
 def begin_loop(step: StepContext, token: Token, loop: MultiInstance) -> None:

@@ -16,7 +16,7 @@ from shardclock_server.bpmn.model.expressions import Text
 from shardclock_server.bpmn.step.evaluation_budget import EvaluationBudget
 from shardclock_server.bpmn.step.state import ROOT, Instance, Token
 from shardclock_server.feel import AssertionFailed, Expression, Json, TooLong, Unstorable
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 LOOKUPS_MAX = 3  # The limit of variables in one message.
 

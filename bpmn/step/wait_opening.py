@@ -18,8 +18,8 @@ from shardclock_server.bpmn.step.effects import Effect, MessageOpened, SignalOpe
 from shardclock_server.bpmn.step.state import Instance, Token
 from shardclock_server.bpmn.step.tokens import StepContext
 from shardclock_server.bpmn.step.variables import EvaluationFailed, describe_lookups, evaluate_text
-from shardclock_server.timer_rules.duration import add_duration, parse_duration
-from shardclock_server.timer_rules.zone import UTC_ZONE
+from shardclock_server.timers.duration import add_duration, parse_duration
+from shardclock_server.timers.zone import UTC_ZONE
 
 AT_ONCE = "PT0S"  # The replacement for a computed duration below zero, as in Camunda 8.
 # The length limit for a time, a name or a key; the name and the key are columns of an index on subscriptions.

@@ -72,7 +72,7 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("stop Postgres at once", "store", stop_immediate),
         FaultType("kill raylet", "head", lose_head("raylet "), only="ray"),
         FaultType("kill GCS", "head", lose_head("gcs_server "), only="ray"),
-        FaultType("kill host", "head", lose_head("shardclock_server.launcher.host"), only="ray"),
+        FaultType("kill host", "head", lose_head("shardclock_server.cluster.host"), only="ray"),
         FaultType("kill up", "head", lose_up, only="up"),
         # The old keepers continue until new keepers have registered; then all slots move at the same time.
         FaultType("kill local host", "head", lose_local_host, recovers_within_s=1.0, leaderless=True, only="local"),

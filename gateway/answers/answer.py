@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from shardclock.jsonb import stored_json
-from shardclock_server.timer_rules.moment import canonical_moment
+from shardclock_server.timers.moment import canonical_moment
 
 MOMENT_TEXT = "2027-01-31T08:00:00.004Z"
 OFTEN: dict[str, Any] = {

@@ -14,7 +14,7 @@ from shardclock_server.service.schedules import ScheduleState
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.refused import RefusedTimer
-from shardclock_server.timer_rules.preview import PreviewedOccurrence
+from shardclock_server.timers.preview import PreviewedOccurrence
 
 
 class ScheduledAnswer(answers.StoredTimer, json_schema_extra=examples()):

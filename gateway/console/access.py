@@ -20,7 +20,7 @@ from shardclock_server.gateway.requests.paths import refuse_unreadable_path
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.queries import known_query
 from shardclock_server.gateway.requests.recording import SAFE_METHODS
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 
 class SignInNeeded(Exception):

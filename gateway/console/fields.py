@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
 
 
 def _read_moment(text: object) -> object:

@@ -17,8 +17,8 @@ from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.requests.bodies import read_body
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.recording import note_body
-from shardclock_server.timer_rules.model import LINE_BYTES_MAX
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import LINE_BYTES_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 FORM = "application/x-www-form-urlencoded"
 FIELDS_MAX = 1_100  # a page of 1,000 selected rows, and the fields of its form

@@ -28,8 +28,8 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service import sign_ins
 from shardclock_server.sql.keys.sessions import SessionHolder
 from shardclock_server.sql.served import NO_TENANTS
-from shardclock_server.timer_rules.model import NAME_RULE
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.model import NAME_RULE
+from shardclock_server.timers.refusal import shortened
 
 SIGN_IN = "/sign-in"
 YEAR_S = 365 * 24 * 3600

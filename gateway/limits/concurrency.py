@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from shardclock.api.codes import OVER_QUOTA
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem, unavailable
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 # A tenant may have at most three times as many slots as are free: one tenant alone gets three quarters of all slots,
 # two tenants get three sevenths each. With this limit, some slots are free for any number of tenants. The limit is the

@@ -9,8 +9,8 @@ from math import ceil
 
 from shardclock.api.codes import TOO_MANY
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.timer_rules.bucket import Bucket
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.bucket import Bucket
+from shardclock_server.timers.refusal import shortened
 
 BURST_S = 2.0  # The burst: a tenant may make the writes of this many seconds at once.
 DEBT_S = 60.0  # A request may use up the rate of at most this many seconds in advance.

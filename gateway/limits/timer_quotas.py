@@ -14,7 +14,7 @@ from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.requests.requests import IdempotentRequest, find_answered
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import Pending, find_named_pending
-from shardclock_server.timer_rules.model import NewTimer, OnConflict
+from shardclock_server.timers.model import NewTimer, OnConflict
 
 
 @dataclass(slots=True, eq=False)

@@ -14,7 +14,7 @@ from shardclock_server.gateway.limits.concurrency import PER_FREE
 from shardclock_server.gateway.requests.callers import TENANT
 from shardclock_server.gateway.requests.listing import PIECE_BYTES
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 BYTES_MAX = 64 * 2**20
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from shardclock_server.gateway.oidc.refusals import SignInRefused
 from shardclock_server.gateway.oidc.registration import ClientRegistration
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 SECRET_BYTES = 32
 LASTS_S = 600  # the lifetime of an attempt, long enough for a person to find a second factor

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from shardclock_server.service.keys import SCOPES
-from shardclock_server.timer_rules.model import NAME_CHARS_MAX, NAME_RULE
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.model import NAME_CHARS_MAX, NAME_RULE
+from shardclock_server.timers.refusal import shortened
 
 ALL_TENANTS = "*"
 FORM = "group=scope,scope@tenant, such as ops=operate@* for all tenants or shop=read,write@shop; entries end with ;"

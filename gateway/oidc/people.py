@@ -6,7 +6,7 @@ from typing import Any
 from shardclock_server.gateway.oidc.refusals import SignInRefused
 from shardclock_server.gateway.oidc.registration import ClientRegistration
 from shardclock_server.sql.keys.sessions import Person
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 NAME_CHARACTERS_MAX = 100
 SUBJECT_CHARACTERS_MAX = 255

@@ -18,7 +18,7 @@ from jwt.exceptions import PyJWTError
 
 from shardclock_server.gateway.oidc.refusals import ProviderFailed
 from shardclock_server.gateway.oidc.registration import ClientRegistration, is_safe_url
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 5.0

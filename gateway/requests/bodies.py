@@ -9,9 +9,9 @@ from shardclock.api.codes import REFUSED, TOO_LARGE, TOO_SLOW, UNREADABLE, WRONG
 from shardclock.jsonb import faults_of
 from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.timer_rules.model import LINE_BYTES_MAX
-from shardclock_server.timer_rules.payload import read_json
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.model import LINE_BYTES_MAX
+from shardclock_server.timers.payload import read_json
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 JSON = "application/json"
 TIMER = '{"delay":"PT15M"}'

@@ -24,8 +24,8 @@ from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.keys.keys import ApiKey
 from shardclock_server.sql.keys.sessions import Person, SessionHolder
 from shardclock_server.sql.served import Tenants, author_of
-from shardclock_server.timer_rules.model import NAME_CHARS_MAX, NAME_RULE
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import NAME_CHARS_MAX, NAME_RULE
+from shardclock_server.timers.refusal import Refusal, shortened
 
 TENANT_HEADER = "Shardclock-Tenant"
 # Cookies of the console.

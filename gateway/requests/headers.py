@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from shardclock.api.codes import UNREADABLE
 from shardclock.jsonb import NOT_UTF8
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 SUPPORTED = (
     "Authorization", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Idempotency-Key", "If-Match",

@@ -27,7 +27,7 @@ from shardclock_server.sql.requests.requests import (
     store_requests,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"

@@ -7,7 +7,7 @@ URL-safe Base64.
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from shardclock.api.codes import invalid
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 
 def cursor_of(page: str | None) -> str | None:

@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shardclock.api.codes import NOT_FOUND, REFUSED
 from shardclock.jsonb import HALF_PAIR, NOT_UTF8, fault_of
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.timer_rules.model import BIGINT_MAX, NAME_CHARS_MAX
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.model import BIGINT_MAX, NAME_CHARS_MAX
+from shardclock_server.timers.refusal import shortened
 
 # Stands for a slash within a segment during routing: no name has a control character.
 SLASH = "\x1f"

@@ -16,7 +16,7 @@ from shardclock.jsonb import NOT_UTF8, fault_of
 from shardclock_server.gateway.requests.callers import TENANT_HEADER
 from shardclock_server.gateway.requests.paths import refuse_unreadable_path
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 NAMES_OF_TENANT = ("tenant", "tenant_id")
 # A moment with an offset, or a zone such as Etc/GMT+1, after the query has turned the plus sign into a space.

@@ -15,10 +15,10 @@ from shardclock_server.sql.clients.history import TimerState, find_timer
 from shardclock_server.sql.clients.search import PageLimits, TimerFilter
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import parse_duration
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.schedule import MissedChoice
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import MissedChoice
 
 PROCESSES_LISTED_MAX = 1_000  # one page lists at most this many instances or tasks
 BUSINESS_KEY_CHARS_MAX = 255

@@ -7,7 +7,7 @@ from fastapi import Query
 from shardclock.api.codes import REFUSED
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.shared_fields import seconds_of
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 WAIT_S_MAX = 300.0
 WAIT_EXAMPLE = "PT30S"

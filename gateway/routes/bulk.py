@@ -31,9 +31,9 @@ from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE,
 from shardclock_server.service.pauses import Pause, read_until
 from shardclock_server.sql.clients.search import SelectionFilter, TimerCount
 from shardclock_server.sql.clients.verbs import Shift
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
-from shardclock_server.timer_rules.schedule import MissedChoice
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.schedule import MissedChoice
 
 KEYS_MAX = 1_000  # A filter names at most this many timers by their keys.
 CHANGED_MAX = 100_000  # One request changes at most this many timers.

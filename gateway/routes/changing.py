@@ -26,7 +26,7 @@ from shardclock_server.service.single_change import ChangedTimer, change_one
 from shardclock_server.sql.clients.history import TimerState, find_timer, lock_timer
 from shardclock_server.sql.clients.verbs import Shift, TimerRef
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import Duration
+from shardclock_server.timers.duration import Duration
 
 ANY = "*"
 

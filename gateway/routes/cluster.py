@@ -31,7 +31,7 @@ from shardclock_server.sql.metrics.forecast import read_forecast
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.served import ALL_TENANTS
-from shardclock_server.timer_rules.model import INTEGER_MAX
+from shardclock_server.timers.model import INTEGER_MAX
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 

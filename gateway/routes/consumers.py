@@ -38,8 +38,8 @@ from shardclock_server.gateway.requests.wait import WaitForMore, wait_s_of
 from shardclock_server.service.consumers import position_of
 from shardclock_server.sql.log.groups import drop_group, list_groups, reset_group
 from shardclock_server.sql.served import ALL_TENANTS
-from shardclock_server.timer_rules.model import BIGINT_MAX, SLOTS
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import BIGINT_MAX, SLOTS
+from shardclock_server.timers.refusal import Refusal, shortened
 
 RECORDS_MAX = 1_000
 

@@ -28,8 +28,8 @@ from shardclock_server.gateway.waits.deferred import DeferredResponse
 from shardclock_server.gateway.waits.timer_ends import TimerEnds
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled, Untried
 from shardclock_server.sql.requests.requests import IdempotentRequest
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TIMERS = "/v1/timers"
 WAITED = answer_of(ScheduledAnswer, WaitedAnswer)

@@ -29,7 +29,7 @@ from shardclock_server.service.dead_letters import AT_ONCE_MAX, LISTED_MAX, disc
 from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.deliveries.dead_letters import group_dead_letters as find_groups
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 PER_S_MAX = 100_000
 REASON_LINE = "only dead letters with this first line of the reason; # stands for any number or identifier"

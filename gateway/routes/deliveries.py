@@ -39,7 +39,7 @@ from shardclock_server.service.deliveries import (
 )
 from shardclock_server.sql.deliveries.find import DeliveryFilter, find_delivery
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
 

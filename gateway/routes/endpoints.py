@@ -31,7 +31,7 @@ from shardclock_server.service import endpoints as use_cases
 from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, list_endpoints
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 LISTED_MAX = 1_000
 BILLING = {"name": "billing", "url": "https://billing.example.com/hooks"}

@@ -17,7 +17,7 @@ from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
 from shardclock_server.sql.clients.search import Page, PageLimits, find_timers
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 

@@ -20,7 +20,7 @@ from shardclock_server.gateway.routes.idempotent import run_idempotent
 from shardclock_server.service.incidents import AT_ONCE_MAX, resolve_many
 from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import INTEGER_MAX, NAME_CHARS_MAX
+from shardclock_server.timers.model import INTEGER_MAX, NAME_CHARS_MAX
 
 LISTED_MAX = 1_000
 

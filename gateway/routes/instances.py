@@ -46,8 +46,8 @@ from shardclock_server.service.instance_cancellation import AT_ONCE_MAX, cancel_
 from shardclock_server.sql.processes import instances as statements
 from shardclock_server.sql.processes.instances import FoundInstance, StateFilter, WholeInstance
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
 

@@ -34,7 +34,7 @@ from shardclock_server.service.job_runs import HISTORY_MAX, history_of, last_run
 from shardclock_server.sql.jobs.history import JobRun
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.timer_rules.payload import payload_of
+from shardclock_server.timers.payload import payload_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 

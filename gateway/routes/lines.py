@@ -29,8 +29,8 @@ from shardclock_server.sql.clients.writing import LockPatience
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.sql.yielding import Yielder
-from shardclock_server.timer_rules.model import NewTimer, read_line
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.model import NewTimer, read_line
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 LINES_MAX = 10_000
 LINES_BYTES_MAX = 16 * 1024 * 1024

@@ -23,7 +23,7 @@ from shardclock_server.sql.log.records import OwnRecords, read_own
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.sql.yielding import Yielder
-from shardclock_server.timer_rules.model import BIGINT_MAX
+from shardclock_server.timers.model import BIGINT_MAX
 
 READ_MAX = 500
 STREAM_BYTES = 2**18  # The limit of one read; if clients are slow, each of 200 streams has this many bytes in memory.

@@ -35,8 +35,8 @@ from shardclock_server.service import deployment
 from shardclock_server.service import processes as use_cases
 from shardclock_server.sql.processes import definitions
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import INTEGER_MAX
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import INTEGER_MAX
+from shardclock_server.timers.refusal import Refusal
 
 XML = "application/xml"
 A_MODEL = (

@@ -30,12 +30,12 @@ from shardclock_server.service.single_change import UnknownTimer
 from shardclock_server.sql.clients.refused import find_refused
 from shardclock_server.sql.clients.search import find_timers
 from shardclock_server.sql.clients.verbs import TimerRef
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.occurrence import ScheduleRule
-from shardclock_server.timer_rules.preview import PreviewedOccurrence, iterate_preview
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.occurrence import ScheduleRule
+from shardclock_server.timers.preview import PreviewedOccurrence, iterate_preview
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.schedule import first_of, parse_schedule
+from shardclock_server.timers.zone import zone_of
 
 STATES = ("pending", "paused")
 FORESEEN_MAX = 1_000

@@ -22,7 +22,7 @@ from shardclock_server.service.service_tasks import IGNORED_ANSWERS, take
 from shardclock_server.sql.deliveries.claim import Lane
 from shardclock_server.sql.processes import service_tasks as statements
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import INTEGER_MAX
+from shardclock_server.timers.model import INTEGER_MAX
 
 router = APIRouter(prefix="/v1/service-tasks", tags=["processes"])
 

@@ -32,7 +32,7 @@ from shardclock_server.sql.processes.tasks import TaskFilter, search_tasks
 from shardclock_server.sql.processes.tasks import claim_task as claim
 from shardclock_server.sql.processes.tasks import complete_task as complete
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
+from shardclock_server.timers.model import BIGINT_MAX
 
 GROUPS_MAX = 100  # One request names at most this many groups.
 SEARCH_S = 0.5  # A search that no index supports may take this long for one page.

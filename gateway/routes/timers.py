@@ -56,8 +56,8 @@ from shardclock_server.sql.clients.verbs import (
 )
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 RECORDS_MAX = 100
 FAR = timedelta(days=366)  # counting the occurrences beyond this span takes up to 0.1 s of processor time

@@ -10,7 +10,7 @@ from shardclock_server.sql.claims.handed import NO_GRANTS, Grants, Handed, hande
 from shardclock_server.sql.claims.rows import Lags, claimed_timer, lags_of, request_numbers, retry_lost_races
 from shardclock_server.sql.claims.scan_window import ScanWindow, values_of
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 
 Scope = Literal["own", "ahead", "newest", "sweep", "outage"]
 

@@ -8,9 +8,9 @@ from functools import partial
 from shardclock_server.sql.claims.handed import NO_GRANTS, Grants, Handed, handed_of
 from shardclock_server.sql.claims.rows import Lags, lags_of, retry_lost_races
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import ClaimedTimer
-from shardclock_server.timer_rules.occurrence import ScheduledOccurrence, ScheduleRule
-from shardclock_server.timer_rules.repeat import MICROSECOND
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.occurrence import ScheduledOccurrence, ScheduleRule
+from shardclock_server.timers.repeat import MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from shardclock_server.sql.session import Record, Session, StatementRefused, StoreLocked
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 
 # The constraints that refuse a new timer's key if a timer or a delivery with this key exists.
 KEYS = ("timers_pkey", "deliveries_pkey")

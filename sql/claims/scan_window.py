@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 
 # After a failed scan, the next scan reads this many times fewer slots in full. After a quick scan the next scan may
 # read this many times more slots: a lock delays a scan more often than fired rows do.

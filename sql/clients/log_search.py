@@ -15,8 +15,8 @@ from shardclock.log.record import LogRecord
 from shardclock_server.sql.clients.search import SectionSteps
 from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 # The positions of concurrent transactions are not in the order of their times. A busy log writes this many records
 # within seconds.

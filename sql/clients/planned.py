@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from shardclock_server.sql.requests.requests import IdempotentRequest
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.occurrence import ScheduledOccurrence
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.occurrence import ScheduledOccurrence
+from shardclock_server.timers.schedule import first_of, parse_schedule
 
 
 class PlannedTimer(NamedTuple):

@@ -3,8 +3,8 @@
 from shardclock.api.codes import invalid
 from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.session import StatementRefused
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import shortened
 
 OUT_OF_RANGE = "22008"  # the SQLSTATE if the result of a calculation is out of range; this error names no field
 

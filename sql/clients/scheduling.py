@@ -19,8 +19,8 @@ from shardclock_server.sql.clients.writing import Drawn, LockPatience, WriteAtte
 from shardclock_server.sql.requests.requests import IdempotentRequest
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.yielding import Yielder
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 # The limit of draws for one timer. After a draw of a key that is in use, the sequence moves forward, so a timer rarely
 # needs a second draw.

@@ -17,7 +17,7 @@ from shardclock.api.refusals.timers import NEEDS_ONE_NAME
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.log.records import bytes_of
 from shardclock_server.sql.session import NOT_ALLOWED, Record, Session, StatementRefused
-from shardclock_server.timer_rules.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
 POSITION = re.compile(r"[0-9]{1,18}")

@@ -12,9 +12,9 @@ from typing import TypeVar
 from shardclock.api.changes import named
 from shardclock.api.codes import REFUSED
 from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
-from shardclock_server.timer_rules.duration import Duration
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.schedule import MissedChoice
+from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import MissedChoice
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from shardclock_server.sql.clients.replay import answers_to_store, replayed_outc
 from shardclock_server.sql.requests.requests import store_requests
 from shardclock_server.sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 from shardclock_server.sql.statements import statement
-from shardclock_server.timer_rules.model import NewTimer, OnConflict
+from shardclock_server.timers.model import NewTimer, OnConflict
 
 
 class LockPatience(NamedTuple):

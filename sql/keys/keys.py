@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
-from shardclock_server.timer_rules.duration import Duration, parse_duration
+from shardclock_server.timers.duration import Duration, parse_duration
 
 EXPIRES_SOON = parse_duration("P14D")  # The alert and `shardclock doctor` count keys that expire within this time.
 LIVE_MAX = 2  # Two live keys may have the same name during a rotation: the old key and the new key.

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shardclock_server.sql.keys.keys import ApiKey, key_of
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import Duration
+from shardclock_server.timers.duration import Duration
 
 SESSIONS_MAX = 100  # one key or person has at most this many sessions; a further session ends the oldest session
 

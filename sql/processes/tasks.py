@@ -11,7 +11,7 @@ from shardclock.jsonb import stored_json
 from shardclock_server.sql.processes.variables import write_variables
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.statements import statement
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000
 STEP_ROWS = 10_000  # one statement reads this many rows, in about ten milliseconds

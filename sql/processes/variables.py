@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardclock.jsonb import TOO_DEEP, fault_of, faults_of, has_nul, is_too_deep
-from shardclock_server.timer_rules.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 
 def write_variables(variables: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from chaos.faults.processes import without_forks
 from chaos.plan import Plan, PlannedFault
 from chaos.sandbox import Keeper, Sandbox, sandbox_for
 from shardclock_server.shards.firing import planning_of
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import HolderClient, value
 from tests.support.local_cluster import FORK_SERVER, HOST
 from tests.support.processes import kill, title

@@ -14,8 +14,8 @@ import pytest
 
 import shardclock_server.cli.session
 from shardclock_server.cli.database import without_password
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.server import EmbeddedPostgres
-from shardclock_server.launcher.settings import load_settings
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_THERE, SECRET
 from tests.support.memory import IN_MEMORY
 from tests.support.program import Shell, run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.cli import doctor
-from shardclock_server.launcher.settings import Settings
+from shardclock_server.cluster.settings import Settings
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.launcher.ray_cluster import RayRefused
+from shardclock_server.cluster.ray_cluster import RayRefused
 from shardclock_server.service.processes import deploy
 from shardclock_server.sql.cluster.holders import (
     ENGINE,
@@ -291,7 +291,7 @@ def test_leave_ends_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatc
             query(shell.dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 1")
         )
 
-    monkeypatch.setattr("shardclock_server.launcher.drain.drain_node", drain)
+    monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", drain)
     began = time.monotonic()
 
     done = shell("leave", "--yes", "--within", 60)
@@ -305,7 +305,7 @@ def test_leave_ends_in_time_without_an_answer_of_ray(shell: Shell, monkeypatch: 
     # Kubernetes kills a process that has not ended in time; Ray's client waits up to a minute for a lost head.
     start(shell, "blue", 1)
     answers = threading.Event()
-    monkeypatch.setattr("shardclock_server.launcher.drain.drain_node", lambda *_, **__: answers.wait(30))
+    monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", lambda *_, **__: answers.wait(30))
     began = time.monotonic()
 
     done = shell("leave", "--yes", "--within", "0.3")
@@ -324,7 +324,7 @@ def test_a_refusal_of_ray_is_reported_and_leave_waits_for_the_shards(
     def refuse(*_: object, **__: object) -> None:
         raise RayRefused("Ray does not drain it")
 
-    monkeypatch.setattr("shardclock_server.launcher.drain.drain_node", refuse)
+    monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", refuse)
 
     done = shell("leave", "--yes", "--within", "0.3")
 

@@ -6,7 +6,7 @@ import pytest
 
 from shardclock_server.cli.lengths import read_length
 from shardclock_server.cli.options import repeat_of
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shardclock_server.cli.preparation import Preparation
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.sql.cluster.leadership import hand_over, lead, resign
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session

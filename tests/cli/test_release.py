@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.cli.preparation import Preparation
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, register_holder
 from shardclock_server.sql.cluster.identity import release
 from shardclock_server.sql.dsn import Dsn
@@ -262,7 +262,7 @@ def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
     monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_POLL_S", 0.0)
     monkeypatch.setattr("shardclock_server.cli.run._stop_event", lambda: stop)
     monkeypatch.setattr("shardclock_server.cli.run.find_app", lambda *_, **__: App("orders", ".", (spec_of(),)))
-    monkeypatch.setattr("shardclock_server.launcher.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
+    monkeypatch.setattr("shardclock_server.cluster.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
 
     # When the `up` of the other installation runs
     done = shell("up", "--app", "orders", "--shards", 5)

@@ -10,7 +10,7 @@ import pytest
 
 from shardclock import AsyncClient
 from shardclock.http import Conflict, NotFound, OtherRequest, Refused
-from shardclock_server.launcher.testing import SteppedCluster, cluster
+from shardclock_server.cluster.testing import SteppedCluster, cluster
 from tests.support.bpmn import SHARED, job, model
 from tests.support.bpmn_cluster import APP
 from tests.support.factories import query, value

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import shardclock.testing
-import shardclock_server.launcher.testing
+import shardclock_server.cluster.testing
 from tests.support import ROOT
 from tests.support.installed import tell_installed
 
@@ -30,7 +30,7 @@ def test_the_stepped_cluster_is_found_by_the_servers_entry_point(
     tell_installed(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     asked = []
-    monkeypatch.setattr(shardclock_server.launcher.testing, "cluster", lambda app, **more: asked.append((app, more)))
+    monkeypatch.setattr(shardclock_server.cluster.testing, "cluster", lambda app, **more: asked.append((app, more)))
     begin = datetime(2026, 1, 1, tzinfo=UTC)
 
     shardclock.testing.cluster("reminders", now=begin, seed=7)

@@ -17,7 +17,7 @@ from shardclock_server.demo.verdict import Kill
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.cluster.leadership import scale
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import holders_of, query, value
 from tests.support.rays import RayOfNodes
 from tests.support.roles import as_role

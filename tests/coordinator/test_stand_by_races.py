@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shardclock_server.cluster.hosts import STAND_BY_MAX, stand_by_of
 from shardclock_server.coordinator import stand_by
 from shardclock_server.coordinator.lead_lapses import Lapses
 from shardclock_server.coordinator.reconciler import Reconciler, Superseded
-from shardclock_server.launcher.hosts import STAND_BY_MAX, stand_by_of
 from shardclock_server.sql.cluster.holders import beat
 from shardclock_server.sql.cluster.leadership import hand_over, read_leading
 from shardclock_server.sql.session import StoreUnavailable

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
 from shardclock_server.coordinator.fleet import LOCAL
 from shardclock_server.coordinator.lost_holders import DIED, LEFT, NEVER_STARTED, SILENT, UNREACHABLE
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stats import REASONS, CrewStats, report
-from shardclock_server.launcher.families import REPORTED
 from shardclock_server.metrics.families import REASON
 from shardclock_server.metrics.report import MetricsReport, decode, encode
 from shardclock_server.sql.cluster.holders import SHARD, EndedHolder, beat

@@ -22,7 +22,7 @@ from shardclock_server.demo.example import (
     expected_end,
 )
 from shardclock_server.demo.run import APP
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from shardclock_server.workers.app import find_app
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from shardclock_server.demo import run as demo_run
 from shardclock_server.demo.example import BUSY, CLOSED, OPEN, TARGET, example_lines
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.local_cluster import without_ray
 from tests.support.memory import IN_MEMORY

@@ -12,7 +12,7 @@ from shardclock.log import LogRecord
 from shardclock_server.demo.delivery_verdict import DeliveryVerdict
 from shardclock_server.demo.verdict import Kill, Verdict, judge
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 
 START = datetime(2030, 1, 31, 8, tzinfo=UTC)
 LAG = timedelta(milliseconds=2)

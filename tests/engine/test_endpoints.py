@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shardclock_server.launcher.testing.webhooks import WebhookBook
+from shardclock_server.cluster.testing.webhooks import WebhookBook
 from shardclock_server.service import endpoints
 from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
 from shardclock_server.webhooks.answer_classification import Answer, EndpointGone, RetryDelivery

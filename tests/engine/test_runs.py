@@ -9,9 +9,9 @@ import pytest
 
 from shardclock.api.codes import invalid
 from shardclock.api.refusals.processes import PROCESS_WITHOUT_START, START_KEY_USED, UNKNOWN_PROCESS, UNKNOWN_VERSION
+from shardclock_server.cluster.families import REPORTED
+from shardclock_server.cluster.testing import stepping
 from shardclock_server.engine.stats import report_of as engine_report
-from shardclock_server.launcher.families import REPORTED
-from shardclock_server.launcher.testing import stepping
 from shardclock_server.metrics.report import decode, encode
 from shardclock_server.service import processes
 from shardclock_server.shards.stats import ShardGauges

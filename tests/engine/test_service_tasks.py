@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardclock.api.codes import invalid
-from shardclock_server.launcher.testing.keepers import IDENTITY
+from shardclock_server.cluster.testing.keepers import IDENTITY
 from shardclock_server.sql.cluster.holders import ENGINE
 from shardclock_server.sql.cluster.identity import hold, release
 from shardclock_server.sql.deliveries.claim import DeliveryScan, claim_deliveries

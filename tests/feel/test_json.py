@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shardclock.jsonb import DEPTH_MAX
 from shardclock_server.feel import FeelValue, TooLong, Unstorable, compile_expression, from_json, to_json
-from shardclock_server.timer_rules.payload import payload_of
+from shardclock_server.timers.payload import payload_of
 from tests.support.feel import NOW, json_of, value_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

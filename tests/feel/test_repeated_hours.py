@@ -12,7 +12,7 @@ import pytest
 from shardclock_server.feel import compile_expression, from_json, to_json
 from shardclock_server.feel.temporal import DateTime, from_python
 from shardclock_server.feel.temporal_text import parse_temporal, temporal_text
-from shardclock_server.timer_rules.moment import parse_due_date
+from shardclock_server.timers.moment import parse_due_date
 
 # A zone, a moment, its local time, and the local times 25 minutes later and earlier.
 ELAPSED = """

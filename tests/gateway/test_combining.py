@@ -12,7 +12,7 @@ from shardclock_server.gateway.combining import BATCH_CHARACTERS, BATCH_TIMERS, 
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.pool import Pool, PoolEmpty
 from shardclock_server.sql.served import NO_TENANTS
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.gateways import Api
 
 AWAY = "postgresql://nobody@127.0.0.1:1/none"

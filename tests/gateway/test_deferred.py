@@ -18,7 +18,7 @@ from shardclock_server.gateway.routes.processes import StartRequest
 from shardclock_server.gateway.waits.deferred import DeferredMiddleware, DeferredResponse
 from shardclock_server.service import processes as use_cases
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.bpmn import model
 from tests.support.factories import query
 from tests.support.gateways import Api, serving

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-from shardclock_server.launcher.testing import SteppedCluster, cluster
+from shardclock_server.cluster.testing import SteppedCluster, cluster
 from tests.support.bpmn import job, model
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
 from tests.support.factories import HolderClient, add_holder

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-from shardclock_server.launcher.testing import SteppedCluster, cluster
+from shardclock_server.cluster.testing import SteppedCluster, cluster
 from tests.support.bpmn import model
 from tests.support.bpmn_cluster import APP
 from tests.support.factories import query

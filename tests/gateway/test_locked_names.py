@@ -14,7 +14,7 @@ from shardclock_server.sql.clients.outcomes import Refused, Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.writing import LockPatience
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.transactions import open_transaction

@@ -15,7 +15,7 @@ from shardclock_server.metrics.buckets import Buckets
 from shardclock_server.sql.keys.keys import Proof, WantedKey, make_key
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import parse_duration
+from shardclock_server.timers.duration import parse_duration
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 

@@ -11,10 +11,10 @@ import pytest
 from fastapi import FastAPI
 
 from shardclock_server.bpmn.model import Definition, read_model
-from shardclock_server.launcher.testing import cluster
+from shardclock_server.cluster.testing import cluster
 from shardclock_server.service import processes, token_moves
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import model
 from tests.support.bpmn_cluster import running
 from tests.support.gateways import Api

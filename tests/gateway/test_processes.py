@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiohttp
 from fastapi import FastAPI
 
-from shardclock_server.launcher.testing import cluster
+from shardclock_server.cluster.testing import cluster
 from tests.support import ROOT
 from tests.support.bpmn import SHARED, model
 from tests.support.gateways import Api

@@ -18,11 +18,11 @@ from unittest import mock
 import aiohttp
 import pytest
 
+from shardclock_server.cluster.gateway import MODULE, GatewayProcess
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.gateway import serving
 from shardclock_server.gateway.serving import serve
 from shardclock_server.gateway.settings import CannotServe, GatewaySettings
-from shardclock_server.launcher.gateway import MODULE, GatewayProcess
-from shardclock_server.launcher.settings import load_settings
 from shardclock_server.sql.dsn import Dsn
 from tests.support.cli_asserts import BAD_INPUT, DOWN, NOT_THERE, WRONG_SCHEMA, assert_refused
 from tests.support.factories import BOUND_S, query

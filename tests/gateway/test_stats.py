@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.gateway.connections import connections_of
 from shardclock_server.gateway.families import FAMILIES, TENANTS_NAMED_MAX
 from shardclock_server.gateway.limits.wait_limits import HELD_SHARE
@@ -15,7 +16,6 @@ from shardclock_server.gateway.upkeep.stats import (
     samples_of_measurements,
     samples_of_requests,
 )
-from shardclock_server.launcher.families import REPORTED
 from shardclock_server.metrics.report import MetricsReport, decode, encode
 from shardclock_server.sql.served import NO_TENANTS
 from tests.support.exporting import ask, exporting

@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from starlette.types import Message
 
 import shardclock_server.gateway.waits.task_waiters
+from shardclock_server.cluster.testing import cluster
 from shardclock_server.gateway.waits.task_waiters import TaskWaiters
-from shardclock_server.launcher.testing import cluster
 from shardclock_server.sql.deliveries.claim import Lane
 from shardclock_server.sql.deliveries.notifications import notify_of_deliveries
 from shardclock_server.sql.session import Session, StoreUnavailable

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
+from shardclock_server.cluster.testing import SteppedCluster, cluster
 from shardclock_server.gateway.routes import tasks as routes
-from shardclock_server.launcher.testing import SteppedCluster, cluster
 from shardclock_server.sql.processes import tasks
 from tests.support.bpmn import model
 from tests.support.gateways import Api

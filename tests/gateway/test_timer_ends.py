@@ -15,7 +15,7 @@ from shardclock_server.gateway.waits import timer_ends
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.log.ends import find_ends
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
 from tests.support.factories import BOUND_S, HolderClient, add_timers, query, value
 from tests.support.gateways import Api, reads_log, serving

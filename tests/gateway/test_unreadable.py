@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-from shardclock_server.launcher.testing import cluster
+from shardclock_server.cluster.testing import cluster
 from tests.support.bpmn import job, model
 from tests.support.factories import query
 from tests.support.gateways import Api, canceled

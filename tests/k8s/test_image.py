@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from k8s.image.leftovers import closure, normal
-from shardclock_server.launcher.settings import Settings
+from shardclock_server.cluster.settings import Settings
 from tests.support import PACKAGE_NAMES, ROOT
 from tests.support.manifests import K8S, OVERLAYS, build, pods
 

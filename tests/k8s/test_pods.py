@@ -12,9 +12,9 @@ import pytest
 import typer
 
 from shardclock_server.cli.app import app
-from shardclock_server.launcher import host
-from shardclock_server.launcher.ray_cluster import prepare_environment
-from shardclock_server.launcher.settings import PREFIX, SETTING_NAMES, load_settings
+from shardclock_server.cluster import host
+from shardclock_server.cluster.ray_cluster import prepare_environment
+from shardclock_server.cluster.settings import PREFIX, SETTING_NAMES, load_settings
 from tests.support import ROOT
 from tests.support.manifests import (
     AUTOSCALED,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.aggregator import NAMES_MAX, SOURCE_EXPIRES_S, SOURCES_MAX, Aggregator
 from shardclock_server.metrics.family import OTHER
 from shardclock_server.metrics.report import Histogram, Labels, MetricsReport, Sample

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
 from shardclock_server.metrics.refusals import CannotListen, PortTaken
 from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
@@ -198,7 +198,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 Exporter(ExporterConfig("127.0.0.1", 0, Path(sys.argv[1]), REPORTED)).start()
 print("listening", flush=True)
 input()

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 import shardclock_server.engine.families
 import shardclock_server.shards.families
 import shardclock_server.workers.families
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.gateway.families import OPERATION, TENANT
-from shardclock_server.launcher.families import REPORTED
 from shardclock_server.metrics.families import OF_EXPORTER, READ
 from shardclock_server.metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family, by_name
 from shardclock_server.metrics.page import metrics_of, of_exporter

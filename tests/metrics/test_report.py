@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.family import NO_SHARD, SHARD
 from shardclock_server.metrics.report import (
     BYTES_MAX,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
 from shardclock_server.metrics.families import TABLE
 from shardclock_server.metrics.family import OTHER
@@ -21,7 +21,7 @@ from shardclock_server.metrics.tables import read_tables
 from shardclock_server.sql.claims.scan_window import ScanWindow
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.scripts import steps
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 from tests.support.cli_asserts import DOWN, SECRET
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.exporting import Exporting, exporting, get, short_dir

@@ -301,7 +301,7 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
         "ShardclockWorkersMissing", "ShardclockEnginesMissing", "ShardclockNoEngineAlive",
     )  # fmt: skip
     # The host process is frozen too, because it would start a new coordinator.
-    with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("shardclock_server.launcher.host")):
+    with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("shardclock_server.cluster.host")):
         shards = watched.up.processes("ShardActor")
         shards[0].kill()
         seen.until("ShardclockSlotsUnassigned", "a dead shard with unassigned slots")

@@ -13,7 +13,7 @@ import pytest
 import yaml  # type: ignore[import-untyped] # as above
 
 from shardclock_server.cli.commands import COMMANDS
-from shardclock_server.launcher.settings import load_settings, unknown_settings
+from shardclock_server.cluster.settings import load_settings, unknown_settings
 from shardclock_server.workers.app import find_app
 from tests.support import ROOT
 

@@ -18,7 +18,7 @@ import pytest
 
 from shardclock_server.service.processes import deploy
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import BOUND_S

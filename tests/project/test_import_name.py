@@ -35,6 +35,13 @@ def test_each_package_has_a_link_and_the_import_name_has_nothing_else() -> None:
     assert {path.name for path in (ROOT / NAME).iterdir() if path.is_file()} == {"__init__.py", "py.typed"}
 
 
+@pytest.mark.parametrize("name", ["cluster", "shards", "coordinator", "sql", "tests", "k8s"])
+def test_the_folders_of_the_cluster_stay_real_folders_at_the_top_level(name: str) -> None:
+    # Users and tools find these folders by their names.
+    assert (ROOT / name).is_dir()
+    assert not (ROOT / name).is_symlink()
+
+
 def test_no_module_is_imported_by_the_name_of_its_folder_alone() -> None:
     # The root is on the path of tests, so `import sql` would load a second copy of each module.
     assert [f"{path.relative_to(ROOT)}: {name}" for path in SOURCES for name in _plain_names(path)] == []

@@ -9,7 +9,7 @@ from shardclock_server.service.dead_letters import discard, of_targets, page_of,
 from shardclock_server.sql.deliveries import dead_letters
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Record, Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import HANDLER, bury, let_die
 from tests.support.factories import BOUND_S, query
 from tests.support.roles import as_role

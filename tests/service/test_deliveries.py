@@ -18,7 +18,7 @@ from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.deliveries import DeliveryResult
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,

@@ -15,7 +15,7 @@ from shardclock_server.service.endpoints import (
 )
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, find_endpoints, set_secrets
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from shardclock_server.webhooks.addresses import networks_of
 from shardclock_server.webhooks.endpoint import EndpointRules, InvalidEndpoint
 from shardclock_server.webhooks.signing import SECRETS_MAX

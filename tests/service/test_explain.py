@@ -20,7 +20,7 @@ from shardclock_server.sql.clients.verbs import (
 )
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.cluster.leadership import set_ramp
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.explaining import why
 from tests.support.factories import HolderClient, add_schedule, add_timers, query
 

@@ -16,7 +16,7 @@ from shardclock_server.service.jobs import add_job, find_job, list_jobs, remove_
 from shardclock_server.sql.jobs.apply import judge_jobs
 from shardclock_server.sql.jobs.jobs import AddedJob
 from shardclock_server.sql.session import Session, StatementRefused
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.factories import query
 from tests.support.job_runs import declare, is_whole
 from tests.support.jobs import job_spec

@@ -27,7 +27,7 @@ from shardclock_server.service.timeline import read_timeline
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.jobs.jobs import AddedJob
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import HolderClient
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec

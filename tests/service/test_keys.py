@@ -21,7 +21,7 @@ from shardclock_server.service.keys import (
 )
 from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.duration import parse_duration
+from shardclock_server.timers.duration import parse_duration
 from tests.support.factories import query
 from tests.support.refusals import refusing
 from tests.support.sql_client import session

@@ -18,7 +18,7 @@ from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.operations.operations import OperationFilter, forget_operations
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import add_timers, query, value
 from tests.support.operations import EACH, an_operator, begun, shown

@@ -28,7 +28,7 @@ from shardclock_server.sql.operations.operations import (
     take_page,
 )
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import add_timers, query, value
 from tests.support.operations import EACH, an_operator, begun, counts, shown

@@ -12,7 +12,7 @@ import pytest
 from shardclock_server.shards.locked import RETRY_S
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 from tests.support.factories import add_holder, add_timers, query, value
 from tests.support.plans import prepare, taking
 from tests.support.roles import as_role

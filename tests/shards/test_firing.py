@@ -9,11 +9,11 @@ import pytest
 
 from shardclock_server.shards.firing import Leftover, firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
 from shardclock_server.sql.claims.fire import Fired, Firing, Planning
-from shardclock_server.timer_rules.model import ClaimedTimer
-from shardclock_server.timer_rules.occurrence import WITHOUT_END, ScheduledOccurrence
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.repeat import REPETITIONS_MAX
-from shardclock_server.timer_rules.schedule import parse_schedule
+from shardclock_server.timers.model import ClaimedTimer
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.repeat import REPETITIONS_MAX
+from shardclock_server.timers.schedule import parse_schedule
 from tests.support.factories import ANCHOR, plain
 
 MINUTE = timedelta(minutes=1)

@@ -13,7 +13,7 @@ from shardclock_server.shards import scan_planner
 from shardclock_server.shards import shard as shard_module
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.claims.claim import ScanResult
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import HolderClient, add_fired_rows, add_holder, add_timers, old_snapshot
 from tests.support.shard_pool import ShardPool
 from tests.support.verdict import breaches

@@ -12,7 +12,7 @@ import pytest
 from shardclock_server.shards.locked import RETRY_S, TRIES_PER_S, LockedRetry, LockedTimers
 from shardclock_server.shards.queue import TimerQueue
 from shardclock_server.sql.claims.claim import LeasedRow, still_leased
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, intents, value
 from tests.support.shard_pool import ShardPool
 from tests.support.waiting import eventually

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardclock_server.shards.queue import STARTS_PER_S, TimerQueue
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BOUND_S = 5.0

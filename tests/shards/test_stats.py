@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.family import NO_SHARD
 from shardclock_server.metrics.report import decode, encode
 from shardclock_server.shards.families import LAG_EDGES_S

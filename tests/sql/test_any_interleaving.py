@@ -13,7 +13,7 @@ import pytest
 
 from shardclock_server.shards.firing import firing_of
 from shardclock_server.sql.claims.claim import Scope
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import (
     BOUND_S,
     HolderClient,

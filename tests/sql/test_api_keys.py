@@ -22,7 +22,7 @@ from shardclock_server.sql.keys.keys import (
 )
 from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
 from shardclock_server.sql.statements import statement
-from shardclock_server.timer_rules.duration import parse_duration
+from shardclock_server.timers.duration import parse_duration
 from tests.support.sql_client import session
 
 SHOP = WantedKey("acme", "webshop", ("read", "write"))

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from shardclock_server.timer_rules.duration import add_duration, parse_duration
-from shardclock_server.timer_rules.offsets import clock_changes
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.zone import NO_ZONES, to_utc, zone_of
+from shardclock_server.timers.duration import add_duration, parse_duration
+from shardclock_server.timers.offsets import clock_changes
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.zone import NO_ZONES, to_utc, zone_of
 from tests.support.factories import HolderClient, query
 from tests.support.sql_client import refusal, schedule
 

@@ -9,7 +9,7 @@ import pytest
 
 from shardclock_server.sql.claims.claim import Scope, still_leased
 from shardclock_server.sql.cluster.holders import end_holders
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import (
     BOUND_S,
     HolderClient,

@@ -23,8 +23,8 @@ from shardclock_server.sql.clients.verbs import (
     run_timer,
 )
 from shardclock_server.sql.deliveries.settle import SETTLE_PLANS
-from shardclock_server.timer_rules.duration import parse_duration
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import (
     BOUND_S,
     HolderClient,

@@ -12,7 +12,7 @@ from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.endpoints.endpoints import EndpointName, disable_gone_endpoint
 from shardclock_server.sql.notify.events import OPERATOR_KINDS, TENANT_KINDS, ObservedEvent, note_events
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query
 from tests.support.operator_events import bodies, events, send, subscribe
 from tests.support.roles import as_role

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql.claims.claim import ScanResult
-from shardclock_server.timer_rules.moment import LATEST_DUE_DATE
+from shardclock_server.timers.moment import LATEST_DUE_DATE
 from tests.support.drawn_periods import FIRST, add_drawn, drawn_schedule
 from tests.support.factories import HolderClient, add_holder, add_schedule, ends, query, value, waits
 from tests.support.plans import prepare, taking

@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shardclock_server.timer_rules.refusal import shortened
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.schedule import first_of, parse_schedule
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, ended_rule, query, value
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import refusal, schedule

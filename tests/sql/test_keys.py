@@ -21,7 +21,7 @@ from shardclock_server.sql.clients.scheduling import ScheduleBatch, draw_keys, s
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer
 from shardclock_server.sql.cluster.identity import release
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.conftest import VERSIONS
 from tests.support.factories import (
     BOUND_S,

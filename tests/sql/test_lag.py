@@ -14,7 +14,7 @@ from shardclock_server.sql.claims.rows import Lags
 from shardclock_server.sql.clients.verbs import TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
 from shardclock_server.sql.metrics.measures import measure_cluster
 from shardclock_server.sql.metrics.status import read_status
-from shardclock_server.timer_rules.duration import parse_duration
+from shardclock_server.timers.duration import parse_duration
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule

@@ -19,7 +19,7 @@ from shardclock_server.sql.clients.verbs import (
     resume_timers,
     run_timer,
 )
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import HolderClient, add_holder, add_schedule, query
 from tests.support.occurrences import numbers, row, serve
 from tests.support.roles import OPERATOR

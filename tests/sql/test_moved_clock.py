@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shardclock_server.cluster.database import Database, wait_until_ready
+from shardclock_server.cluster.testing import SteppedCluster, cluster
 from shardclock_server.gateway.serving import serve
 from shardclock_server.gateway.settings import CannotServe, GatewaySettings
-from shardclock_server.launcher.database import Database, wait_until_ready
-from shardclock_server.launcher.testing import SteppedCluster, cluster
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.stepped import SteppedShard
 from shardclock_server.sql.clock.moved import ClockMoved, move, next_due, require_real_clock
 from shardclock_server.sql.cluster.holders import beat
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 from tests.support import ROOT
 from tests.support.factories import query, value
 from tests.support.shard_pool import incarnation

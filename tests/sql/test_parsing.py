@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shardclock_server.shards.firing import planning_of
-from shardclock_server.timer_rules.duration import parse_duration
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.repeat import Repeat
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.repeat import Repeat
+from shardclock_server.timers.schedule import first_of, parse_schedule
+from shardclock_server.timers.zone import zone_of
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.refused_rules import REFUSED_CRON, REFUSED_REPEATS, drawn_rule
 from tests.support.roles import SUPERUSER

@@ -21,7 +21,7 @@ from shardclock_server.sql.log.partitions import ensure_log_partitions
 from shardclock_server.sql.migrate import MigrationResult, as_script, migrate
 from shardclock_server.sql.scripts import SqlScript, steps
 from shardclock_server.sql.session import Connection, Session, StatementRefused
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
 from tests.support.consumers import consume_once
 from tests.support.factories import BOUND_S, add_timers, query, value

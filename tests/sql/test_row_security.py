@@ -15,7 +15,7 @@ from shardclock_server.sql.log.records import read_own
 from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS, Tenants
 from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused, StoreUnavailable
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import query, value
 from tests.support.roles import as_role, ask_for_wall
 from tests.support.sql_client import session

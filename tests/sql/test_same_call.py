@@ -14,7 +14,7 @@ from shardclock_server.sql.claims.fire import plan_schedules
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.verbs import NewRule, TimerRef, reschedule_timer, run_timer
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR
 

@@ -15,7 +15,7 @@ from shardclock_server.sql.claims.claim import Scope, leased_by
 from shardclock_server.sql.claims.scan_window import RotatingScan, ScanWindow
 from shardclock_server.sql.metrics.measures import count_due, measure_cluster
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import SLOTS
+from shardclock_server.timers.model import SLOTS
 from tests.support.factories import HolderClient, add_fired_rows, add_holder, add_timers, old_snapshot, query
 from tests.support.plans import counting, prepare, taking, window_values
 from tests.support.roles import as_role

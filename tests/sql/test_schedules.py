@@ -22,10 +22,10 @@ from shardclock_server.sql.clients.verbs import (
     resume_timer,
     run_timer,
 )
-from shardclock_server.timer_rules.model import NewTimer
-from shardclock_server.timer_rules.occurrence import ScheduledOccurrence
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.model import NewTimer
+from shardclock_server.timers.occurrence import ScheduledOccurrence
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import first_of, parse_schedule
 from tests.support.factories import HolderClient, add_holder, add_schedule, ends, query, waits
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule

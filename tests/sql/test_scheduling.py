@@ -18,8 +18,8 @@ from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.timer_rules.duration import add_duration, parse_duration
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.duration import add_duration, parse_duration
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import session

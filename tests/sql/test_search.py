@@ -24,7 +24,7 @@ from shardclock_server.sql.clients.search import (
 )
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, pause_timers, run_timer
 from shardclock_server.sql.session import Session, StatementRefused
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.sql_client import call, refusal, schedule, session

@@ -24,7 +24,7 @@ from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.session import UNSYNCED, Session, StatementRefused
 from shardclock_server.sql.session_settings import PINNED
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.cli_asserts import NOT_THERE, assert_refused
 from tests.support.factories import BOUND_S, HolderClient, add_holder, ends, intents, query, until_blocked, waits
 from tests.support.job_runs import declare

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.sql.session import Session, StoreLocked
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, ends, intents, query, value
 from tests.support.roles import OPERATOR, SUPERUSER
 

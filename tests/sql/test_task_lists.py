@@ -10,7 +10,7 @@ from shardclock_server.sql.processes import tasks
 from shardclock_server.sql.processes.tasks import FoundTask, TaskFilter, search_tasks
 from shardclock_server.sql.session import CLIENT_PLANS, Session
 from shardclock_server.sql.statements import statement
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.factories import BOUND_S, query
 from tests.support.sql_client import session
 

@@ -14,7 +14,7 @@ from shardclock_server.sql.clients.search import PageLimits, TimerFilter, find_t
 from shardclock_server.sql.log.records import read_own
 from shardclock_server.sql.processes.variables import write_variables
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import model
 from tests.support.factories import add_timers, query, value
 from tests.support.sql_client import session as session_of

@@ -24,8 +24,8 @@ from shardclock_server.sql.clients.verbs import (
     run_timer,
     shift_timers,
 )
-from shardclock_server.timer_rules.duration import parse_duration
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import (
     HolderClient,
     add_schedule,

@@ -19,8 +19,8 @@ from shardclock_server.sql.clients.verbs import (
     shift_timers,
 )
 from shardclock_server.sql.session import StatementRefused
-from shardclock_server.timer_rules.duration import parse_duration
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.duration import parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import (
     HolderClient,
     add_timers,

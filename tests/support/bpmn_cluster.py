@@ -12,8 +12,8 @@ from typing import Any
 import asyncpg
 
 import shardclock
+from shardclock_server.cluster.testing import SteppedCluster, cluster
 from shardclock_server.engine.stepped import SteppedEngine
-from shardclock_server.launcher.testing import SteppedCluster, cluster
 from shardclock_server.service import processes
 from shardclock_server.shards.stepped import SteppedShard
 from shardclock_server.sql.processes import instances

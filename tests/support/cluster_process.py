@@ -68,7 +68,7 @@ class ClusterProcess:
         return Path(self._temp)
 
     def ray_dir(self) -> Path:
-        return Path(self.processes("shardclock_server.launcher.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
+        return Path(self.processes("shardclock_server.cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
 
     def status(self) -> Any:
         """Return the answer of `shardclock status`; None if it fails."""
@@ -106,7 +106,7 @@ class ClusterProcess:
 
     def is_whole(self) -> bool:
         """Return whether the host, Ray and the coordinator run, and both shards in Postgres's list are alive."""
-        parts = ("shardclock_server.launcher.host", "gcs_server ", "raylet ", "CoordinatorActor")
+        parts = ("shardclock_server.cluster.host", "gcs_server ", "raylet ", "CoordinatorActor")
         shards = self.serving() if all(map(self.processes, parts)) else []
         return bool(shards) and all(psutil.pid_exists(shard.pid) for shard in shards)
 

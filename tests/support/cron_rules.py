@@ -6,9 +6,9 @@ from itertools import islice
 
 from hypothesis import strategies as st
 
-from shardclock_server.timer_rules.cron import Cron, parse_cron
-from shardclock_server.timer_rules.occurrence import ScheduledOccurrence
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.cron import Cron, parse_cron
+from shardclock_server.timers.occurrence import ScheduledOccurrence
+from shardclock_server.timers.zone import zone_of
 
 # Gaps and overlaps of an hour, of half an hour, at midnight, of a whole day, at Ramadan, in winter (Dublin), none.
 ZONES = [

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime, timedelta
 
-from shardclock_server.timer_rules.moment import LATEST_DUE_DATE
-from shardclock_server.timer_rules.occurrence import WITHOUT_END
-from shardclock_server.timer_rules.repeat import MICROSECOND, REPETITIONS_MAX
-from shardclock_server.timer_rules.schedule import Missed, parse_schedule
+from shardclock_server.timers.moment import LATEST_DUE_DATE
+from shardclock_server.timers.occurrence import WITHOUT_END
+from shardclock_server.timers.repeat import MICROSECOND, REPETITIONS_MAX
+from shardclock_server.timers.schedule import Missed, parse_schedule
 from tests.support.factories import query
 
 FIRST = datetime(1, 1, 1, 0, 0, 1, tzinfo=UTC)  # asyncpg writes the very first moment as -infinity

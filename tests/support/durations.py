@@ -7,7 +7,7 @@ from pathlib import Path
 # In seconds, for files with tests that have no mark for it.
 TAKES_S = {
     "coordinator/test_ray.py": 150,
-    "launcher/test_running.py": 130,
+    "cluster/test_running.py": 130,
     "k8s/test_losses.py": 100,
     "k8s/test_workers.py": 80,
 }
@@ -27,7 +27,7 @@ LONG = {
     "client/executor": "threads",
     "client/log": "consuming consuming_trouble leasing_lost leasing_members",
     "client/sql": "alike batch_bytes consuming logins methods transactions values",
-    "launcher": "exporter node shell stepping testing_jobs testing_page",
+    "cluster": "exporter node shell stepping testing_jobs testing_page",
     "coordinator": (
         "drains fence hosts leadership plan quarantine reconciler scaling stand_by stand_by_races suspension "
         "two_hundred_shards"
@@ -65,7 +65,7 @@ LONG = {
         "session_settings settling signal_plans statement_races task_lists tenants text_lengths verb_races verbs "
         "verbs_many"
     ),
-    "timer_rules": "cron cron_counts cron_oracles",
+    "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",
     "workers": "app hand_over interpreter lane_finder locked_rows process searches task_set webhooks_of_worker worker",
     "workers/runs": (

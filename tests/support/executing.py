@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from shardclock import Canceled, Completed, RunOrder
-from shardclock_server.launcher.ray_cluster import prepare_environment, start_ray
-from shardclock_server.launcher.scratch import Scratch, short_place
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.ray_cluster import prepare_environment, start_ray
+from shardclock_server.cluster.scratch import Scratch, short_place
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.process import HandlerProcess, LocalHandlerProcess, RayHandlerProcess

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
 from shardclock_server.metrics.report import BYTES_MAX, MetricsReport, Reporter, decode
 from shardclock_server.sql.dsn import Dsn

@@ -20,7 +20,7 @@ from shardclock_server.sql.claims.scan_window import ScanWindow
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 from shardclock_server.sql.statements import statement
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support import connections
 from tests.support.roles import as_role
 

@@ -22,13 +22,13 @@ from yarl import URL
 
 from shardclock.api.codes import PREFIX
 from shardclock.api.refusals import code_of
+from shardclock_server.cluster.testing.api import QuickServer
 from shardclock_server.gateway.app import make_app
 from shardclock_server.gateway.connections import Connections
 from shardclock_server.gateway.gateway import Gateway
 from shardclock_server.gateway.protocol import BoundedProtocol
 from shardclock_server.gateway.requests.problems import MEDIA_TYPE
 from shardclock_server.gateway.settings import GatewaySettings
-from shardclock_server.launcher.testing.api import QuickServer
 from tests.support.factories import BOUND_S, value
 from tests.support.roles import as_role
 

@@ -15,7 +15,7 @@ from tests.support.factories import query
 from tests.support.program import PROGRAM, until
 from tests.support.roles import OPERATOR, as_role
 
-HOST, FORK_SERVER = "shardclock_server.launcher.local_host", "multiprocessing.forkserver"
+HOST, FORK_SERVER = "shardclock_server.cluster.local_host", "multiprocessing.forkserver"
 # Python runs this module at its start.
 WITHOUT_RAY = "import sys\nsys.modules['ray'] = None\n"
 

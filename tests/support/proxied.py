@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 
 from chaos.proxy import Link, Select, Trap
-from shardclock_server.timer_rules.model import ClaimedTimer
+from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers
 
 HOLDER = 11

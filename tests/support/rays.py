@@ -23,9 +23,9 @@ from typing import Any, TextIO
 
 import psutil
 
-from shardclock_server.launcher.node import DSN, DSN_FILE
-from shardclock_server.launcher.ray_cluster import COORDINATOR, ensure_coordinator, prepare_environment, start_ray
-from shardclock_server.launcher.settings import load_settings
+from shardclock_server.cluster.node import DSN, DSN_FILE
+from shardclock_server.cluster.ray_cluster import COORDINATOR, ensure_coordinator, prepare_environment, start_ray
+from shardclock_server.cluster.settings import load_settings
 from tests.support.processes import kill, title
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -64,7 +64,7 @@ class RayOfNodes:
     async def coordinate(
         self, dsn: str, cluster_id: str = "test", *, node_id: str | None = None, **settings: float
     ) -> None:
-        """Start the coordinator as `launcher.host` does: on the head, or on the named node."""
+        """Start the coordinator as `cluster.host` does: on the head, or on the named node."""
         await self._ask("coordinate", dsn=dsn, cluster_id=cluster_id, node_id=node_id, settings=settings)
 
     async def coordinator_node(self) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 
 from shardclock.api.codes import RefusalCode
 from shardclock_server.sql.session import StatementRefused
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 
 @contextmanager

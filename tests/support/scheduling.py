@@ -9,7 +9,7 @@ from typing import Any
 
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.factories import (
     HolderClient,
 )

@@ -12,7 +12,7 @@ from shardclock_server.demo.verdict import Kill, Verdict, judge
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import NewTimer
+from shardclock_server.timers.model import NewTimer
 from tests.support.waiting import eventually
 
 PACE_S = 0.1

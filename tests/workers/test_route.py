@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shardclock_server.sql.deliveries.settle import DeliveryEnding
 from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
-from shardclock_server.timer_rules.payload import PAYLOAD_BYTES_MAX
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 from shardclock_server.webhooks.addresses import networks_of
 from shardclock_server.webhooks.endpoint import EndpointRules
 from shardclock_server.webhooks.policy_defaults import POLICY, policy_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from shardclock_server.launcher.families import REPORTED
+from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.family import OTHER, TARGETS_MAX
 from shardclock_server.metrics.report import BYTES_MAX, Histogram, decode, encode
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement

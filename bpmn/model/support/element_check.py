@@ -12,7 +12,7 @@ from shardclock_server.bpmn.model.expressions import InvalidValue
 from shardclock_server.bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, bpmn, local_name, namespace, text_of
 from shardclock_server.bpmn.model.support import camunda_7, camunda_8, standard
 from shardclock_server.bpmn.model.support.rules import Support, SupportRule, SupportTable, rule_for
-from shardclock_server.timer_rules.refusal import shortened
+from shardclock_server.timers.refusal import shortened
 
 PREFIXES = {
     ZEEBE: "zeebe",

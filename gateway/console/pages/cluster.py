@@ -26,7 +26,7 @@ from shardclock_server.sql.cluster.holders import ROLES, list_ended_holders, lis
 from shardclock_server.sql.cluster.leadership import list_stand_bys, set_ramp
 from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.served import ALL_TENANTS
-from shardclock_server.timer_rules.model import INTEGER_MAX
+from shardclock_server.timers.model import INTEGER_MAX
 
 PATH = "/cluster"
 ENDED_SHOWN = 20

@@ -47,7 +47,7 @@ from shardclock_server.service.dead_letters import (
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters, group_dead_letters
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 # With this number of rows in both tables, the page has less than 20 KiB.
 GROUPS_SHOWN, LETTERS = 10, 25

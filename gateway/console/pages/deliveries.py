@@ -25,7 +25,7 @@ from shardclock_server.service.deliveries import DeliveryPage, ShownDelivery, pa
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.deliveries.targets import list_targets
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 RECORDS = 20
 TARGETS_OFFERED = 200

@@ -36,7 +36,7 @@ from shardclock_server.sql.endpoints.endpoints import (
 )
 from shardclock_server.sql.notify.subscriptions import find_subscriptions
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from shardclock_server.webhooks.policy_defaults import POLICY, RULES
 
 FAILING_SHOWN = 10

@@ -22,9 +22,9 @@ from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.routes import instances as routes
 from shardclock_server.service.processes import find, local_variables_of, tokens_of, variables_of
 from shardclock_server.sql.processes.instances import FoundStep, WholeInstance, steps_of
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.payload import PAYLOAD_BYTES_MAX, read_json
-from shardclock_server.timer_rules.refusal import InvalidTimer
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
+from shardclock_server.timers.refusal import InvalidTimer
 
 SHOWN_MAX = 50
 VARIABLES_CHARS_SHOWN = 8_000

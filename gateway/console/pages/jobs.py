@@ -25,7 +25,7 @@ from shardclock_server.service.job_list import JobPage, page_of
 from shardclock_server.service.job_runs import history_of, logs_of
 from shardclock_server.sql.jobs.jobs import Job
 from shardclock_server.sql.served import ALL_TENANTS
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 RUNS_SHOWN, RUNS_DRAWN = 20, 30
 LOG_CHARS = 12_000

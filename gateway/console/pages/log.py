@@ -15,8 +15,8 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.sql.clients.log_search import RecordFilter, RecordPage, find_records
 from shardclock_server.sql.log.records import INTENTS
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal
 
 router = page_router()
 

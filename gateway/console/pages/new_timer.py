@@ -24,13 +24,13 @@ from shardclock_server.service.timeline import show_moment
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.deliveries.targets import declared_targets
 from shardclock_server.sql.requests.requests import IdempotentRequest
-from shardclock_server.timer_rules.model import OnConflict
-from shardclock_server.timer_rules.payload import PAYLOAD_BYTES_MAX, read_json
-from shardclock_server.timer_rules.preview import PreviewedOccurrence
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal, shortened
-from shardclock_server.timer_rules.rule_words import describe_rule
-from shardclock_server.timer_rules.schedule import Missed, parse_schedule
-from shardclock_server.timer_rules.zone import zone_of
+from shardclock_server.timers.model import OnConflict
+from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
+from shardclock_server.timers.preview import PreviewedOccurrence
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.rule_words import describe_rule
+from shardclock_server.timers.schedule import Missed, parse_schedule
+from shardclock_server.timers.zone import zone_of
 
 PREVIEWED = 10
 

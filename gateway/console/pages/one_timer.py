@@ -39,11 +39,11 @@ from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, resume_timer, run_timer
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
-from shardclock_server.timer_rules.preview import PreviewedOccurrence
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.rule_words import describe_rule
-from shardclock_server.timer_rules.schedule import parse_schedule
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.preview import PreviewedOccurrence
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.rule_words import describe_rule
+from shardclock_server.timers.schedule import parse_schedule
 
 PREVIEWED = 5
 RECORDS_SHOWN = 30

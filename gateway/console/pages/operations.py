@@ -18,7 +18,7 @@ from shardclock_server.service.bulk_run import BulkRun
 from shardclock_server.service.operation_verbs import OF_TIMERS
 from shardclock_server.service.operations import OperationPage, find_operation, page_of
 from shardclock_server.sql.operations.operations import INTERRUPTED, RUNNING, STATES
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 
 OPEN = (RUNNING, INTERRUPTED)
 

@@ -16,7 +16,7 @@ from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.service import processes as use_cases
 from shardclock_server.sql.processes.definitions import StoredDefinition, list_definitions
-from shardclock_server.timer_rules.model import BIGINT_MAX
+from shardclock_server.timers.model import BIGINT_MAX
 
 SHOWN_MAX = 50
 

@@ -18,9 +18,9 @@ from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.routes.finding import TimersQuery
 from shardclock_server.service.schedules import with_firings
 from shardclock_server.sql.clients.history import TimerState
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.rule_words import describe_rule
-from shardclock_server.timer_rules.schedule import parse_schedule
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.rule_words import describe_rule
+from shardclock_server.timers.schedule import parse_schedule
 
 SHOWN_MAX = 25  # Each row has a strip of 30 bars.
 PAUSED_MAX = 10  # The first page shows at most this many paused schedules, after the pending schedules.

@@ -3,9 +3,9 @@
 from typing import Any
 
 from shardclock.api.codes import invalid
-from shardclock_server.timer_rules.model import LINE_BYTES_MAX
-from shardclock_server.timer_rules.payload import read_json
-from shardclock_server.timer_rules.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.model import LINE_BYTES_MAX
+from shardclock_server.timers.payload import read_json
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 
 WRONG = invalid("variables")
 # Texts that a person may write for a JSON value, such as yes. Stored as strings, these texts could send the instance to

@@ -32,7 +32,7 @@ from shardclock_server.sql.processes.tasks import (
     search_tasks,
 )
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.model import BIGINT_MAX
+from shardclock_server.timers.model import BIGINT_MAX
 
 ACTS_SHOWN = 20
 OPEN = (use_cases.GIVEN_BACK, use_cases.ASSIGNED)  # the states in which a person can change a task

@@ -22,7 +22,7 @@ from shardclock_server.sql.keys.keys import list_keys
 from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import DEFAULTS, Tenant, list_tenants
-from shardclock_server.timer_rules.model import NAME_CHARS_MAX
+from shardclock_server.timers.model import NAME_CHARS_MAX
 
 ROWS = 50
 MEASURED_S = 0.1  # after this time, the list leaves out the usage of further tenants

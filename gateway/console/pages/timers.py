@@ -31,8 +31,8 @@ from shardclock_server.gateway.routes.finding import STATES, TimersQuery, find_p
 from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
 from shardclock_server.sql.clients.search import Page
 from shardclock_server.sql.metrics.status import read_clock
-from shardclock_server.timer_rules.refusal import Refusal
-from shardclock_server.timer_rules.schedule import MissedChoice
+from shardclock_server.timers.refusal import Refusal
+from shardclock_server.timers.schedule import MissedChoice
 
 SHOWN_MAX = 50
 NO_TIMERS = Page([], next=None)

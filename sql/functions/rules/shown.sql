@@ -1,6 +1,6 @@
--- Formats a refused text for a message, like timer_rules/refusal.py.
+-- Formats a refused text for a message, like timers/refusal.py.
 --
--- Each function in this folder has a counterpart in timer_rules/ with the same refusals in the same words;
+-- Each function in this folder has a counterpart in timers/ with the same refusals in the same words;
 -- tests/sql/test_parsing.py compares them.
 --
 -- in:    given text

@@ -1,5 +1,5 @@
 -- Each interface limits the depth of JSON, because a client can't read a response if it can't decode one of the rows.
--- Python has the same limit in timer_rules/payload.py.
+-- Python has the same limit in timers/payload.py.
 --
 -- in:    document jsonb
 -- out:   boolean

@@ -8,9 +8,9 @@ from shardclock_server.bpmn.model import InvalidModel, read_model
 from shardclock_server.bpmn.model.definition import TimerKind, TimerTrigger
 from shardclock_server.bpmn.model.expressions import InvalidValue
 from shardclock_server.bpmn.model.times import LONG_AGO, time_text
-from shardclock_server.timer_rules.moment import parse_due_date
-from shardclock_server.timer_rules.refusal import InvalidTimer
-from shardclock_server.timer_rules.schedule import first_of, parse_schedule
+from shardclock_server.timers.moment import parse_due_date
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import first_of, parse_schedule
 from tests.support.bpmn import boundary, event_subprocess, job, model, timer
 
 

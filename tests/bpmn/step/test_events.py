@@ -6,7 +6,7 @@ from shardclock_server.bpmn.model.definition import TimerKind
 from shardclock_server.bpmn.step import opened_at_deployment
 from shardclock_server.bpmn.step.effects import MessageOpened, TimerOpened
 from shardclock_server.bpmn.step.signals import ActivityCompleted, ErrorThrown, VariablesSet
-from shardclock_server.timer_rules.moment import canonical_moment, parse_due_date
+from shardclock_server.timers.moment import canonical_moment, parse_due_date
 from tests.support.bpmn import NOW, SHARED, Played, boundary, definition, event_subprocess, job, timer
 
 TEN_MINUTES = timer("timeDuration", "PT10M")

@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
+from shardclock_server.cluster.testing import SteppedCluster, cluster
 from shardclock_server.gateway.console.pages.task_results import variables_in
-from shardclock_server.launcher.testing import SteppedCluster, cluster
 from shardclock_server.sql.session import Session
-from shardclock_server.timer_rules.refusal import Refusal
+from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import model
 from tests.support.console import XSS, Browser, browsing
 from tests.support.console_forms import sign_in_as

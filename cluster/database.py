@@ -1,0 +1,117 @@
+"""The database of a command: the database that the settings name, or the embedded database."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from shardclock.backoff import Backoff
+from shardclock_server.cluster.settings import Settings
+from shardclock_server.embedded.server import EmbeddedPostgres
+from shardclock_server.sql.clock.moved import require_real_clock
+from shardclock_server.sql.cluster.rights import require_rights
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.migrate import migrate, require_current
+from shardclock_server.sql.scripts import steps
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal
+
+RETRY = Backoff(0.2, 5.0)
+
+
+class Database:
+    """A database with its DSN; an embedded database runs until `close`."""
+
+    def __init__(self, dsn: Dsn, embedded: EmbeddedPostgres | None = None, *, is_new: bool = False) -> None:
+        self.dsn = dsn
+        self.is_new = is_new  # this process has just created the database
+        self._embedded = embedded
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether the database is embedded."""
+        return self._embedded is not None
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether an embedded database runs; a named database counts as running until a statement fails."""
+        return self._embedded is None or self._embedded.is_running()
+
+    @property
+    def place(self) -> str:
+        """Describe the database for people, without a password."""
+        if self._embedded is not None:
+            return f"the embedded Postgres at {self._embedded.data_dir}"
+        return f"Postgres at {self.dsn.place}"
+
+    def restart_if_dead(self) -> bool:
+        """Start the embedded server again if it has died; return whether it was started.
+
+        errors:  EmbeddedPostgresError  the server doesn't start again
+        """
+        return self._embedded.restart_if_dead() if self._embedded is not None else False
+
+
+def named(settings: Settings) -> Database:
+    """Return the database that the settings name. The database is neither started nor opened."""
+    dsn = settings.find_dsn()
+    if dsn is not None:
+        return Database(dsn)
+    embedded = EmbeddedPostgres.at(settings.data_dir, version=settings.postgres_version)
+    return Database(Dsn(embedded.dsn), embedded)
+
+
+def has_data(settings: Settings) -> bool:
+    """Return whether the settings name a Postgres, or the directory of the embedded Postgres has data."""
+    return settings.find_dsn() is not None or (settings.data_dir / "pgdata").exists()
+
+
+def require_data(settings: Settings) -> None:
+    """Check that the settings name an existing database.
+
+    errors:  Refusal  the directory of the embedded Postgres holds no database
+    """
+    if not has_data(settings):
+        raise Refusal(
+            f"{settings.data_dir} holds no database: `shardclock up` makes one; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR"
+            " names another"
+        )
+
+
+@contextmanager
+def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Database]:
+    """Return the database that the settings name. Start an embedded database, and migrate it if `migrates` is true.
+
+    errors:  EmbeddedPostgresError  the database can't be started
+    """
+    dsn = settings.find_dsn()
+    if dsn is not None:
+        yield Database(dsn)
+        return
+    embedded = EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version)
+    try:
+        # No operator manages the embedded database, so its schema is migrated here.
+        applied = asyncio.run(migrate(embedded.dsn)).steps if migrates else ()
+        yield Database(Dsn(embedded.dsn), embedded, is_new=applied[:1] == (steps()[0].name,))
+    finally:
+        embedded.close()
+
+
+async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
+    """Wait for Postgres, report the wait to the user, and check the schema and the role's rights.
+
+    errors:  WrongSchema  names the command that repairs the schema, or reports that a test sets the database's clock.
+             LacksRights  names the grant that is missing.
+    """
+    async with Session(database.dsn, application="shardclock up") as session:
+        for failures in count(1):
+            try:
+                await require_real_clock(session)
+                await require_rights(session)
+                await require_current(session)
+            except StoreUnavailable as error:
+                pause_s = RETRY.pause_s(failures)
+                tell(f"{database.place} does not answer ({error}); trying again in {pause_s:.1f} s")
+                await asyncio.sleep(pause_s)
+            else:
+                return

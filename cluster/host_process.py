@@ -1,0 +1,116 @@
+"""The interface of `up` to a host process.
+
+This module has few imports: a host of local keepers starts before the command line imports its modules, because these
+imports take longer than all other steps until the first firing.
+"""
+
+import json
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from shardclock_server.cluster.host_events import STOP
+from shardclock_server.cluster.node import environment_with
+
+LOCAL_HOST = "shardclock_server.cluster.local_host"
+STOP_S = 5.0  # the time within which a host that waits for its order must end
+
+_ahead: list["HostProcess"] = []
+
+
+class HostProcess:
+    """A host process, which writes events to its standard output, and releases all claims when its input ends."""
+
+    def __init__(
+        self, module: str, environment: Mapping[str, str], *, logs: IO[bytes] | None, pass_fds: Sequence[int] = ()
+    ) -> None:
+        self.output_ended = False
+        self._process = subprocess.Popen(
+            # -P: a module of the user in the current directory must not replace one of Shardclock's libraries.
+            [sys.executable, "-P", "-m", module],
+            bufsize=0,  # select() does not see a line that waits in a buffer
+            pass_fds=pass_fds,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=logs,
+            # Ctrl-C in the terminal must reach only `up`, which then stops the host.
+            start_new_session=True,
+            env=environment,
+        )
+
+    def fileno(self) -> int:
+        """Return the descriptor of the host's output, for `select`."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the process has ended."""
+        return self._process.poll() is not None
+
+    def send(self, line: bytes) -> None:
+        """Send the host a line; an ended host gets no line, and `has_ended` reports the end."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError, ValueError):  # the host's end or our end of the pipe is closed
+            self._process.stdin.write(line + b"\n")
+
+    def events(self, wait_s: float) -> Iterator[Mapping[str, str]]:
+        """Yield the events of the host until `wait_s` is over, or the host's output has ended."""
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + wait_s
+        while select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
+            line = self._process.stdout.readline()
+            if not line:
+                self.output_ended = True
+                return
+            yield json.loads(line)
+
+    def stop(self, *, within_s: float) -> bool:
+        """Let the host release all claims and end; return False if the host was killed after a timeout."""
+        assert self._process.stdin is not None
+        self.send(STOP)
+        self._process.stdin.close()
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        return True
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Close the pipes to the process."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:
+    """Start a host of local keepers, which waits for its order."""
+    return HostProcess(LOCAL_HOST, environment_with({}), logs=logs)
+
+
+def start_local_host_ahead() -> None:
+    """Start a host before this process loads the other modules of `up`."""
+    _ahead.append(local_host())
+
+
+@contextmanager
+def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
+    """Start a host of local keepers before the block; the host ends if the block never orders it to run keepers."""
+    started = _ahead.pop() if _ahead else None
+    process = started or local_host() if is_local else started
+    try:
+        yield process
+    finally:
+        if process is not None:
+            process.stop(within_s=STOP_S)
+            process.close()

@@ -1,0 +1,287 @@
+"""The Ray cluster, our own or the cluster that the settings name, and the coordinator in this cluster."""
+
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from shardclock_server.cluster.settings import Settings
+from shardclock_server.workers.app import NO_APP, App, WorkerConfig
+
+NAMESPACE = "shardclock"
+COORDINATOR = "coordinator"
+OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray's default is a third of the machine's memory
+ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
+PATIENCE_S = 3.0  # The time before the user gets a message that Ray doesn't answer.
+WAIT_S = 45.0  # The longest wait for a head node that starts at the same time.
+ASK_S = 0.5
+POLL_S = 0.1
+ANSWER_S = 5.0  # the time within which a running coordinator answers, unless it is starting or being restarted
+SERVERS = frozenset({"gcs_server", "raylet"})
+
+
+class RayRefused(Exception):
+    """Ray refused a request or gave no answer; the message names the request."""
+
+
+def prepare_environment(settings: Settings, temp_dir: Path) -> None:
+    """Set the environment variables that Ray reads at its import: call this before `import ray`.
+
+    Our own Ray ignores the shell's variables for another Ray. A joined Ray gets all variables.
+    """
+    if settings.ray_address is None:
+        for name in [name for name in os.environ if name.startswith("RAY_")]:
+            del os.environ[name]
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # The default, nice 15, would delay due timers behind all other processes of the machine.
+        "RAY_worker_niceness": "0",
+        # Ray writes the address of the current cluster to RAY_TMPDIR; by default all clusters of a machine share one
+        # file.
+        "RAY_TMPDIR": str(temp_dir),
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_COLOR_PREFIX": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    given = settings.ray_auth_token
+    if given is not None or settings.ray_address is None:
+        # Without both variables, a local Ray would write a token into the home directory.
+        token = given.get_secret_value() if given else secrets.token_hex(32)
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    if settings.ray_address is None:
+        # On Linux, Ray replaces 127.0.0.1 with the host's address and listens on every interface. With the value 0, Ray
+        # listens on loopback only, as on macOS.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+
+
+def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], None]) -> bool:
+    """Wait for the Ray at an address (HOST:PORT), unless a signal stops it; inform the user if the wait is long.
+
+    errors:  RayRefused  Ray doesn't answer
+    """
+    if not ADDRESS.fullmatch(address):
+        return True
+    answered = threading.Event()
+    # A daemon thread, because Ray's client takes 40 s to give up.
+    threading.Thread(target=_ask_until_answered, args=(address, answered), name="ask-ray", daemon=True).start()
+    began, told = time.monotonic(), False
+    while not answered.wait(POLL_S):
+        waited_s = time.monotonic() - began
+        if stop.is_set():
+            return False
+        if waited_s > WAIT_S:
+            raise RayRefused(f"no Ray answers at {address}: check SHARDCLOCK_RAY_ADDRESS")
+        if waited_s > PATIENCE_S and not told:
+            tell(f"no Ray answers at {address}")
+            told = True
+    return True
+
+
+def _ask_until_answered(address: str, answered: threading.Event) -> None:
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+    while True:
+        try:
+            GcsClient(address=address)
+        except Exception:  # noqa: BLE001 - Ray's client may raise anything; the waiting caller has a time limit
+            time.sleep(ASK_S)
+        else:
+            answered.set()
+            return
+
+
+class _NoPaths(list[str]):
+    """A list that stays empty, because otherwise Ray's workers would search the current directory first for modules."""
+
+    def extend(self, _: Iterable[str]) -> None:
+        """Add nothing."""
+
+
+def start_ray(settings: Settings, temp_dir: Path) -> None:
+    """Join the Ray cluster that the settings name, or start our own Ray in a separate directory.
+
+    `prepare_environment` makes our own Ray listen on loopback only; tests/cluster/test_strangers.py checks which ports
+    are open.
+
+    errors:  RuntimeError, ConnectionError  Ray doesn't start or answer
+    """
+    import ray
+    from ray.job_config import JobConfig
+
+    job = JobConfig()
+    job._py_driver_sys_path = _NoPaths()  # noqa: SLF001 - Ray has no option for it; tests/cluster/test_strangers.py checks it
+    common: dict[str, Any] = {"namespace": NAMESPACE, "logging_level": "error", "job_config": job}
+    if settings.ray_address is not None:
+        _look_for_nodes_by_their_sockets(settings.ray_address)
+        ray.init(address=settings.ray_address, **common)
+        return
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        # Ray makes this directory writable for every user of the machine, so its parent directory must exclude other
+        # users.
+        _temp_dir=str(temp_dir / "r"),
+        _node_ip_address="127.0.0.1",
+        **common,
+    )
+
+
+def show_logs_of_earlier_jobs() -> None:
+    """Print the logs of all actors, because the actors of a cluster outlive the driver that started them."""
+    from ray._private import worker
+
+    worker.global_worker._filter_logs_by_job = False  # noqa: SLF001 - Ray has no option for it; tests/k8s/test_run.py checks it
+
+
+def _look_for_nodes_by_their_sockets(address: str) -> None:
+    """Let a driver find its node by the node's socket, because a pod's containers may share only volumes.
+
+    Ray's own search can't see processes in another container.
+    """
+    from ray._private import services
+
+    by_process: Callable[[], set[str]] = services.find_node_ids
+    services.find_node_ids = lambda: by_process() or _nodes_by_socket(address)
+
+
+def _nodes_by_socket(address: str) -> set[str]:
+    """Name the nodes of the joined cluster at `address` that answer on their socket on this machine.
+
+    The address alone could belong to another machine, and the socket alone to another Ray. The socket must answer,
+    because a killed node stays listed and its socket file remains.
+    """
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+    host = socket.gethostbyname(address.rpartition(":")[0])
+    nodes = GcsClient(address=address).get_all_node_info().values()
+    return {
+        node.node_id.hex() for node in nodes if node.node_manager_address == host and _answers(node.raylet_socket_name)
+    }
+
+
+def _answers(socket_path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(socket_path)
+        except OSError:
+            return False
+        return True
+
+
+def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
+    """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
+
+    If the coordinator's home node was lost, Ray has restarted the coordinator on a node that it chose. Then this
+    function kills the restarted coordinator, and creates a coordinator on this node. Timers are not delayed.
+    """
+    import ray
+
+    with suppress(ValueError):  # there is no coordinator
+        coordinator = ray.get_actor(COORDINATOR)
+        if not _is_away(coordinator):
+            return coordinator
+        ray.kill(coordinator, no_restart=True)
+        deadline = time.monotonic() + ANSWER_S
+        while COORDINATOR in ray.util.list_named_actors() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+    return _make_coordinator(settings, cluster_id, app)
+
+
+def _is_away(coordinator: Any) -> bool:
+    """Return whether the coordinator runs on another node than its home node; False if it does not answer."""
+    import ray
+
+    try:
+        return bool(ray.get(coordinator.is_away.remote(), timeout=ANSWER_S))
+    except ray.exceptions.RayError:
+        return False
+
+
+def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> Any:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    from shardclock_server.cluster.actors import CoordinatorActor, EngineActor, ShardActor, WorkerActor
+    from shardclock_server.coordinator.ray_fleet import Spawner
+    from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER
+
+    resource = settings.worker.worker_resource
+    spawners = [
+        Spawner(SHARD, ShardActor, settings.shard, cluster_id, resource),
+        Spawner(WORKER, WorkerActor, WorkerConfig(settings.worker, app or NO_APP), cluster_id, resource),
+        Spawner(ENGINE, EngineActor, settings.engine, cluster_id, resource),
+    ]
+    home = ray.get_runtime_context().get_node_id()
+    return (
+        ray.remote(CoordinatorActor)
+        .options(
+            name=COORDINATOR,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            num_cpus=0,
+            # The actor needs one byte of memory as a resource, because Ray then tries this process's node first.
+            # For an actor without resources, Ray could choose a disconnected node, or a node that does not know this
+            # node yet.
+            memory=1,
+            # Run the actor on this process's node, so that a node with only shards can be drained and removed.
+            scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
+        )
+        .remote(settings.coordinator, spawners, cluster_id, home)
+    )
+
+
+def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
+    """Announce to Ray that a node will stop within `within_s`, so that the coordinator moves the node's shards.
+
+    errors:  RayRefused  Ray refuses, or can't be reached
+    """
+    address = settings.ray_address or os.environ.get("RAY_ADDRESS")
+    if address is None:
+        raise RayRefused(f"node {node_id[:12]} can't be drained without SHARDCLOCK_RAY_ADDRESS")
+    if settings.ray_auth_token is not None:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": settings.ray_auth_token.get_secret_value()}
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+    from ray.core.generated.autoscaler_pb2 import DrainNodeReason  # type: ignore[attr-defined]
+
+    try:
+        accepted, why = GcsClient(address=address).drain_node(
+            node_id,
+            # Drain the node even if tasks or actors run on it.
+            DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
+            "shardclock leave",
+            int((time.time() + within_s) * 1000),
+        )
+    except Exception as error:  # Ray's client may raise anything
+        raise RayRefused(f"Ray at {address} does not drain node {node_id[:12]}: {error}") from error
+    if not accepted:
+        raise RayRefused(f"Ray at {address} does not drain node {node_id[:12]}: {why}")
+
+
+class RayServers:
+    """The Ray servers that this process has started; Ray itself takes a minute to notice the death of a server."""
+
+    def __init__(self) -> None:
+        # Search for children once, because the search reads all processes of the machine.
+        self._children = psutil.Process().children()
+
+    def lost(self) -> list[str]:
+        """Name the servers that have died."""
+        return sorted(SERVERS - set(map(_name_if_alive, self._children)))
+
+
+def _name_if_alive(process: psutil.Process) -> str:
+    try:
+        dead = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return "" if dead else process.name()
+    except psutil.NoSuchProcess:
+        return ""

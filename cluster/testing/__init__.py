@@ -1,0 +1,19 @@
+"""Run a cluster in a user's test, with a clock that only the test moves.
+
+    async with shardclock.testing.cluster(app="reminders") as sc:
+        await sc.client.schedule(delay="P3D", target="order.expired", payload={"order": 42})
+        await sc.advance("P3D")
+
+The cluster has no Ray and no background loops. `databases` lends each test a separate migrated database, in which
+`now()` is the test's moment. `stepping` moves the clock from one moment with due work to the next moment with due work.
+At each moment the shard, the worker and the engine of production (`keepers`) make a step in the test's own process,
+with the same statements, decisions and calls of user code. `moments` raises an error when a moment does not end, and
+`progress` logs the clock during a long advance. `api` serves the HTTP API, `environment` names the cluster to clients
+without a URL, and `webhooks` records webhooks instead of sending them.
+
+`shardclock.testing.cluster` finds `cluster` by its entry point: docs/decisions/0052-a-clock-that-tests-move.md.
+"""
+
+from shardclock_server.cluster.testing.stepping import SteppedCluster, cluster
+
+__all__ = ["SteppedCluster", "cluster"]

@@ -1,5 +1,0 @@
-"""Define the error of a cluster that can't run, in a separate module, because `launcher.running` loads many modules."""
-
-
-class ClusterFailed(Exception):
-    """The cluster doesn't start; the message names the attempts."""

@@ -1,0 +1,50 @@
+"""The host process sends its events, and no other output, to its parent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from shardclock_server.cluster.host_events import ENDING
+from tests.support.factories import BOUND_S
+
+NOISY = """
+import os
+from shardclock_server.cluster import host_events
+say = host_events.take_stdout()
+print("a line of Ray's", flush=True)
+os.system("echo one of a child")
+os.write(1, b"\\n" * 100_000)
+say(host_events.READY, "")
+"""
+
+
+def test_output_of_other_code_in_the_hosts_process_is_not_read_as_an_event() -> None:
+    done = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, text=True, timeout=BOUND_S, check=True)
+
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [{"event": "ready", "why": ""}]
+    assert "a line of Ray's" in done.stderr
+    assert "one of a child" in done.stderr
+
+
+LOSES_RAY = """
+import shutil, sys
+from pathlib import Path
+from shardclock_server.cluster import host, host_events
+say = host_events.take_stdout()
+shutil.rmtree = lambda path, **_: say("removed", str(path))
+host._give_up("raylet died", Path(sys.argv[1]), say)
+"""
+
+
+def test_a_host_that_has_lost_ray_says_so_before_it_removes_its_files(tmp_path: Path) -> None:
+    """At this line, local keepers that stand by take the lead; a busy disk must not delay the takeover."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOSES_RAY, str(tmp_path)], capture_output=True, text=True, timeout=BOUND_S, check=False
+    )
+
+    said = [(it["event"], it["why"]) for it in map(json.loads, done.stdout.splitlines())]
+    assert said == [(ENDING, ""), ("removed", str(tmp_path))]
+    assert done.returncode == 1

@@ -1,0 +1,188 @@
+"""`shardclock up --local` keeps its promises without Ray, even if any one of its processes dies."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shardclock_server.cluster.kept_host import PAUSES
+from shardclock_server.cluster.local_keepers import ORPHAN_S
+from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD
+from tests.support.local_cluster import FORK_SERVER, LocalCluster, kill, lives, local_cluster, without_ray
+from tests.support.program import run, until
+
+pytestmark = pytest.mark.slow
+
+# A dead host delays no firing: its keepers continue until new keepers have registered. If a shard dies, its timers wait
+# for the takeover by another shard.
+LATE_S = 2.0
+APP = """
+from pathlib import Path
+from shardclock import job, on_timer
+
+@on_timer("greet")
+def greet(timer):
+    Path("{place}/greeted").touch()
+
+@job("count", every="PT1S")
+def count(run):
+    Path("{place}/counted").touch()
+"""
+GONE_S = 15.0  # a host drains its keepers within 5 s
+HOST_START_S = 10.0  # on two cores with a load of ten
+
+
+@pytest.fixture
+def up(place: Path, dsn: str) -> Iterator[LocalCluster]:
+    """Run two shards, in a Python that has no Ray."""
+    with local_cluster(place, dsn) as up:
+        up.shards(2)
+        yield up
+
+
+def test_it_shows_its_mode_scales_fires_and_hands_everything_back_at_a_stop(up: LocalCluster) -> None:
+    def scale(to: int) -> None:
+        assert run("scale", to, environment=up.environment | {"SHARDCLOCK_DSN": up.operator_dsn}).code == 0
+
+    said = run("status", environment=up.environment).out
+    assert "local processes" in next(line for line in said.splitlines() if line.startswith("keepers"))
+    status = up.status()
+    assert status["keepers_run_as"] == "local processes"
+    assert {it["node_id"] for it in status["shards"]} == {LOCAL_NODE}
+
+    scale(3)
+    three = {it.holder for it in up.shards(3)}
+    scale(1)
+    (shard,) = up.shards(1)
+    assert shard.holder in three
+
+    up.schedule_many(5, every_s=0.05)
+    up.schedule_many(1, every_s=1.9)
+    until(lambda: up.fired() >= 5, "five timers to fire")
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(GONE_S) == 0, up.said
+    assert up.processes() == []
+    assert "as local processes" in up.said
+    assert up.keepers(SHARD) == []
+    assert up.why_ended(shard.holder) == "drained"
+    assert "Traceback" not in up.said
+
+
+def test_a_shard_that_is_killed_is_taken_over_and_replaced(up: LocalCluster) -> None:
+    victim, other = up.shards(2)
+    up.schedule_many(60, every_s=0.05)
+    until(up.fired, "the first firing")
+
+    kill(victim.pid)
+
+    until(lambda: up.fired() == 60, "all timers to fire")
+    assert up.worst_lag_s() < LATE_S
+    assert up.why_ended(victim.holder) == "dead"
+    assert f'"{victim.holder:016x}": "died"' in up.said, "the end of its process was noticed, not its silence"
+    (replacement,) = [shard for shard in up.shards(2) if shard.holder != other.holder]
+    assert replacement.holder != victim.holder
+
+    kill(up.processes(FORK_SERVER)[0].pid)
+    kill(replacement.pid)
+    until(lambda: replacement.holder not in {it.holder for it in up.shards(2)}, "a new fork server and a new shard")
+    assert other.holder in {it.holder for it in up.shards(2)}, "the end of the fork server ends no shard"
+
+
+def test_firing_continues_while_a_killed_host_is_started_again(up: LocalCluster) -> None:
+    before = up.shards(2)
+    up.schedule_many(100, every_s=0.05)
+    until(up.fired, "the first firing")
+
+    kill(up.host().pid)
+
+    until(lambda: up.fired() == 100, "all timers to fire")
+    assert up.worst_lag_s() < LATE_S
+    until(lambda: {it.holder for it in up.shards(2)}.isdisjoint(it.holder for it in before), "new shards")
+    until(lambda: not any(lives(it.pid) for it in before), "the shards without a host to end")
+    assert "had died and is started again in 0 s" in up.said
+
+
+def test_a_killed_up_leaves_nothing_behind(up: LocalCluster) -> None:
+    begin = time.monotonic()
+    kill(up.process.pid)
+    up.process.wait()
+
+    until(lambda: not up.processes(), "its processes to end", within_s=GONE_S)
+
+    print(f"all ended in {time.monotonic() - begin:.1f} s")  # noqa: T201 - the figure, under -s
+    assert up.keepers(SHARD) == [], "its host handed back"
+
+
+def test_timers_fire_while_a_killed_up_is_started_again(up: LocalCluster) -> None:
+    before = {it.holder for it in up.shards(2)}
+    up.schedule_many(100, every_s=0.05)
+    until(up.fired, "the first firing")
+
+    kill(up.process.pid)
+    with up.again() as successor:
+        until(lambda: successor.fired() == 100, "all timers to fire")
+        assert successor.worst_lag_s() < LATE_S
+        assert {it.holder for it in successor.shards(2)}.isdisjoint(before)
+
+
+def test_keepers_wait_for_the_next_host_for_longer_than_it_may_take() -> None:
+    assert PAUSES.max_s + HOST_START_S < ORPHAN_S
+
+
+@pytest.mark.exhaustive  # the keepers wait half a minute for another host
+def test_a_killed_up_and_a_killed_host_leave_nothing_behind(up: LocalCluster) -> None:
+    host = up.host()
+    kill(up.process.pid)
+    kill(host.pid)
+    up.process.wait()
+
+    until(lambda: not up.processes(), "its processes to end", within_s=ORPHAN_S + GONE_S)
+    assert up.keepers(SHARD) == [], "they handed back"
+
+
+def test_without_ray_a_bare_up_calls_handlers_and_runs_jobs_in_local_processes(place: Path, dsn: str) -> None:
+    (place / "app_of_local.py").write_text(APP.format(place=str(place)))
+    app = {"SHARDCLOCK_APP": "app_of_local", "SHARDCLOCK_SHARDS": "1", "SHARDCLOCK_LOCAL": "false"}
+
+    with local_cluster(place, dsn, cwd=place, **app) as up:
+        assert "as local processes; `shardclock status` shows the cluster" in up.said
+        run("schedule", "--in", "PT0S", "--target", "greet", environment=up.environment | {"SHARDCLOCK_DSN": dsn})
+
+        until((place / "greeted").exists, "the call of the handler")
+        until((place / "counted").exists, "the run of the job")
+
+
+def test_an_app_that_asks_for_more_than_the_machine_has_is_refused(place: Path, dsn: str) -> None:
+    (place / "app_of_local.py").write_text(APP.format(place=str(place)).replace('"greet"', '"greet", num_cpus=1024'))
+
+    done = run("up", "--local", "--app", "app_of_local", environment={"SHARDCLOCK_DSN": dsn}, cwd=place)
+
+    assert done.code == 2
+    assert "handler greet (app_of_local:greet) asks for 1024 CPUs" in done.err
+    assert "run `shardclock up` with Ray, and without --local" in done.err
+
+
+def test_without_ray_an_up_that_shall_join_one_says_how_to_continue(place: Path, dsn: str) -> None:
+    named = {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn}
+
+    done = run("up", environment=without_ray(place) | named)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "shardclock: SHARDCLOCK_RAY_ADDRESS names a Ray cluster, and Ray is not installed:"
+        " `pip install 'shardclock[ray]'` installs it, and without the address everything runs as local processes\n"
+    )
+
+
+def test_the_option_local_and_the_address_of_a_ray_are_refused_together(place: Path, dsn: str) -> None:
+    done = run("up", "--local", environment={"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn})
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "shardclock: SHARDCLOCK_LOCAL (or --local) runs the keepers on this machine, and SHARDCLOCK_RAY_ADDRESS names"
+        " a Ray for them; remove one of the two\n"
+    )
