@@ -24,15 +24,17 @@ SERVICE_TASK = "SERVICE_TASK"  # The type of a timer of a process's service task
 Ended: TypeAlias = tuple[object, BaseException | None]
 
 
-async def call_async(handler: Handler, timer: Delivered) -> Outcome:
+async def call_async(handler: Handler, timer: Delivered, deadline: Deadline | None = None) -> Outcome:
     """Call an async handler with one timer, within its timeout.
+
+    A task with many calls may pass its `deadline` with the handler's timeout, so that not each call makes one.
 
     errors:  CancelledError  the caller was cancelled
     """
     read = read_payload(handler.payload, timer)
     if not isinstance(read, Timer):
         return read
-    result, error = await _run_async(handler, read)
+    result, error = await _run_async(handler, read, deadline or Deadline(handler.policy.timeout_s))
     return _returned(read, result) if error is None else outcome_of(error)
 
 
@@ -53,7 +55,9 @@ async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> lis
     """
     read = [read_payload(handler.payload, timer) for timer in timers]
     fit = [timer for timer in read if isinstance(timer, Timer)]
-    return _of_batch(read, await _run_async(handler, fit) if fit else (None, None))
+    if not fit:
+        return _of_batch(read, (None, None))
+    return _of_batch(read, await _run_async(handler, fit, Deadline(handler.policy.timeout_s)))
 
 
 def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
@@ -66,9 +70,9 @@ def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outc
     return _of_batch(read, _run_plain(handler, fit) if fit else (None, None))
 
 
-async def _run_async(handler: Handler, argument: object) -> Ended:
+async def _run_async(handler: Handler, argument: object, deadline: Deadline) -> Ended:
     try:
-        with Deadline(handler.policy.timeout_s):
+        with deadline:
             return await handler.function(argument), None
     except BaseException as error:
         if _is_the_callers(error):

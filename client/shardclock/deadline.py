@@ -14,26 +14,32 @@ from shardclock.outcome import TookTooLong
 class Deadline:
     """Cancel the task after the timeout, and then raise `TookTooLong`; like `asyncio.timeout`, but cheaper.
 
-    If the block catches the cancellation and returns, this class nevertheless raises `TookTooLong`.
+    A task may enter its deadline again after the end of the block; each block has the whole timeout. If the block
+    catches the cancellation and returns, this class nevertheless raises `TookTooLong`.
 
     errors:  TookTooLong     the timeout passed before the block ended.
              CancelledError  other code cancelled the task.
     """
 
-    __slots__ = ("_cancelling", "_expired", "_queue", "at_s", "task")
+    __slots__ = ("_cancelling", "_expired", "_loop", "_queue", "at_s", "task")
 
     def __init__(self, timeout_s: float) -> None:
+        # Each request for the running loop is a system call in Python 3.11, so a task makes it once.
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None, "a coroutine of asyncio runs in a task"
-        self.at_s = loop.time() + timeout_s
+        self.at_s = 0.0
         self.task = task
-        self._cancelling = task.cancelling()
+        self._loop = loop
+        self._cancelling = 0
         self._expired = False
         self._queue = _queue_of(loop, timeout_s)
 
     def __enter__(self) -> None:
-        self._queue.add(self)
+        self.at_s = self._loop.time() + self._queue.timeout_s
+        self._cancelling = self.task.cancelling()
+        self._expired = False
+        self._queue.add(self, self._loop)
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
@@ -59,11 +65,11 @@ class _DeadlineQueue:
         self._deadlines: dict[Deadline, None] = {}
         self._is_armed = False
 
-    def add(self, deadline: Deadline) -> None:
+    def add(self, deadline: Deadline, loop: asyncio.AbstractEventLoop) -> None:
         self._deadlines[deadline] = None
         if not self._is_armed:
             self._is_armed = True
-            asyncio.get_running_loop().call_at(deadline.at_s, self._expire_due)
+            loop.call_at(deadline.at_s, self._expire_due)
 
     def remove(self, deadline: Deadline) -> None:
         self._deadlines.pop(deadline, None)

@@ -1,6 +1,7 @@
 """The argument of a handler: the facts about the timer that fired."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, make_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -40,6 +41,21 @@ class Timer(Generic[PayloadT_co]):
     process_instance_key: int | None
     element_instance_key: int | None
     payload: PayloadT_co
+
+
+_BASES: Any = (Generic[PayloadT_co],)  # type: ignore[index]
+_UnfrozenTimer: Any = make_dataclass("_UnfrozenTimer", [it.name for it in fields(Timer)], bases=_BASES, slots=True)
+
+
+def timer_of(values: Iterable[Any]) -> "Timer[Any]":
+    """Make a timer from the values of its fields, in their order.
+
+    A frozen dataclass sets each field with a function call; together these calls take longer than a short handler. So
+    the fields are set in an object of a class with the same layout, and the object gets the frozen class afterwards.
+    """
+    timer = _UnfrozenTimer(*values)
+    timer.__class__ = Timer
+    return timer  # type: ignore[no-any-return]
 
 
 def with_payload(timer: "Timer[Any]", payload: Any) -> "Timer[Any]":

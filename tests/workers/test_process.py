@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from shardclock.executor import handlers, importing
 from shardclock.executor.actors import HandlerActor
 from shardclock.executor.handlers import HandlerExecutor
 from shardclock.executor.runs import RunExecutor
+from shardclock.timer import timer_of
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.process import RayHandlerProcess, envelope_of
 from shardclock_server.workers.ray_process import LEAST_SHARE
@@ -176,9 +178,12 @@ def test_a_handler_s_timer_has_what_the_delivery_has() -> None:
         schedule="R/PT1H", payload="[8]",
     )  # fmt: skip
 
-    timer: Timer[str | None] = Timer(*envelope_of(it))
+    timer: Timer[str | None] = timer_of(envelope_of(it))
 
     same = {name: getattr(timer, name) for name in ClaimedDelivery._fields if hasattr(timer, name)}
     assert same == {name: getattr(it, name) for name in same}
     assert len(same) == 13
     assert timer.attempt == 7
+    assert timer == Timer(*envelope_of(it))
+    with pytest.raises(FrozenInstanceError):
+        timer.attempt = 8  # type: ignore[misc]

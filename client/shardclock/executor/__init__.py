@@ -4,13 +4,14 @@ User code must not import this private package. A worker starts the process, and
 process loads only the client distribution, not the server. So the process stays small, and the names of a user's
 modules can't collide with the names of server modules.
 
-    handlers:        calls of one handler
-    runs:            runs of an app's jobs, one at a time
-    threads:         the threads for calls of plain functions
-    importing:       the search path of the process, with `niceness`, its share of the processors
-    frames:          the messages of the socket, for the executor and the worker
-    call_server:     the executor's end of the socket
-    actors:          the classes that a worker passes to Ray, in a process that Ray starts
-    parent:          the end of a process that the worker starts itself; its program is `__main__`
-    describe:        a program that prints the handlers and jobs of an app
+    handlers:         calls of one handler
+    concurrent_calls: the calls of an async handler for the timers of one message
+    runs:             runs of an app's jobs, one at a time
+    threads:          the threads for calls of plain functions
+    importing:        the search path of the process, with `niceness`, its share of the processors
+    frames:           the messages of the socket, for the executor and the worker
+    call_server:      the executor's end of the socket
+    actors:           the classes that a worker passes to Ray, in a process that Ray starts
+    parent:           the end of a process that the worker starts itself; its program is `__main__`
+    describe:         a program that prints the handlers and jobs of an app
 """

@@ -13,14 +13,15 @@ from shardclock import (
     Handler,
     Outcome,
     Timer,
-    call_async,
     call_batch_async,
     call_batch_plain,
     call_plain,
     find_handlers,
 )
+from shardclock.executor.concurrent_calls import ConcurrentCalls
 from shardclock.executor.importing import prepare_to_import
 from shardclock.executor.threads import in_a_thread
+from shardclock.timer import timer_of
 
 # The values that are sent to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
@@ -34,6 +35,7 @@ class HandlerCalls:
 
     def __init__(self, handler: Handler, calls_max: int) -> None:
         self._handler = handler
+        self._calls_max = calls_max
         # This semaphore limits the concurrent calls. A plain function has one call at a time.
         self._room = asyncio.Semaphore(calls_max if handler.is_async else 1)
 
@@ -45,7 +47,7 @@ class HandlerCalls:
         shape:   the outcomes, with None for a success without a result, and the seconds that the handler took. A timer
                  that was not called in time has no outcome
         """
-        handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
+        handler, timers = self._handler, [timer_of(envelope) for envelope in envelopes]
         if handler.is_async and not handler.takes_batch:
             began_s = time.perf_counter()
             outcomes = await self._call_each(timers)
@@ -61,24 +63,8 @@ class HandlerCalls:
         return [None if outcome is COMPLETED else outcome for outcome in outcomes], took_s
 
     async def _call_each(self, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
-        calls: list[asyncio.Task[Outcome]] = []
-        ends_s = 0.0
-        for timer in timers:
-            await self._room.acquire()
-            if not calls:
-                ends_s = time.perf_counter() + BEGINS_S
-            elif time.perf_counter() > ends_s:
-                self._room.release()
-                break
-            calls.append(asyncio.create_task(self._call_one(timer)))
-        # Await the calls in order: most calls have ended when the first call has ended, and `gather` would cost more.
-        return [await call for call in calls]
-
-    async def _call_one(self, timer: Timer[str | None]) -> Outcome:
-        try:
-            return await call_async(self._handler, timer)
-        finally:
-            self._room.release()
+        calls = ConcurrentCalls(self._handler, timers, room=self._room, begins_s=BEGINS_S)
+        return await calls.outcomes(self._calls_max)
 
 
 class HandlerExecutor:
