@@ -178,6 +178,29 @@ async def test_messages_and_definitions_are_refused_at_a_full_quota() -> None:
         await it.deploy(START, process_id="r")
 
 
+@pytest.mark.parametrize("most", [3, 2_000])
+async def test_a_new_version_needs_quota_only_for_the_start_timers_that_it_adds(most: int) -> None:
+    starts = f'<startEvent id="s">{timer("timeCycle", "R/PT1H")}</startEvent>'
+
+    async def deploy(it: Processes, *nodes: str) -> None:
+        await it.deploy("".join(starts.replace('"s"', f'"{node}"') for node in nodes))
+
+    async with running() as it:
+        await deploy(it, "a", "b", "c")
+        await it.query(
+            "insert into shardclock.timers (due_date) select now() + interval '1 day' from generate_series(4, $1)", most
+        )
+        await limit(it, timers=most)
+        await it.query("insert into shardclock.tenant_usage values ('default', 'timers') on conflict do nothing")
+        await count_usage(it.session, age_s=0, batch=100)
+
+        await deploy(it, "a", "b", "d")
+        with refusing(quota("timers"), match=f"quota of {most} pending timers, and 1 more"):
+            await deploy(it, "a", "b", "c", "d")
+        await deploy(it, "a")
+        assert await rows(it, "timers") == most - 2
+
+
 async def test_a_large_quota_is_held_by_counts_of_an_engine() -> None:
     async with running() as it:
         await limit(it, tasks=1_500)

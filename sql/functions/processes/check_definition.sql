@@ -1,18 +1,31 @@
+-- The start timers of the previous version end in the same transaction, so the new start timers need quota only for the
+-- difference.
+--
 -- in:    nothing
 -- out:   trigger
 -- locks: nothing
--- index: none
+-- index: as find_definition, timers_by_name_prefix
 create or replace function shardclock.check_definition()
 returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    added bigint := jsonb_array_length(jsonb_path_query_array(new.starts, '$[*] ? (@.kind == "timer")'));
 begin
     perform shardclock.check_process_quota(new.tenant_id, 'definitions');
-    if jsonb_path_exists(new.starts, '$[*] ? (@.kind == "timer")') then
-        perform shardclock.check_process_quota(
-            new.tenant_id, 'timers', jsonb_array_length(jsonb_path_query_array(new.starts, '$[*] ? (@.kind == "timer")'))
+    if added > 0 then
+        added := added - (
+            select count(*)
+            from shardclock.definitions d
+            cross join lateral jsonb_array_elements(d.starts) with ordinality as s (start, number)
+            join shardclock.timers t
+                on t.tenant_id = d.tenant_id and t.name = 'start:' || d.definition_key || ':' || s.number
+            where d.definition_key = shardclock.find_definition(new.tenant_id, new.process_id)
         );
+    end if;
+    if added > 0 then
+        perform shardclock.check_process_quota(new.tenant_id, 'timers', added);
     end if;
     return new;
 end
