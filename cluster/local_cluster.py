@@ -20,7 +20,7 @@ from shardclock_server.cluster.local_order import LocalOrder
 from shardclock_server.cluster.node import dsn_of_node
 from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.coordinator.local_fleet import LocalFleet
-from shardclock_server.coordinator.reconciler import Reconciler, new_incarnation
+from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
 SETTLED_S = 2.0  # The longest wait for the first keepers before the other processes start.
@@ -43,7 +43,6 @@ def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines
             settings.coordinator,
             dsn=dsn_of_node(),
             cluster_id=order.cluster_id,
-            incarnation=new_incarnation(),
             fleets=fleets,
             beside=order.beside or None,
             tell=partial(say, TOLD),

@@ -15,13 +15,13 @@ from multiprocessing.connection import Connection
 import structlog
 import uvloop
 
+from shardclock.reason import reason_of
 from shardclock_server.cluster import logs
 from shardclock_server.cluster.node import dsn_of_node
 from shardclock_server.cluster.settings import Settings
 from shardclock_server.coordinator.local_fleet import KeeperMain
 from shardclock_server.coordinator.lost_holders import LEFT
 from shardclock_server.keepers.life import Life, LongRunning, new_incarnation
-from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Incarnation
 from shardclock_server.workers.app import App
 
@@ -115,7 +115,7 @@ async def _live(life: Life, pipe: Connection) -> int:
             await asyncio.wait_for(life.drain(), DRAIN_S)
         await watching
     except Exception as error:  # noqa: BLE001 - the top of a process
-        structlog.get_logger().warning("keeper ended", error=one_line(error))
+        structlog.get_logger().warning("keeper ended", error=reason_of(error))
         return 1
     return 0
 

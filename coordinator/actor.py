@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import ray
 
 from shardclock_server.coordinator.ray_fleet import RayFleet, Spawner
-from shardclock_server.coordinator.reconciler import Reconciler, new_incarnation
+from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.dsn import Dsn
 
@@ -25,7 +25,6 @@ class Coordinator:
             settings,
             dsn=dsn,
             cluster_id=cluster_id,
-            incarnation=new_incarnation(),
             node_id=home,
             fleets=[RayFleet(spawner) for spawner in spawners],
         )

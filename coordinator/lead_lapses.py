@@ -7,9 +7,8 @@ from shardclock.backoff import Backoff
 
 # an idle coordinator runs an iteration each second; during a longer gap, Postgres was down or this process was paused
 UNSEEN_S = 2.0
-PAUSES = Backoff(
-    10.0, 120.0
-)  # The pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host.
+# The pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host.
+PAUSES = Backoff(10.0, 120.0)
 STEADY_S = 60.0  # If Ray's cluster leads for this long, its count of losses is reset.
 
 

@@ -28,25 +28,21 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 STARTING_TURN_S = 0.03  # The time between two iterations while a keeper is about to register.
 SUSPECT_SLACK_S = 0.002  # A keeper is suspect a little after the timeout.
 STANDING_BY_S = 1.0  # The time between two iterations without keepers; `up` informs this cluster when it must lead.
+INCARNATION_BITS = 63  # The largest number of this size fits into Postgres's bigint.
 ASK_AGAIN_S = 5.0  # The pause after the fleet did not answer a call.
-INCARNATION_BITS = 63  # A random number of 63 bits fits into Postgres's bigint, and is not negative.
 
 
 class Superseded(Exception):
     """A newer incarnation of this coordinator leads, so this incarnation must stop."""
 
 
-def new_incarnation() -> int:
-    """Return a new random number for a coordinator's incarnation; each start of the coordinator gets a new number."""
-    return secrets.randbits(INCARNATION_BITS)
-
-
 class Reconciler:
     """Bring the keepers of each role to the desired state; assign slots only while this cluster leads.
 
-    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` is a preferred cluster, which
-    leads if it can; then this cluster has keepers only while it leads. `tell` is called with a message for the user
-    when another cluster leads. `settled` is set after the first iteration in which all started keepers have registered.
+    `incarnation` is a random number, unless a test sets it. `fleets` has a fleet for each role; `node_id` is the
+    coordinator's node. `beside` is a preferred cluster, which leads if it can; then this cluster has keepers only while
+    it leads. `tell` is called with a message for the user when another cluster leads. `settled` is set after the first
+    iteration in which all started keepers have registered.
     """
 
     def __init__(
@@ -55,7 +51,7 @@ class Reconciler:
         *,
         dsn: Dsn | str,
         cluster_id: str,
-        incarnation: int,
+        incarnation: int | None = None,
         fleets: Sequence[Fleet],
         node_id: str = LOCAL_NODE,
         beside: str | None = None,
@@ -63,7 +59,7 @@ class Reconciler:
     ) -> None:
         self._settings = settings
         self._cluster_id = cluster_id
-        self._incarnation = incarnation
+        self._incarnation = secrets.randbits(INCARNATION_BITS) if incarnation is None else incarnation
         self._node_id = node_id
         # By the name of this database session, `shardclock status` finds a stand-by cluster that has no keepers.
         application = f"shardclock stand-by {cluster_id}" if beside else "shardclock coordinator"
@@ -71,7 +67,7 @@ class Reconciler:
         self._stand_by = (
             StandBy(self._session, cluster_id, beside=beside, silent_s=settings.suspect_s) if beside else None
         )
-        self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
+        self._log = structlog.get_logger().bind(coordinator=f"{self._incarnation:016x}")
         self._changed = asyncio.Event()
         self._crews = [
             Crew(

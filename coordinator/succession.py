@@ -2,14 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 
 from shardclock_server.coordinator.settings import CoordinatorSettings
-from shardclock_server.sql.cluster.holders import Holder, list_holders
+from shardclock_server.coordinator.stand_by import living_of
+from shardclock_server.sql.cluster.holders import list_holders
 from shardclock_server.sql.cluster.leadership import list_stand_bys
 from shardclock_server.sql.session import Session
 
-LOOK_S = 0.1  # the time between two checks whether another cluster has taken the slots
+CHECK_S = 0.1  # the time between two checks whether another cluster has taken the slots
 
 
 async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cluster_id: str, is_orphan: bool) -> None:
@@ -25,18 +25,7 @@ async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cl
         keep = {it.role for it in holders if it.cluster_id == cluster_id and it.part is not None}
         # A local stand-by cluster starts keepers only when it leads, so it has no holders before that.
         is_expected = is_orphan or any(it != cluster_id for it in await list_stand_bys(session))
-        if not keep or not (is_expected or _has_successor(holders, keep, settings, cluster_id=cluster_id)):
+        others = living_of([it for it in holders if it.cluster_id != cluster_id], silent_s=settings.silent_s)
+        if not keep or not (is_expected or keep & others.keys()):
             return
-        await asyncio.sleep(LOOK_S)
-
-
-def _has_successor(
-    holders: Sequence[Holder], roles: set[str], settings: CoordinatorSettings, *, cluster_id: str
-) -> bool:
-    return any(
-        it.role in roles
-        and it.cluster_id != cluster_id
-        and it.silent_s < settings.silent_s
-        and it.foreign_reason is None
-        for it in holders
-    )
+        await asyncio.sleep(CHECK_S)

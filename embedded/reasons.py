@@ -4,9 +4,8 @@ import errno
 import os
 import re
 
-FATAL = re.compile(
-    r"(?:FATAL|PANIC):  (?!the database system is )(.+)"
-)  # the pattern excludes refusals of clients, such as "the database system is starting up"
+# The pattern excludes refusals of clients, such as "the database system is starting up".
+FATAL = re.compile(r"(?:FATAL|PANIC):  (?!the database system is )(.+)")
 ERROR = re.compile(r"^(?:\w+: error: |ERROR:  )(.+)$", re.MULTILINE)  # of a program, or of a server by psql
 # The first line with an error of the operating system is the cause; later Postgres may panic.
 KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))

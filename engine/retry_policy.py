@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from shardclock.backoff import Backoff
+from shardclock.reason import reason_of
 from shardclock_server.bpmn.step import StateTooNew
 from shardclock_server.engine.definitions import Missing, ModelRefused
 from shardclock_server.engine.inbox import UnknownKind
 from shardclock_server.engine.tenant_quotas import QuotaExceeded
-from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.session import StatementRefused, StoreTooSlow
 
 TRIES_MAX, NEVER = 5, 2**31 - 1
@@ -49,5 +49,5 @@ def deferral_after(error: Exception, attempts: int) -> Deferral:
     if isinstance(error, QuotaExceeded):
         return Deferral(str(error), SLOW.pause_s(attempts + 1), NEVER, raises_incident=True)
     is_for_users = isinstance(error, ValueError | Missing | StatementRefused)
-    reason = str(error) if is_for_users else one_line(error)
+    reason = str(error) if is_for_users else reason_of(error)
     return Deferral(reason, RETRY_S, TRIES_MAX, is_last_try=attempts + 1 >= TRIES_MAX)

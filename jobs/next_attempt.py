@@ -2,18 +2,16 @@
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from shardclock import CallOutcome, Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
+from shardclock.backoff import Backoff, Jitter
 from shardclock_server.jobs.states import RunOutcome
 
 # The minimum pause of a job after a crash of its worker. A job may crash its whole node; the pause gives an operator
 # time to disable the job, and the crashed run's processes time to end.
 CRASH_WAIT_S = 5.0
-
-Jitter = Callable[[float, float], float]
 
 
 class StopReason(Enum):
@@ -86,7 +84,7 @@ def crash_of(
 
 def backoff_s(attempt: int, policy: JobPolicy, *, jitter: Jitter = random.uniform) -> float:
     """Return the pause after failed `attempt`: exponential, with full jitter."""
-    return jitter(0.0, min(policy.retry_max_s, policy.retry_period_s * 2.0 ** min(attempt - 1, 60)))
+    return jitter(0.0, Backoff(policy.retry_period_s, policy.retry_max_s).pause_s(attempt))
 
 
 def too_long(policy: JobPolicy) -> str:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from shardclock_server.keepers.loops import one_line
+from shardclock.reason import reason_of
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.metrics.report import Reporter
@@ -143,7 +143,7 @@ class Keeper(KeeperPart, ABC):
         If one component fails, the other components and the holder are ended nevertheless.
         """
         for error in await self._failures_of(part.break_off() for part in self._parts):
-            self._log.error("part not broken off", error=one_line(error))
+            self._log.error("part not broken off", error=reason_of(error))
 
     async def hand_back(self) -> None:
         """Write the last outcomes of all components concurrently, so that no component delays another.

@@ -9,6 +9,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 from shardclock.backoff import Backoff
+from shardclock.reason import reason_of
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.metrics.report import REPORT_S
 
@@ -130,7 +131,7 @@ class _Careful:
         except Exception as error:  # noqa: BLE001 - the top of a loop
             self.failures += 1
             if self.failures == 1:
-                self._log.warning("turn failed", loop=self._name, error=one_line(error))
+                self._log.warning("turn failed", loop=self._name, error=reason_of(error))
             return self._backoff.scattered_s(self.failures)
         if self.failures:
             self._log.info("going again", loop=self._name, after_failures=self.failures)
@@ -169,8 +170,3 @@ async def pause(pause_s: float, sooner: asyncio.Event) -> None:
             await sooner.wait()
     except TimeoutError:
         return
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error as one line for the log."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

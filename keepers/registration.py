@@ -7,8 +7,9 @@ from typing import Protocol
 
 import structlog
 
+from shardclock.reason import reason_of
 from shardclock_server.keepers.heartbeat import Heartbeat
-from shardclock_server.keepers.loops import Loops, one_line
+from shardclock_server.keepers.loops import Loops
 from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.sql.cluster.holders import Incarnation, end_holders
 from shardclock_server.sql.dsn import Dsn
@@ -96,7 +97,7 @@ class Registration:
                 await end_holders(session, [self.holder], why="drained")
             is_done = True
         except (StoreUnavailable, StatementRefused, TimeoutError) as error:
-            self.log.warning("could not hand back", held=held(), error=one_line(error))
+            self.log.warning("could not hand back", held=held(), error=reason_of(error))
         finally:
             for connection in self._opened:
                 await connection.close()

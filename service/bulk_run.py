@@ -131,9 +131,8 @@ class BulkRun(ABC):
         while state == RUNNING:
             if done and pause is not None:
                 await pause(pause_s)
-            self.unsure = min(
-                self.page_size, self.matched - done
-            )  # also if this task is cancelled before the answer arrives
+            # Set the count now, because this task may be cancelled before the answer arrives.
+            self.unsure = min(self.page_size, self.matched - done)
             try:
                 now, _ = await retry.run(step)
             except (Refusal, StatementRefused) as refusal:

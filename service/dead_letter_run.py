@@ -92,9 +92,8 @@ class DeadLetterRun(BulkRun):
             would = BulkResult(self.keys, many.word_dry_run(len(self.keys), selected, more=False), more=False)
             return self.change.with_rest(would, self._number_of)
         left = self.change.describe_rest(len(self._signals))
-        are_all = len(self.changed_keys) == len(
-            self.keys
-        )  # if only some letters were changed, the tenants of the changed letters are unknown
+        # If only some letters were changed, the tenants of the changed letters are unknown.
+        are_all = len(self.changed_keys) == len(self.keys)
         done = BulkResult(
             self.changed_keys,
             many.word_change(len(self.changed_keys), selected if are_all else [], left=left),

@@ -17,7 +17,7 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement, settle_deliveries
 from shardclock_server.sql.session import Session
 
-LOOK_S = 1.0  # The time between two attempts to connect to a worker.
+CONNECT_S = 1.0  # The time between two attempts to connect to a worker.
 RELEASED_MAX = 1_000  # One statement releases at most this many deliveries.
 TARGET = ClaimedDelivery._fields.index("target")
 
@@ -157,7 +157,7 @@ class HandOver:
             del rows[: len(batch)]
             if not rows:
                 del self._left[holder]
-        return LOOK_S
+        return CONNECT_S
 
     def close(self) -> None:
         """Close all connections."""

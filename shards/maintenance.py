@@ -5,8 +5,8 @@ import time
 
 import structlog
 
+from shardclock.reason import reason_of
 from shardclock_server.keepers.heartbeat import Heartbeat
-from shardclock_server.keepers.loops import one_line
 from shardclock_server.shards.hand_over import HandOver
 from shardclock_server.shards.stats import ShardStats
 from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
@@ -59,7 +59,7 @@ class ShardMaintenance:
         found = await self._pauses.turn()
         self._stats.refused += len(found.refused)
         for timer_key, error in found.refused.items():
-            _log.error("timer not resumed", timer_key=timer_key, error=one_line(error))
+            _log.error("timer not resumed", timer_key=timer_key, error=reason_of(error))
         if found.ended:
             self._claim_soon.set()
         wait_s = PAUSES_S if found.next_s is None else min(PAUSES_S, found.next_s)

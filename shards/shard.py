@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
+from shardclock.reason import reason_of
 from shardclock_server.keepers.clock import PostgresClock
 from shardclock_server.keepers.keeper import Keeper, KeeperLoop
-from shardclock_server.keepers.loops import one_line
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.shards.families import LAG_EDGES
 from shardclock_server.shards.firing import (
@@ -258,7 +258,7 @@ class Shard(Keeper):
         refused = values_at_fault(error)
         is_at_fault = isinstance(error, InvalidTimer) or (refused is not None and refused.sqlstate != KEY_TAKEN)
         paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))
-        self._log.error("timer refused", timer_key=timer.timer_key, paused=paused, error=one_line(error))
+        self._log.error("timer refused", timer_key=timer.timer_key, paused=paused, error=reason_of(error))
 
     async def _sort_out(self, sent: Sequence[ClaimedTimer], timer_keys: Sequence[int]) -> None:
         """Read why timers did not fire.

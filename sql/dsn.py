@@ -8,14 +8,8 @@ from typing import NoReturn, Self
 from urllib.parse import parse_qs, urlsplit
 
 RULE = "must be a URL such as postgresql://user:password@host:5432/database"
-SSL_MODES = (
-    "disable",
-    "allow",
-    "prefer",
-    "require",
-    "verify-ca",
-    "verify-full",
-)  # The values that libpq accepts for sslmode.
+# The values that libpq accepts for sslmode.
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 BYTES_MAX = 16_384  # The limit of bytes that are read from the file.
 
 

@@ -2,18 +2,17 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from shardclock import COMPLETED, Completed, Discarded, Failed, Outcome, Policy, RetryLater
+from shardclock.backoff import Backoff, Jitter
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 
 # A worker that dies during a call leaves no answer. After this number of claims without an answer, the delivery is the
 # likely cause of the workers' deaths.
 CLAIMS_WITHOUT_ANSWER_MAX = 20
-
-Jitter = Callable[[float, float], float]
 
 
 def settlement_of(
@@ -75,8 +74,7 @@ def _has_expired(delivery: ClaimedDelivery, after_s: float, now: datetime) -> bo
 
 def backoff_s(attempt: int, policy: Policy, *, jitter: Jitter = random.uniform) -> float:
     """Return the pause after the failed attempt number `attempt`: exponential, with full jitter between the bounds."""
-    limit_s = min(policy.retry_max_s, policy.retry_min_s * 2.0 ** min(attempt - 1, 60))
-    return jitter(policy.retry_min_s, limit_s)
+    return jitter(policy.retry_min_s, Backoff(policy.retry_min_s, policy.retry_max_s).pause_s(attempt))
 
 
 def _retry(

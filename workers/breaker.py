@@ -10,21 +10,17 @@ success, and is halved after an answer that reports overload. The endpoint may a
 Retry-After). The worker also pauses the endpoint when it has no socket or thread left.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shardclock.backoff import Backoff, Jitter
 from shardclock_server.timers.bucket import Bucket
 from shardclock_server.webhooks.answer_classification import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
 
 OVERLOAD = frozenset({429, 502, 503, 504})
 # the shortest time between two halvings of the limit, because all answers of a burst report the same overload
 HALVE_S = 1.0
-# At this exponent the pause has its longest value. A larger exponent could overflow a float.
-GROWTHS_MAX = 30
-
-Jitter = Callable[[float, float], float]
 
 
 class BreakerSettings(BaseModel):
@@ -142,10 +138,10 @@ class Breaker:
             self._open(now_s)
 
     def _open(self, now_s: float) -> None:
-        longest_s = min(self.settings.pause_max_s, self.settings.pause_s * 2.0 ** min(self._opened_times, GROWTHS_MAX))
+        self._opened_times += 1
+        longest_s = Backoff(self.settings.pause_s, self.settings.pause_max_s).pause_s(self._opened_times)
         # Jitter of 50 %, so that probes of several endpoints on one host begin at different moments.
         self._open_until_s = now_s + self.jitter(longest_s / 2, longest_s)
-        self._opened_times += 1
         self._begin_term(is_open=True)
 
     def _begin_term(self, *, is_open: bool) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from shardclock.backoff import Jitter
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
-from shardclock_server.workers.attempts import Jitter
 from shardclock_server.workers.stats import WorkerStats
 from shardclock_server.workers.task_set import OnFault
 

@@ -4,9 +4,9 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from shardclock.backoff import Jitter
 from shardclock_server.keepers.clock import PostgresClock
 from shardclock_server.sql.jobs.runs import Begun
-from shardclock_server.workers.attempts import Jitter
 from shardclock_server.workers.endpoint_queue import Send
 from shardclock_server.workers.machine import Machine
 from shardclock_server.workers.run_resources import RunResources

@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from shardclock import Failed, Policy
-from shardclock_server.keepers.loops import one_line
+from shardclock.reason import reason_of
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
@@ -220,7 +220,7 @@ class EndpointQueue:
             return
         except Exception as error:  # noqa: BLE001 - a fault of the worker is a failed attempt
             structlog.get_logger().exception("sending broken off", endpoint=self.key.name, tenant=self.key.tenant_id)
-            answer = RetryDelivery(f"the worker failed: {one_line(error)}", 0.0, fault=FaultSide.DELIVERY)
+            answer = RetryDelivery(f"the worker failed: {reason_of(error)}", 0.0, fault=FaultSide.DELIVERY)
         finally:
             self.usage.remove([delivery])
             breaker.end(term, endpoint_answer, time.monotonic())

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from shardclock import Failed, Outcome
-from shardclock_server.keepers.loops import one_line
+from shardclock.reason import reason_of
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
 from shardclock_server.timers.bucket import Bucket
@@ -263,7 +263,7 @@ class HandlerQueue:
             self._record(result)
         except Exception as error:  # noqa: BLE001 - a fault of the worker is a failed attempt
             self._log.exception("call broken off")
-            why = Failed(f"the worker failed: {one_line(error)}")
+            why = Failed(f"the worker failed: {reason_of(error)}")
             self._context.outcomes.settle([self._settlement_of(it, why, now=self._context.clock.now()) for it in chunk])
         finally:
             self._changed.set()

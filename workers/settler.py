@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from shardclock_server.keepers.loops import one_line
+from shardclock.reason import reason_of
 from shardclock_server.sql.bisection import values_at_fault, write_in_halves
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement, Unsettled, settle_deliveries
@@ -145,14 +145,14 @@ class Settler:
         return await settle_deliveries(self._session, self._holder, batch, leaves_locked=True)
 
     async def _settle_refused(self, refused: Settlement, error: StatementRefused) -> Unsettled:
-        self._log.error("outcome refused", timer_key=refused.delivery.timer_key, error=one_line(error))
-        why = f"its result or its reason can't be stored: {one_line(error)}"
+        self._log.error("outcome refused", timer_key=refused.delivery.timer_key, error=reason_of(error))
+        why = f"its result or its reason can't be stored: {reason_of(error)}"
         without_texts = refused._replace(reason=why, result=None)
         try:
             return await self._send([without_texts])
         except StatementRefused as again:
             if not again.are_values_at_fault:
                 raise
-            self._log.error("not settled", timer_key=refused.delivery.timer_key, error=one_line(again))
+            self._log.error("not settled", timer_key=refused.delivery.timer_key, error=reason_of(again))
             self._stats.failures["settles"] += 1
             return Unsettled(lost=frozenset([refused.delivery.claim]))

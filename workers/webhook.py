@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
+from shardclock.backoff import Jitter
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import NOTIFY
@@ -16,7 +17,7 @@ from shardclock_server.webhooks.answer_classification import (
 )
 from shardclock_server.webhooks.envelope import write_body
 from shardclock_server.webhooks.sender import WebhookMessage
-from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of
+from shardclock_server.workers.attempts import backoff_s, settlement_of
 
 
 def message_of(delivery: ClaimedDelivery) -> WebhookMessage:

@@ -1,9 +1,12 @@
 """The pause before the next retry: longer after each failure in a row."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 DOUBLINGS_MAX = 60  # more doublings would not change the longest pause, and 2.0 ** 1024 would overflow
+
+Jitter = Callable[[float, float], float]  # draws a number between two bounds, as `random.uniform` does
 
 
 @dataclass(frozen=True, slots=True)

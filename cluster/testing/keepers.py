@@ -1,10 +1,7 @@
 """The shard, the worker and the engine of a test cluster, which own all slots and work only when `step` is called."""
 
 import asyncio
-import os
 import random
-import secrets
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ from shardclock_server.cluster.testing.webhooks import EVERYWHERE, WebhookBook
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.engine.stepped import SteppedEngine
 from shardclock_server.keepers.clock import PostgresClock
+from shardclock_server.keepers.life import new_incarnation
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.stepped import SteppedShard
 from shardclock_server.sql.clock.begin import begin_one_or_more
@@ -124,13 +122,4 @@ def _clock() -> PostgresClock:
 
 
 def _incarnation(role: str) -> Incarnation:
-    return Incarnation(
-        holder=secrets.randbits(63),
-        role=role,
-        cluster_id=IDENTITY,
-        actor_name=IDENTITY,
-        node_id=IDENTITY,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        identity=IDENTITY,
-    )
+    return new_incarnation(role, IDENTITY, IDENTITY, identity=IDENTITY, node_id=IDENTITY)

@@ -30,9 +30,8 @@ class TaskWaiters:
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._session = Session(dsn, application="shardclock gateway tasks")
-        self._session.serve(
-            ALL_TENANTS
-        )  # this session only finds queues to wake; the read of each caller is limited to the caller's tenant
+        # This session only finds queues to wake; the read of each caller is limited to the caller's tenant.
+        self._session.serve(ALL_TENANTS)
         self._notifications = NotificationListener(self._session, DELIVERIES)
         self._waits: Waits[Lane, Wait] = Waits(self._watch)
 

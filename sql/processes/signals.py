@@ -11,9 +11,8 @@ from shardclock_server.sql.statements import call_of, statement
 START_LOCK_WAIT = "100ms"  # A short wait, because it stops the engine.
 RECEIVERS_MAX = 500  # One statement sends a thrown signal to at most this many receivers.
 RECEIVERS_BYTES_MAX = 4 * 2**20  # The limit of variables' bytes, for all receivers of one statement together.
-TAKEN_BYTES_MAX = (
-    32 * 2**20
-)  # the limit of bytes of signals and states that one statement reads; the last row may exceed it
+# The limit of bytes of signals and states that one statement reads; the last row may exceed it.
+TAKEN_BYTES_MAX = 32 * 2**20
 
 
 class DueSignal(NamedTuple):

@@ -17,7 +17,7 @@ from shardclock import AsyncClient
 from shardclock.api.errors import Problem
 from shardclock.api.fields import New, NewLine
 from shardclock.http import InFlight, Line, NoAnswer, Refused, Unavailable
-from shardclock.http.retrying import PAUSE_S, PAUSE_S_MAX, Patience, pause_s_after, retry_after_s_of
+from shardclock.http.retrying import PAUSES, Patience, pause_s_after, retry_after_s_of
 from shardclock_server.gateway.combining import Combiner
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import BOUND_S, pending_rows, value
@@ -48,7 +48,7 @@ def test_a_pause_is_random_and_its_maximum_doubles(attempt: int, draw: float) ->
     pause_s = pause(AWAY, attempt=attempt, draw=draw)
 
     assert pause_s is not None
-    assert 0 <= pause_s <= min(PAUSE_S_MAX, PAUSE_S * 2 ** min(attempt - 1, 10))
+    assert 0 <= pause_s <= min(PAUSES.max_s, PAUSES.first_s * 2 ** min(attempt - 1, 10))
     assert pause(AWAY, attempt=attempt, draw=0.0) == 0.0
 
 
@@ -56,15 +56,15 @@ def test_a_pause_is_at_least_the_gateways_retry_after() -> None:
     asked = Problem("x", 503, "away", retry_after_s=3.0, may_pass=True)
 
     assert pause(asked, draw=0.0) == 3.0
-    assert pause(asked, draw=1.0) == 3.0 + PAUSE_S
+    assert pause(asked, draw=1.0) == 3.0 + PAUSES.first_s
     assert pause(Problem("x", 429, "slowly", retry_after_s=3_600.0, may_pass=True)) is None
 
 
 def test_permanent_unsafe_and_overdue_retries_are_given_up() -> None:
     assert pause(Problem("x", 422, "no")) is None
     assert pause(AWAY, safe=False) is None
-    assert pause(Problem("x", 0, "not reached", may_pass=True), safe=False) == PAUSE_S
-    assert pause(AWAY, elapsed_s=59.8) == PAUSE_S
+    assert pause(Problem("x", 0, "not reached", may_pass=True), safe=False) == PAUSES.first_s
+    assert pause(AWAY, elapsed_s=59.8) == PAUSES.first_s
     assert pause(AWAY, elapsed_s=60.0) is None
 
 

@@ -9,7 +9,7 @@ import structlog
 
 from shardclock_server.keepers import loops
 from shardclock_server.keepers.heartbeat import HolderEnded
-from shardclock_server.keepers.loops import Loops, one_line, pause
+from shardclock_server.keepers.loops import Loops, pause
 
 RETRY_S, RETRY_MAX_S = 0.1, 1.0
 
@@ -216,8 +216,3 @@ async def test_an_event_ends_a_pause_at_once() -> None:
 
     async with asyncio.timeout(5):
         await waiting
-
-
-def test_an_error_is_reported_in_one_line_of_bounded_length() -> None:
-    assert one_line(ValueError("a\n  b\tc")) == "ValueError: a b c"
-    assert len(one_line(ValueError("x" * 10_000))) == 300

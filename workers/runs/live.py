@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder
+from shardclock.backoff import Jitter
 from shardclock.reason import reason_of
-from shardclock_server.jobs.next_attempt import Jitter, RunEnding, StopReason, crash_of, ending_of, too_long
+from shardclock_server.jobs.next_attempt import RunEnding, StopReason, crash_of, ending_of, too_long
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun
 from shardclock_server.workers.run_resources import RunResources

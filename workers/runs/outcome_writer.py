@@ -8,8 +8,8 @@ from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
+from shardclock.reason import reason_of
 from shardclock_server.jobs.states import RunOutcome
-from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.bisection import values_at_fault, write_in_halves
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, advance_runs, end_runs, record_late_runs
@@ -107,8 +107,8 @@ class OutcomeWriter:
         return {claim: how for part in parts for claim, how in part.items()}
 
     async def _end_refused(self, refused: EndedRun, error: StatementRefused) -> dict[Claim, How]:
-        self._log.error("end of a run refused", job=refused.run.job, run=refused.run.run_id, error=one_line(error))
-        reason = f"its result or its texts can't be stored: {one_line(error)}"
+        self._log.error("end of a run refused", job=refused.run.job, run=refused.run.run_id, error=reason_of(error))
+        reason = f"its result or its texts can't be stored: {reason_of(error)}"
         without_texts = EndedRun(
             refused.run,
             replace(refused.ending, reason=reason, traceback=None, result=None),
@@ -121,7 +121,7 @@ class OutcomeWriter:
             if not again.are_values_at_fault:
                 raise
             # Give up: the lease of this run ends, and another worker records a crash.
-            self._log.error("run not ended", job=refused.run.job, run=refused.run.run_id, error=one_line(again))
+            self._log.error("run not ended", job=refused.run.job, run=refused.run.run_id, error=reason_of(again))
             return {refused.run.claim: How.LOST}
 
     def _end_soon(self) -> None:

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from shardclock.api.errors import Problem
+from shardclock.backoff import Backoff
 
-PAUSE_S = 0.1  # the upper limit of the first pause; the limit doubles with each further pause
-PAUSE_S_MAX = 5.0
-DOUBLINGS_MAX = 16  # a larger exponent gives the same pause, PAUSE_S_MAX
+PAUSES = Backoff(0.1, 5.0)  # the upper limits of the pauses
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ def pause_s_after(problem: Problem, patience: Patience, *, attempt: int, elapsed
     """
     if not problem.may_pass or (problem.may_be_done and not patience.is_repeatable):
         return None
-    pause_s = patience.draw() * min(PAUSE_S_MAX, PAUSE_S * 2.0 ** min(attempt - 1, DOUBLINGS_MAX))
+    pause_s = patience.draw() * PAUSES.pause_s(attempt)
     if problem.retry_after_s is not None:
         pause_s += problem.retry_after_s
     return pause_s if elapsed_s + pause_s <= patience.retry_for_s else None
