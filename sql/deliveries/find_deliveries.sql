@@ -13,12 +13,7 @@
 -- index: deliveries_by_lane or deliveries_failing, from the start of the page; with a tenant and no target, the whole
 --        index
 select
-    d.timer_key, d.target, d.tenant_id, d.name,
-    case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,
-    d.failed_attempts, d.next_attempt_at,
-    case when d.claimed_until > now() and d.claimed_by <> 0 then d.claimed_by end as holder,
-    case when d.claimed_until > now() and d.claimed_by = 0 then d.worker end as worker,
-    case when d.claimed_until > now() then d.claimed_until end as claimed_until,
+    -- include: open_delivery.sql
     left(d.failures -> -1 ->> 'reason', 1000) as last_error
 from shardclock.deliveries d
 where (:target::text is null or d.target = :target)

@@ -9,12 +9,7 @@
 -- locks: nothing
 -- index: deliveries_pkey, dead_letters_pkey
 select
-    d.timer_key, d.target, d.tenant_id, d.name,
-    case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,
-    d.failed_attempts, d.next_attempt_at,
-    case when d.claimed_until > now() and d.claimed_by <> 0 then d.claimed_by end as holder,
-    case when d.claimed_until > now() and d.claimed_by = 0 then d.worker end as worker,
-    case when d.claimed_until > now() then d.claimed_until end as claimed_until,
+    -- include: open_delivery.sql
     null::text as reason, d.failures::text as failures
 from shardclock.deliveries d
 where d.timer_key = :timer_key

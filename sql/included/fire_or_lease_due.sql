@@ -7,15 +7,7 @@ fired as (
     where :fire_overdue::boolean
         and t.timer_key = any (array(select due.timer_key from due))
         and (t.due_date <= coalesce(:now::timestamptz, now())) is true
-        and shardclock.is_free(
-            t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-            array(select freed.holder from freed)
-        )
-        -- Don't take a row that was leased after the read, even if its holder was suspended before.
-        and (
-            t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
-            and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
-        ) is not true
+        -- include: still_free.sql
         -- A claim fires a schedule only if the row has the period; for other rules, the shard's fire loop computes the
         -- next occurrence. A row with missed_once has no period.
         and (t.schedule is null or t.period_us is not null)
@@ -41,15 +33,7 @@ claimed as (
     set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
     where t.timer_key = any (array(select due.timer_key from due))
         and (t.due_date <= coalesce(:now::timestamptz, now()) + :horizon) is true
-        and shardclock.is_free(
-            t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-            array(select freed.holder from freed)
-        )
-        -- Don't take a row that was leased after the read, even if its holder was suspended before.
-        and (
-            t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
-            and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
-        ) is not true
+        -- include: still_free.sql
         and not (
             :fire_overdue
             and t.due_date <= coalesce(:now::timestamptz, now())

@@ -245,17 +245,7 @@ held as materialized (
             c.name, c.crashed, c.run_claims, c.reserves, c.rank, d.timer_key, d.claims, d.failed_attempts,
             d.claimed_until, j.function, j.config, j.policy
         from (select s.* from chosen s where not s.crashed and s.reserves = kind.reserves order by s.rank) c
-        cross join lateral (
-            select d.timer_key, d.claims, d.failed_attempts, d.claimed_until
-            from shardclock.deliveries d
-            where d.timer_key = c.timer_key
-                and d.next_attempt_at <= coalesce(:now::timestamptz, now())
-                and shardclock.is_free(
-                    d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-                    array(select ended.holder from ended)
-                )
-            for update of d skip locked
-        ) d
+        -- include: lock_start.sql
         cross join lateral (
             select j.function, j.config, j.policy
             from shardclock.jobs j
@@ -274,17 +264,7 @@ held as materialized (
         c.name, c.crashed, c.run_claims, c.reserves, c.rank, d.timer_key, d.claims, d.failed_attempts,
         d.claimed_until, j.function, j.config, j.policy
     from (select s.* from chosen s where s.crashed) c
-    cross join lateral (
-        select d.timer_key, d.claims, d.failed_attempts, d.claimed_until
-        from shardclock.deliveries d
-        where d.timer_key = c.timer_key
-            and d.next_attempt_at <= coalesce(:now::timestamptz, now())
-            and shardclock.is_free(
-                d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-                array(select ended.holder from ended)
-            )
-        for update of d skip locked
-    ) d
+    -- include: lock_start.sql
     cross join lateral (
         select j.function, j.config, j.policy
         from shardclock.jobs j

@@ -24,15 +24,7 @@ probe as materialized (
     ) t
     where s.slot % 89 = 0
 ),
-sample as materialized (
-    -- The strides are explained in count_due.sql.
-    select * from (
-        values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
-    ) as tier (probed, weight, stride, slots)
-    where tier.probed <= (select probe.timers from probe)
-    order by tier.probed desc
-    limit 1
-),
+-- include: sampled_slots.sql
 counted as materialized (
     select
         greatest(0, 1 + floor(extract(epoch from t.due_date - clock.moment) / 60))::integer as minute,

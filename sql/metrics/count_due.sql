@@ -46,17 +46,7 @@ probe as materialized (
     ) t
     where b.slot % 89 = 0
 ),
-sample as materialized (
-    -- All keys come from the same sequence, so all slots have about the same number of timers. But if a client
-    -- schedules several timers together, consecutive keys may have due dates that alternate. A sample of the even
-    -- slots, for example, would miss half of these due dates. So the strides and 840 have no common factor.
-    select * from (
-        values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
-    ) as tier (probed, weight, stride, slots)
-    where tier.probed <= (select probe.timers from probe)
-    order by tier.probed desc
-    limit 1
-),
+-- include: sampled_slots.sql
 counted as (
     select width_bucket(t.due_date, bound.edges) as stretch, count(*) as timers, min(t.due_date) as oldest
     from bound

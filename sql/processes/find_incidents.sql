@@ -37,28 +37,23 @@ from (
         where (:tenant_id is null or d.tenant_id = :tenant_id) and not :only_stopped
     ) t
     cross join lateral (
-        select l.timer_key, d.process_id, d.version, coalesce(l.target_element_id, '') as node_id, w.sentence, l.died_at
-        from shardclock.dead_letters l
-        cross join lateral (
-            select d.process_id, d.version
-            from shardclock.definitions d
-            -- Accept any payload, because a client may have written it by SQL, and a single invalid start must not make
-            -- the whole list fail.
-            where d.definition_key
-                = case when l.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (l.payload ->> 'definition')::bigint end
-            limit 1
-        ) d
+        select
+            start.timer_key, d.process_id, d.version, coalesce(start.target_element_id, '') as node_id, w.sentence,
+            start.died_at
+        from shardclock.dead_letters start
+        -- include: definition_of_start.sql
         cross join lateral (
             select format(
-                'its start was given up: %s; shardclock dead-letters redrive %s begins it', l.reason, l.timer_key
+                'its start was given up: %s; shardclock dead-letters redrive %s begins it', start.reason,
+                start.timer_key
             ) as sentence
         ) w
-        where (l.target = 'process:instance' and l.process_instance_key is null) is true
-            and l.tenant_id = coalesce(:tenant_id, t.tenant_id)
+        where (start.target = 'process:instance' and start.process_instance_key is null) is true
+            and start.tenant_id = coalesce(:tenant_id, t.tenant_id)
             and (:process_id is null or d.process_id = :process_id)
             and (:version is null or d.version = :version)
             and (:containing is null or position(lower(:containing) in lower(w.sentence)) > 0)
-        order by l.died_at desc, l.timer_key + 0 desc
+        order by start.died_at desc, start.timer_key + 0 desc
         limit :page_size::integer
     ) s
 ) f

@@ -22,43 +22,29 @@ from (
 cross join lateral (
     (
         select
-            w.timer_key as instance_key, d.process_id, d.version, w.fired_at, 0::bigint as incidents,
-            case when w.payload ->> 'parent' ~ '^[0-9]{1,18}$' then (w.payload ->> 'parent')::bigint end
+            start.timer_key as instance_key, d.process_id, d.version, start.fired_at, 0::bigint as incidents,
+            case when start.payload ->> 'parent' ~ '^[0-9]{1,18}$' then (start.payload ->> 'parent')::bigint end
                 as parent_key
-        from shardclock.deliveries w
-        cross join lateral (
-            select d.process_id, d.version
-            from shardclock.definitions d
-            -- Accept any payload, because a client may have written it by SQL, and a single invalid start must not make
-            -- the whole list fail.
-            where d.definition_key
-                = case when w.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (w.payload ->> 'definition')::bigint end
-            limit 1
-        ) d
-        where (w.target = 'process:instance' and w.process_instance_key is null) is true
-            and w.tenant_id = coalesce(:tenant_id, t.tenant_id)
-            and w.timer_key + 0 < coalesce(:before::bigint, 9223372036854775807)
+        from shardclock.deliveries start
+        -- include: definition_of_start.sql
+        where (start.target = 'process:instance' and start.process_instance_key is null) is true
+            and start.tenant_id = coalesce(:tenant_id, t.tenant_id)
+            and start.timer_key + 0 < coalesce(:before::bigint, 9223372036854775807)
             and (:process_id::text is null or d.process_id = :process_id)
-        order by w.timer_key + 0 desc
+        order by start.timer_key + 0 desc
         limit :page_size::integer
     )
     union all
     (
         -- A called instance never has a given-up start, because the calling instance gets the incident.
-        select w.timer_key, d.process_id, d.version, w.fired_at, 1, null
-        from shardclock.dead_letters w
-        cross join lateral (
-            select d.process_id, d.version
-            from shardclock.definitions d
-            where d.definition_key
-                = case when w.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (w.payload ->> 'definition')::bigint end
-            limit 1
-        ) d
-        where (w.target = 'process:instance' and w.process_instance_key is null) is true
-            and w.tenant_id = coalesce(:tenant_id, t.tenant_id)
-            and w.timer_key + 0 < coalesce(:before, 9223372036854775807)
+        select start.timer_key, d.process_id, d.version, start.fired_at, 1, null
+        from shardclock.dead_letters start
+        -- include: definition_of_start.sql
+        where (start.target = 'process:instance' and start.process_instance_key is null) is true
+            and start.tenant_id = coalesce(:tenant_id, t.tenant_id)
+            and start.timer_key + 0 < coalesce(:before, 9223372036854775807)
             and (:process_id is null or d.process_id = :process_id)
-        order by w.timer_key + 0 desc
+        order by start.timer_key + 0 desc
         limit :page_size
     )
 ) s

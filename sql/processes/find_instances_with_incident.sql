@@ -39,20 +39,14 @@ from (
         where :tenant_id is null or d.tenant_id = :tenant_id
     ) t
     cross join lateral (
-        select l.timer_key, d.process_id, d.version, l.fired_at
-        from shardclock.dead_letters l
-        cross join lateral (
-            select d.process_id, d.version
-            from shardclock.definitions d
-            where d.definition_key
-                = case when l.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (l.payload ->> 'definition')::bigint end
-            limit 1
-        ) d
-        where (l.target = 'process:instance' and l.process_instance_key is null) is true
-            and l.tenant_id = coalesce(:tenant_id, t.tenant_id)
-            and l.timer_key + 0 < coalesce(:before, 9223372036854775807)
+        select start.timer_key, d.process_id, d.version, start.fired_at
+        from shardclock.dead_letters start
+        -- include: definition_of_start.sql
+        where (start.target = 'process:instance' and start.process_instance_key is null) is true
+            and start.tenant_id = coalesce(:tenant_id, t.tenant_id)
+            and start.timer_key + 0 < coalesce(:before, 9223372036854775807)
             and (:process_id is null or d.process_id = :process_id)
-        order by l.timer_key + 0 desc
+        order by start.timer_key + 0 desc
         limit :page_size
     ) w
 ) f

@@ -4,18 +4,7 @@
 -- out:   removed boolean: one row; no row if the tenant has no own limits
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
-with counted as (
-    -- Set had_quota to false, so that the next start counts again. Skip a locked row, because the transaction with the
-    -- lock has just counted.
-    update shardclock.tenant_usage u
-    set had_quota = false
-    where (u.tenant_id, u.resource) in (
-        select t.tenant_id, t.resource
-        from shardclock.tenant_usage t
-        where t.tenant_id = :tenant_id::text and t.resource = 'starts'
-        for update skip locked
-    )
-)
+-- include: count_starts_again.sql
 delete from shardclock.tenants t
 where t.tenant_id = :tenant_id
 returning true as removed

@@ -11,18 +11,7 @@
 --        schedules_max bigint or null, changed_at timestamptz; one row
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
-with counted as (
-    -- Set had_quota to false, so that the next start counts again. Skip a locked row, because the transaction with the
-    -- lock has just counted.
-    update shardclock.tenant_usage u
-    set had_quota = false
-    where (u.tenant_id, u.resource) in (
-        select t.tenant_id, t.resource
-        from shardclock.tenant_usage t
-        where t.tenant_id = :tenant_id::text and t.resource = 'starts'
-        for update skip locked
-    )
-)
+-- include: count_starts_again.sql
 insert into shardclock.tenants as t (
     tenant_id, timers_max, payload_bytes_max, waiters_max, endpoints_max, rate_per_s,
     instances_max, tasks_max, messages_max, definitions_max, schedules_max

@@ -1,0 +1,10 @@
+-- The version `d` of a process whose instance the delivery `start` begins.
+cross join lateral (
+    select d.process_id, d.version
+    from shardclock.definitions d
+    -- Accept any payload, because a client may have written it by SQL, and one invalid start must not make the whole
+    -- list fail.
+    where d.definition_key
+        = case when start.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (start.payload ->> 'definition')::bigint end
+    limit 1
+) d
