@@ -11,7 +11,7 @@ from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.delivery_fields import fields_of_delivery
 from shardclock_server.cli.lists import lists, print_more, print_none
 from shardclock_server.cli.operator import note_changed, operator
-from shardclock_server.cli.options import OfTenant, Reason
+from shardclock_server.cli.options import OfTenant, Page, Reason
 from shardclock_server.cli.output import DONE, Json, cell, print_json, print_note, print_records, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import deliveries as use_cases
@@ -49,10 +49,7 @@ def list_(
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
     ] = 100,
-    page: Annotated[
-        str | None,
-        typer.Option("--page", metavar="TOKEN", help="The token of the next page, as the previous list printed it."),
-    ] = None,
+    page: Page = None,
     as_json: Json = False,
 ) -> int:
     """List the pending deliveries.

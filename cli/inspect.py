@@ -18,6 +18,7 @@ from shardclock_server.cli.options import (
     LISTED_MAX,
     Key,
     Name,
+    Page,
     Tenant,
     Zone,
     clock_of,
@@ -50,8 +51,7 @@ def list_(
         typer.Option(
             "--tenant",
             help="Only timers of this tenant. Default: all tenants, or the tenant `default` with --name or"
-            " --order-by"
-            " change.",
+            " --order-by change.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Only timers of this name.")] = None,
@@ -61,9 +61,8 @@ def list_(
         typer.Option(
             "--order-by",
             metavar="ORDER",
-            help="The order: `due` by due date, `change` by the last change, newest first. Ended timers"
-            " are"
-            " always sorted by change.",
+            help="The order: `due` by due date, `change` by the last change, newest first. Ended timers are always"
+            " sorted by change.",
         ),
     ] = None,
     zone: Annotated[
@@ -71,10 +70,7 @@ def list_(
         typer.Option("--zone", metavar="ZONE", help="The time zone of the shown dates and of the dates in options."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
-    page: Annotated[
-        str | None,
-        typer.Option("--page", metavar="TOKEN", help="The token of the next page, as the previous list printed it."),
-    ] = None,
+    page: Page = None,
     as_json: Json = False,
 ) -> int:
     """List timers: pending timers soonest first, paused timers by key, or ended timers newest first.

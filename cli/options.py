@@ -31,6 +31,10 @@ Name = Annotated[str | None, typer.Option("--name", help="The timer's name, in p
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
 MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="The tenant. Default: default.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only rows of this tenant. Default: all tenants.")]
+Page = Annotated[
+    str | None,
+    typer.Option("--page", metavar="TOKEN", help="The token of the next page, as the previous list printed it."),
+]
 WholeUrls = Annotated[
     bool, typer.Option("--urls", help="Show whole URLs. Default: without path and query, which may be secrets.")
 ]

@@ -8,7 +8,7 @@ import typer
 
 from shardclock_server.cli.job_output import length_of
 from shardclock_server.cli.lists import lists, print_more, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, Tenant
+from shardclock_server.cli.options import DEFAULT_TENANT, Page, Tenant
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, takes_filter
@@ -44,10 +44,7 @@ def list_(
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=SCHEDULES_MAX, help="The limit of rows.")] = 20,
-    page: Annotated[
-        str | None,
-        typer.Option("--page", metavar="TOKEN", help="The token of the next page, as the previous list printed it."),
-    ] = None,
+    page: Page = None,
     as_json: Json = False,
 ) -> int:
     """List pending or paused schedules of a tenant, each with its last firing and the number of skipped occurrences.

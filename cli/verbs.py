@@ -64,8 +64,7 @@ def cancel(
     key = which.process_instance_key
     if key is not None and state is None and which == TimerFilter(process_instance_key=key):
         # Cancel all timers with one statement. If a search came before the cancellation, the search could miss an
-        # occurrence that is created between the search and the
-        # cancellation.
+        # occurrence that is created between the search and the cancellation.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
     return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
 

@@ -21,7 +21,7 @@ LISTED_MAX = 10_000
 
 WITHHELD = "…"
 FIELDS_MAX, ITEMS_MAX = 40, 20
-NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX = 60, 200
+NAME_CHARS_MAX, TEXT_CHARS_MAX = 60, 200
 WHAT_BYTES_MAX = 8_192
 DEPTH_MAX, BITS_MAX = 4, 64
 
@@ -95,7 +95,7 @@ def _is_recorded(name: str, value: object) -> bool:
 
 def _value(value: object, *, depth: int) -> Any:
     if isinstance(value, str):
-        return _text(value, TEXT_CHARACTERS_MAX)
+        return _text(value, TEXT_CHARS_MAX)
     if isinstance(value, bool | int | float) and _is_json(value):
         return value
     if isinstance(value, dict) and depth < DEPTH_MAX:
@@ -110,7 +110,7 @@ def _is_json(number: float) -> bool:
 
 
 def _name(name: str) -> str:
-    return _text(name.encode("ascii", "replace").decode(), NAME_CHARACTERS_MAX)
+    return _text(name.encode("ascii", "replace").decode(), NAME_CHARS_MAX)
 
 
 def _text(text: str, most: int) -> str:

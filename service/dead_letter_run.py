@@ -15,7 +15,7 @@ from shardclock.log.record import SIGNAL
 from shardclock_server.service.bulk_run import BulkProgress, BulkRun
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, DeadLetterChange
-from shardclock_server.service.redriving import change_letters
+from shardclock_server.service.redriving import change_letter_page
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
 from shardclock_server.sql.operations.operations import NewOperation
 from shardclock_server.sql.session import Session
@@ -117,7 +117,7 @@ class DeadLetterRun(BulkRun):
             after = page[-1].cursor if page else after
 
     async def _change(self, session: Session, keys: Sequence[int]) -> int:
-        self._page = await change_letters(session, partial(self.change.apply, keys))
+        self._page = await change_letter_page(session, partial(self.change.apply, keys))
         return len(self._page)
 
     def _take_page(self) -> None:

@@ -37,7 +37,7 @@ SCOPES = ("read", "write", "operate", "admin")
 KEY = re.compile(r"sck_(?P<prefix>[a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 PREFIX_BYTES, SECRET_BYTES = 5, 32
 
-NAME_CHARACTERS_MAX, TENANT_CHARACTERS_MAX = 100, 200
+NAME_CHARS_MAX, TENANT_CHARS_MAX = 100, 200
 LIFETIME_MAX = timedelta(days=3_653)
 OVERLAP = Duration(0, 1, timedelta())  # P1D: callers have a day to change to the new key
 OVERLAP_MAX = timedelta(days=90)
@@ -170,17 +170,17 @@ def _digest(text: str) -> bytes:
 
 
 def _checked(wanted: WantedKey) -> WantedKey:
-    _check_text("name", wanted.name, NAME_CHARACTERS_MAX)
+    _check_text("name", wanted.name, NAME_CHARS_MAX)
     if wanted.tenant_id is not None:
-        _check_text("tenant", wanted.tenant_id, TENANT_CHARACTERS_MAX)
+        _check_text("tenant", wanted.tenant_id, TENANT_CHARS_MAX)
     _check_lifetime(wanted.lifetime)
     return replace(wanted, scopes=_checked_scopes(wanted.scopes))
 
 
-def _check_text(field_name: str, text: str, characters_max: int) -> None:
-    if not 1 <= len(text) <= characters_max or any(unicodedata.category(it) == "Cc" for it in text):
+def _check_text(field_name: str, text: str, chars_max: int) -> None:
+    if not 1 <= len(text) <= chars_max or any(unicodedata.category(it) == "Cc" for it in text):
         raise InvalidKey(
-            f"{field_name} {shortened(text)} of a key is refused: it has 1 to {characters_max} characters, none of them"
+            f"{field_name} {shortened(text)} of a key is refused: it has 1 to {chars_max} characters, none of them"
             " a control character; choose another"
         )
 

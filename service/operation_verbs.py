@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from shardclock_server.service.redriving import change_letters
+from shardclock_server.service.redriving import change_letter_page
 from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.session import Session
@@ -44,7 +44,9 @@ async def _shift(session: Session, keys: Sequence[int], change: Change) -> int:
 
 
 async def _redrive(session: Session, keys: Sequence[int], change: Change) -> int:
-    return len(await change_letters(session, partial(redrive_dead_letters, session, keys, per_s=change.get("per_s"))))
+    return len(
+        await change_letter_page(session, partial(redrive_dead_letters, session, keys, per_s=change.get("per_s")))
+    )
 
 
 async def _discard(session: Session, keys: Sequence[int], change: Change) -> int:

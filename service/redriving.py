@@ -19,7 +19,7 @@ from shardclock_server.timers.refusal import Refusal
 NAMED_MAX = 3  # one sentence names at most this many targets
 
 
-async def change_letters(session: Session, change: Callable[[], Awaitable[Sequence[int]]]) -> Sequence[int]:
+async def change_letter_page(session: Session, change: Callable[[], Awaitable[Sequence[int]]]) -> Sequence[int]:
     """Redrive or discard the dead letters of one page of an operation; return the keys of the changed letters.
 
     If all endpoints of the page were disabled or removed since the search, the letters stay dead, and the operation

@@ -6,9 +6,9 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from http import HTTPStatus
 
-REASON_CHARACTERS_MAX = 300
-EXCERPT_BYTES_MAX = 600  # UTF-8: enough bytes for REASON_CHARACTERS_MAX characters.
-BODY_BYTES_MAX = 2_048  # The number of bytes of a body that are stored.
+REASON_CHARS_MAX = 300
+EXCERPT_BYTES_MAX = 600  # UTF-8: enough bytes for REASON_CHARS_MAX characters.
+STORED_BYTES_MAX = 2_048  # The number of bytes of a body that are stored.
 OWN_PAUSE_S = 5.0  # The pause of the sender after it ran out of sockets or threads.
 AFTER_S_MAX = 3_600.0  # Limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries.
 
@@ -109,11 +109,11 @@ def retry_after_s(value: str | None, *, now_s: float) -> float | None:
     return min(max(0.0, wanted_s), AFTER_S_MAX)
 
 
-def one_line(text: str, *, characters_max: int = REASON_CHARACTERS_MAX) -> str:
+def one_line(text: str) -> str:
     """Make an untrusted text printable, on one line, and short."""
-    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * characters_max])
+    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * REASON_CHARS_MAX])
     line = " ".join(shown.split())
-    return line if len(line) <= characters_max else line[: characters_max - 1] + "…"
+    return line if len(line) <= REASON_CHARS_MAX else line[: REASON_CHARS_MAX - 1] + "…"
 
 
 def _reason(status: int, excerpt: bytes) -> str:

@@ -10,11 +10,11 @@ from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.addresses import Networks, address_of
 from shardclock_server.webhooks.signing import SigningKey, check_secrets
 
-URL_CHARACTERS_MAX = 2_048
+URL_CHARS_MAX = 2_048
 HEADERS_MAX = 20
-NAME_CHARACTERS_MAX, VALUE_CHARACTERS_MAX = 100, 4_000
+NAME_CHARS_MAX, VALUE_CHARS_MAX = 100, 4_000
 # The limit of the characters in all headers: most servers accept 8 KiB, including the sender's headers.
-HEADER_CHARACTERS_MAX = 6_000
+HEADER_CHARS_MAX = 6_000
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 30.0
 TIMEOUT_S = 15.0
 
@@ -104,8 +104,8 @@ def check_url(text: str, rules: EndpointRules) -> URL:
     errors:  InvalidEndpoint  the message has the URL, the rule and the remedy
     """
     shown = f"url {shortened(USER_AND_PASSWORD.sub(HIDDEN, text))} is refused:"
-    if len(text) > URL_CHARACTERS_MAX:
-        raise InvalidEndpoint(f"{shown} it has {len(text):,} characters, and may have {URL_CHARACTERS_MAX:,}")
+    if len(text) > URL_CHARS_MAX:
+        raise InvalidEndpoint(f"{shown} it has {len(text):,} characters, and may have {URL_CHARS_MAX:,}")
     # URL parsers disagree: some parsers drop spaces and unprintable characters, and some read a backslash as a slash.
     if not text.isprintable() or " " in text or "\\" in text:
         raise InvalidEndpoint(
@@ -147,8 +147,8 @@ def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     checked = tuple(_header(name, value) for name, value in headers.items())
     if len(dict(checked)) < len(checked):
         raise InvalidEndpoint("headers are refused: two names differ only in upper and lower case; write the name once")
-    if sum(len(name) + len(value) for name, value in checked) > HEADER_CHARACTERS_MAX:
-        raise InvalidEndpoint(f"headers are refused: together they may have {HEADER_CHARACTERS_MAX:,} characters")
+    if sum(len(name) + len(value) for name, value in checked) > HEADER_CHARS_MAX:
+        raise InvalidEndpoint(f"headers are refused: together they may have {HEADER_CHARS_MAX:,} characters")
     return checked
 
 
@@ -163,12 +163,12 @@ def _check_texts(headers: object) -> None:
 
 def _header(name: str, value: str) -> tuple[str, str]:
     shown, lower = f"header {shortened(name)} is refused:", name.lower()
-    if not TOKEN.fullmatch(name) or len(name) > NAME_CHARACTERS_MAX:
-        raise InvalidEndpoint(f"{shown} a name has letters, digits and -, at most {NAME_CHARACTERS_MAX}")
+    if not TOKEN.fullmatch(name) or len(name) > NAME_CHARS_MAX:
+        raise InvalidEndpoint(f"{shown} a name has letters, digits and -, at most {NAME_CHARS_MAX}")
     if lower in RESERVED or lower.startswith(RESERVED_PREFIXES):
         raise InvalidEndpoint(f"{shown} the sender or a proxy sets this header; use another name")
-    if len(value) > VALUE_CHARACTERS_MAX:
-        raise InvalidEndpoint(f"{shown} its value may have {VALUE_CHARACTERS_MAX:,} characters")
+    if len(value) > VALUE_CHARS_MAX:
+        raise InvalidEndpoint(f"{shown} its value may have {VALUE_CHARS_MAX:,} characters")
     if not VALUE.fullmatch(value):
         raise InvalidEndpoint(f"{shown} its value must be printable ASCII on one line, without spaces at its ends")
     return lower, value

@@ -13,7 +13,7 @@ from aiohttp.abc import AbstractResolver
 from pydantic import BaseModel, ConfigDict, Field
 
 from shardclock_server.webhooks.addresses import Networks
-from shardclock_server.webhooks.answer_classification import BODY_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
+from shardclock_server.webhooks.answer_classification import OWN_PAUSE_S, STORED_BYTES_MAX, Answer, answer_of
 from shardclock_server.webhooks.connection import Connector
 from shardclock_server.webhooks.connection_failures import concerns_all_endpoints, failure_of, sender_exhausted
 from shardclock_server.webhooks.endpoint import Endpoint
@@ -182,13 +182,13 @@ class WebhookSender:
         content, read = response.content, bytearray()
         try:
             if content.is_eof():
-                return content.read_nowait(BODY_BYTES_MAX)
+                return content.read_nowait(STORED_BYTES_MAX)
             async with asyncio.timeout(self._settings.excerpt_s):
                 while chunk := await content.readany():
                     read += chunk
         except (aiohttp.ClientError, OSError):
             pass  # the status has already decided the next step
-        return bytes(read[:BODY_BYTES_MAX])
+        return bytes(read[:STORED_BYTES_MAX])
 
     def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:
         connector = Connector(

@@ -20,7 +20,7 @@ from shardclock_server.timers.refusal import shortened
 SECRET_BYTES = 32
 LASTS_S = 600  # the lifetime of an attempt, long enough for a person to find a second factor
 SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
-CODE_CHARACTERS_MAX = 4_096
+CODE_CHARS_MAX = 4_096
 SAME_BROWSER = "sign in again within ten minutes, in the same browser and at the same address"
 
 
@@ -107,6 +107,6 @@ class SignInAttempt:
             said = ": ".join(it for it in (error, answer.get("error_description")) if it)
             raise SignInRefused(f"the identity provider has refused the sign-in ({shortened(said)})")
         code = answer.get("code", "")
-        if not 1 <= len(code) <= CODE_CHARACTERS_MAX:
+        if not 1 <= len(code) <= CODE_CHARS_MAX:
             raise SignInRefused(f"the answer of the identity provider has no code: {SAME_BROWSER}")
         return code

@@ -14,7 +14,7 @@ from shardclock_server.gateway.oidc.registration import ClientRegistration
 # the client's secret.
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
 SKEW_S = 60  # the allowed difference between the clocks of the provider and the gateway
-TOKEN_CHARACTERS_MAX = 64 * 1024
+TOKEN_CHARS_MAX = 64 * 1024
 REQUIRED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
 
@@ -30,7 +30,7 @@ def checked_claims(
     errors:  SignInRefused  the token is not genuine, has expired, or was made for another client or another attempt
              UnknownKey     no known key has the identifier and the algorithm in the token's header
     """
-    if not isinstance(token, str) or not token.isascii() or len(token) > TOKEN_CHARACTERS_MAX:
+    if not isinstance(token, str) or not token.isascii() or len(token) > TOKEN_CHARS_MAX:
         raise SignInRefused("the answer of the identity provider has no ID token")
     try:
         claims = jwt.decode(

@@ -8,8 +8,8 @@ from shardclock_server.gateway.oidc.registration import ClientRegistration
 from shardclock_server.sql.keys.sessions import Person
 from shardclock_server.timers.refusal import shortened
 
-NAME_CHARACTERS_MAX = 100
-SUBJECT_CHARACTERS_MAX = 255
+NAME_CHARS_MAX = 100
+SUBJECT_CHARS_MAX = 255
 GROUPS_MAX = 10_000
 
 
@@ -19,7 +19,7 @@ def subject_of(claims: Mapping[str, Any]) -> str:
     errors:  SignInRefused  the identifier is missing, or can't be stored
     """
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 1 <= len(subject) <= SUBJECT_CHARACTERS_MAX or not subject.isprintable():
+    if not isinstance(subject, str) or not 1 <= len(subject) <= SUBJECT_CHARS_MAX or not subject.isprintable():
         raise SignInRefused("the identity provider gives no subject of 1 to 255 printable characters")
     return subject
 
@@ -30,7 +30,7 @@ def person_of(claims: Mapping[str, Any], registration: ClientRegistration) -> Pe
     errors:  SignInRefused  none of the person's groups has a grant
     """
     subject = subject_of(claims)
-    name = next(_names_in(claims), subject[:NAME_CHARACTERS_MAX])
+    name = next(_names_in(claims), subject[:NAME_CHARS_MAX])
     groups = registration.grants.known(_groups_in(claims, registration.groups_claim))
     if not groups:
         raise SignInRefused(
@@ -51,7 +51,7 @@ def _names_in(claims: Mapping[str, Any]) -> Iterator[str]:
     if claims.get("email_verified") is not False:
         names.append(claims.get("email"))
     for name in names:
-        if isinstance(name, str) and 1 <= len(name.strip()) <= NAME_CHARACTERS_MAX and name.isprintable():
+        if isinstance(name, str) and 1 <= len(name.strip()) <= NAME_CHARS_MAX and name.isprintable():
             yield name.strip()
 
 

@@ -59,7 +59,7 @@ CLI_VERBS = {
     "consumers remove": "consumers drop",
 }
 CONSOLE = "/console/"
-ADDRESS_CHARACTERS_MAX = 100  # a longer text is cut, because a proxy on this machine may send any text
+ADDRESS_CHARS_MAX = 100  # a longer text is cut, because a proxy on this machine may send any text
 
 
 def verb_of(method: str, path: str) -> str:
@@ -97,7 +97,7 @@ def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> 
         name: with_slashes(value) if isinstance(value, str) else value for name, value in request.path_params.items()
     }
     parameters = recorded_fields({**request.query_params, **which})
-    address = None if request.client is None else request.client.host[:ADDRESS_CHARACTERS_MAX]
+    address = None if request.client is None else request.client.host[:ADDRESS_CHARS_MAX]
     interface = _interface_of(request)
     request.state.act = NewAuditRecord(
         interface, verb, parameters, tenant_id, caller.key, caller.name, caller.subject, address
