@@ -15,6 +15,7 @@ from shardclock_server.engine.retry_policy import FamilyIsFull
 from shardclock_server.engine.tenant_scheduler import TenantScheduler
 from shardclock_server.engine.usage_increase import NOTHING as NO_INCREASE
 from shardclock_server.engine.usage_increase import UsageIncrease, usage_increase_of
+from shardclock_server.sql.bisection import halves_of
 from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 
@@ -107,7 +108,7 @@ class StepBatch:
             found[all(signal.failed_attempts == 0 for signal in self.read[key])].append(key)
         return found
 
-    def parts_of(self, keys: Sequence[int]) -> list[list[int]]:
+    def parts_of(self, keys: Sequence[int]) -> Sequence[Sequence[int]]:
         """Divide instances after a failed write: by tenant, the smallest group first.
 
         If all instances have the same tenant, divide them into halves.
@@ -115,10 +116,7 @@ class StepBatch:
         tenants: defaultdict[str, list[int]] = defaultdict(list)
         for key in keys:
             tenants[self.advanced[key].owner.tenant_id].append(key)
-        if len(tenants) > 1:
-            return sorted(tenants.values(), key=len)
-        middle = len(keys) // 2
-        return [[*keys[:middle]], [*keys[middle:]]]
+        return sorted(tenants.values(), key=len) if len(tenants) > 1 else halves_of(keys)
 
     def unfinished(self) -> dict[str, set[int]]:
         """Return, by tenant, the instances with signals that did not fit into the batch; a set may be empty."""

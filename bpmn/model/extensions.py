@@ -5,6 +5,7 @@ A name of Camunda 8 takes precedence over the same name of Camunda 7.
 errors:  InvalidValue  a value is invalid, or only an engine in Java can evaluate it
 """
 
+from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
 from shardclock_server.bpmn.model.definition import CallWork, MultiInstance, ScriptWork, ServiceWork, UserWork
@@ -35,7 +36,8 @@ def read_service_work(element: Element) -> ServiceWork:
             raise InvalidValue(
                 "the element has a taskDefinition, so a resultVariable has no effect; use an output mapping"
             )
-        return ServiceWork(read_text(required(task, "type")), retries=_retries(task.get("retries")), headers=headers)
+        retries = _optional_number(task.get("retries"), check_retries)
+        return ServiceWork(read_text(required(task, "type")), retries=retries, headers=headers)
     source = _external(element)
     if topic := camunda_attribute(source, "topic"):
         return ServiceWork(read_text(topic), headers=headers)
@@ -57,25 +59,12 @@ def _headers(element: Element) -> tuple[tuple[str, str], ...]:
     return tuple(headers.items())
 
 
-def _retries(written: str | None) -> Text | None:
-    retries = _optional(written)
-    if isinstance(retries, str):
-        check_retries(retries)
-    return retries
-
-
 def check_retries(written: object) -> int:
     """Read a service task's number of attempts.
 
     errors:  InvalidValue  it is not a number in range
     """
-    try:
-        number = int(str(written))
-    except ValueError:
-        number = -1
-    if 0 <= number <= RETRIES_MAX:
-        return number
-    raise InvalidValue(f"the task's retries are {shortened(written)}, not a number from 0 to {RETRIES_MAX:,}")
+    return _number_up_to(RETRIES_MAX, "the task's retries are", written)
 
 
 def _external(element: Element) -> Element:
@@ -187,7 +176,7 @@ def read_loop(element: Element) -> MultiInstance | None:
 def _loop(loop: Element, extension: Element) -> MultiInstance:
     completion = loop.find(bpmn("completionCondition"))
     items = _items(loop, extension)
-    count = _count(text_of(loop.find(bpmn("loopCardinality"))))
+    count = _optional_number(text_of(loop.find(bpmn("loopCardinality"))), check_count)
     item_name = extension.get("inputElement") or camunda_attribute(loop, "elementVariable")
     output_item = extension.get("outputElement", "")
     if bool(output_item) != bool(extension.get("outputCollection")):
@@ -221,25 +210,29 @@ def _items(loop: Element, extension: Element) -> Expression | None:
     return None
 
 
-def _count(written: str) -> Text | None:
-    count = _optional(written)
-    if isinstance(count, str):
-        check_count(count)
-    return count
-
-
 def check_count(written: object) -> int:
     """Read a multi-instance activity's number of executions.
 
     errors:  InvalidValue  it is not a number in range
     """
+    return _number_up_to(ITEMS_MAX, "the cardinality is", written)
+
+
+def _number_up_to(most: int, subject: str, written: object) -> int:
     try:
-        count = int(str(written))
+        number = int(str(written))
     except ValueError:
-        count = -1
-    if 0 <= count <= ITEMS_MAX:
-        return count
-    raise InvalidValue(f"the cardinality is {shortened(written)}, not a number from 0 to {ITEMS_MAX:,}")
+        number = -1
+    if 0 <= number <= most:
+        return number
+    raise InvalidValue(f"{subject} {shortened(written)}, not a number from 0 to {most:,}")
+
+
+def _optional_number(written: str | None, check: Callable[[object], int]) -> Text | None:
+    number = _optional(written)
+    if isinstance(number, str):
+        check(number)
+    return number
 
 
 def _optional(written: str | None) -> Text | None:
