@@ -106,6 +106,22 @@ def test_a_cluster_without_kuberay_is_named_the_mode_local(tmp_path: Path, monke
     assert local.returncode == 0, local.stderr
 
 
+def test_local_keepers_restart_after_a_changed_setting(tmp_path: Path) -> None:
+    def annotations(**settings: str) -> Object:
+        (name,) = answers = config_map("shardclock-settings")
+        answers[name]["data"] = settings
+        done = rendered(tmp_path, CLUSTER, answers, "mode=local")
+        assert done.returncode == 0, done.stderr
+        (deployment,) = of_kind(objects_of(done.stdout), "Deployment")
+        found: Object = deployment["spec"]["template"]["metadata"]["annotations"]
+        return found
+
+    before, after = annotations(SHARDCLOCK_HORIZON_S="2"), annotations(SHARDCLOCK_HORIZON_S="3")
+    assert before.keys() == after.keys() == {"checksum/settings"}
+    assert before != after
+    assert annotations(SHARDCLOCK_HORIZON_S="2") == before
+
+
 # --- the notes --------------------------------------------------------------------------------------------------------
 
 

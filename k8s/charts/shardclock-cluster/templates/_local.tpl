@@ -4,10 +4,16 @@
 {{- include "kustomize.read" (dict "root" $root "build" $build "path" "files/keepers.yaml") -}}
 {{- include "kustomize.read" (dict "root" $root "build" $build "path" "manifests/components/workers/network.yaml") -}}
 {{- $labels := dict "app.kubernetes.io/name" "shardclock" "app.kubernetes.io/component" "keepers" -}}
-{{- range $build.objects -}}
+{{- range $object := $build.objects -}}
 {{- if eq .kind "Deployment" -}}
 {{- include "shardclock.pod" (dict "root" $root "template" .spec.template "part" $values.keepers) -}}
 {{- $_ := set .spec "replicas" $values.keepers.replicas -}}
+{{- /* A pod reads the settings only at its start. `helm template` has no cluster, and so no checksum. */ -}}
+{{- $settings := lookup "v1" "ConfigMap" $root.Release.Namespace "shardclock-settings" -}}
+{{- with $settings.data -}}
+{{- $metadata := $object.spec.template.metadata -}}
+{{- $_ := set $metadata "annotations" (merge (dict "checksum/settings" (toYaml . | sha256sum)) (default dict $metadata.annotations)) -}}
+{{- end -}}
 {{- $main := first .spec.template.spec.containers -}}
 {{- with $values.workers.app.image -}}
 {{- $_ := set $main "image" . -}}
