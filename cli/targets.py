@@ -29,7 +29,7 @@ def targets(
         if as_json:
             print_json(found)
         else:
-            columns = ["target", "kind", "tenant", "state", "on the way", "dead letters"]
+            columns = ["target", "kind", "tenant", "state", "on the way", "dead letters", "workers"]
             print_table("", columns, [_row(target) for target in found])
             print_if_full(found, limit, most=LISTED_MAX)
         return DONE
@@ -39,4 +39,4 @@ def targets(
 
 def _row(it: Target) -> tuple[object, ...]:
     state = "enabled" if it.closed_at is None else it.closed_why
-    return it.target, it.kind, it.tenant_id or "all", state, it.waiting, it.dead_letters
+    return it.target, it.kind, it.tenant_id or "all", state, it.waiting, it.dead_letters, it.workers

@@ -1,6 +1,6 @@
 """The response models of targets."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Self
 
@@ -22,11 +22,16 @@ class TargetAnswer(Answer):
     closed_why: str | None = Field(examples=[None])
     waiting: int = Field(examples=[12], description="the caller's pending deliveries, counted up to 1,000")
     dead_letters: int = Field(examples=[0], description="the caller's dead letters, counted up to 1,000")
+    workers: int | None = Field(
+        examples=[2],
+        description="the running workers that have the handler or the job in their apps, for a key for all tenants;"
+        " null: another key, the log, or an endpoint",
+    )
 
     @classmethod
-    def of(cls, target: Target) -> Self:
-        """Make the response model from a stored target."""
-        return cls(**asdict(target))
+    def of(cls, target: Target, *, is_operator: bool) -> Self:
+        """Make the response model from a stored target; only operators get the number of workers."""
+        return cls(**asdict(target if is_operator else replace(target, workers=None)))
 
 
 class TargetsAnswer(Answer):

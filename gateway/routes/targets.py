@@ -21,4 +21,4 @@ async def list_all(
     """List the targets of the caller's timers: the log, handlers, jobs and endpoints, with their pending deliveries."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await list_targets(session, tenant_id=caller.tenant_id, limit=limit)
-    return TargetsAnswer(targets=[TargetAnswer.of(target) for target in found])
+    return TargetsAnswer(targets=[TargetAnswer.of(target, is_operator=caller.is_operator) for target in found])

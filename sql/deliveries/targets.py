@@ -11,7 +11,8 @@ class Target:
     """One target, the tenant that may use it, and the numbers of its open deliveries and dead letters.
 
     `tenant_id` is None if all tenants may use the target. After `closed_at`, no new timer may use the target. `waiting`
-    and `dead_letters` are counted up to 1,000; if the call names a tenant, only for this tenant.
+    and `dead_letters` are counted up to 1,000; if the call names a tenant, only for this tenant. `workers` is the
+    number of running workers with the handler or the job in their apps; None for the log and for endpoints.
     """
 
     target: str
@@ -21,6 +22,7 @@ class Target:
     closed_why: str | None
     waiting: int
     dead_letters: int
+    workers: int | None
 
 
 async def declared_targets(session: Session, tenant_id: str) -> list[str]:

@@ -43,10 +43,10 @@ def test_each_target_is_listed_with_its_tenant_its_state_and_its_deliveries_and_
     found = shell("targets", "--json").json
 
     assert table == [
-        ["target", "kind", "tenant", "state", "on", "the", "way", "dead", "letters"],
+        ["target", "kind", "tenant", "state", "on", "the", "way", "dead", "letters", "workers"],
         ["log", "log", "all", "enabled", "0", "0"],
-        [OTHER, "handler", "all", "withdrawn", "0", "0"],
-        [HANDLER, "handler", "all", "enabled", "2", "3"],
+        [OTHER, "handler", "all", "withdrawn", "0", "0", "0"],
+        [HANDLER, "handler", "all", "enabled", "2", "3", "0"],
         ["webhook:billing", "webhook", "acme", "enabled", "0", "0"],
     ]
     assert [(it["target"], it["tenant_id"], it["waiting"], it["dead_letters"]) for it in found[2:]] == [

@@ -9,7 +9,7 @@ import pytest
 from shardclock_server.sql.deliveries.targets import Target, list_targets
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, add_endpoint, disable_endpoint
 from shardclock_server.sql.session import Session
-from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
+from tests.support.deliveries import HANDLER, add_deliveries, add_worker, bury, declare
 from tests.support.factories import query
 from tests.support.job_runs import declare as declare_job
 from tests.support.jobs import job_spec
@@ -79,6 +79,21 @@ async def test_deliveries_on_the_way_and_dead_letters_are_counted_for_each_targe
     assert of_zoo == {"log": (0, 0), "cart.left": (0, 0), HANDLER: (2, 0), BILLING: (4, 0)}, (
         "other targets are not shown"
     )
+
+
+async def test_running_workers_are_counted_for_handlers_and_jobs(dsn: str, operator: Session) -> None:
+    (function,) = [row[0] for row in await query(dsn, "select function from shardclock.jobs")]
+    await add_worker(dsn, 11, targets=(HANDLER, "other"), functions=(function,))
+    await add_worker(dsn, 12, 1, 2, targets=(HANDLER,))
+    await add_worker(dsn, 13, targets=(HANDLER, "cart.left"))
+    await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'dead' where holder = 13")
+
+    workers = {(it.target, it.tenant_id): it.workers for it in await listed(operator)}
+
+    assert workers == {
+        ("log", None): None, ("cart.left", None): 0, (HANDLER, None): 2, ("job:refresh", "default"): 1,
+        (BILLING, "acme"): None, (BILLING, "zoo"): None,
+    }  # fmt: skip
 
 
 async def test_a_count_reads_no_deliveries_of_other_targets(dsn: str, operator: Session) -> None:

@@ -85,7 +85,7 @@ async def list_letters(request: Request, gateway: CurrentGateway, caller: Viewer
     """
     asked = filter_of(request, LettersFilter)
     async with gateway.pool.session(caller.tenants) as session:
-        targets = await targets_of(session, caller)
+        targets = [it.target for it in await targets_of(session, caller)]
         found = DeadLetterPage([], None)
         if asked.error is None:
             found = await page_of(session, asked.model.filter_of(caller), size=LETTERS, page=asked.model.after)

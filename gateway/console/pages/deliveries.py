@@ -1,5 +1,7 @@
 """Pages of pending deliveries: find deliveries, show one delivery with its attempts, retry or cancel deliveries."""
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -23,12 +25,13 @@ from shardclock_server.gateway.routes.deliveries import RetryRequest, own_delive
 from shardclock_server.service import deliveries as use_cases
 from shardclock_server.service.deliveries import DeliveryPage, ShownDelivery, page_of, show
 from shardclock_server.sql.deliveries.find import DeliveryFilter
-from shardclock_server.sql.deliveries.targets import list_targets
+from shardclock_server.sql.deliveries.targets import Target, list_targets
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
 RECORDS = 20
 TARGETS_OFFERED = 200
+TARGETS_SHOWN = 20
 
 router = page_router()
 
@@ -65,7 +68,9 @@ async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Vie
         caller,
         "deliveries.html",
         title="Deliveries",
-        targets=targets,
+        targets=[it.target for it in targets],
+        busiest=[] if asked.given else _busiest(targets, caller),
+        is_operator=caller.is_operator,
         past=past,
         deliveries=[(it, first_line(it.last_error)) for it in found.deliveries],
         **list_values(request, "/deliveries", asked, found.next),
@@ -147,10 +152,16 @@ async def cancel_delivery(request: Request, timer_key: Key, caller: Manager) -> 
     return done(request, url_of(request, "/deliveries/{}", timer_key), result.sentence)
 
 
-async def targets_of(session: Session, caller: Caller) -> list[str]:
-    """List the names of targets that the form of a filter suggests."""
+async def targets_of(session: Session, caller: Caller) -> list[Target]:
+    """List the targets with deliveries; the form of a filter suggests their names."""
     found = await list_targets(session, tenant_id=caller.tenant_id, limit=TARGETS_OFFERED)
-    return [it.target for it in found if it.target != "log"]
+    return [it for it in found if it.target != "log" and (it.kind != "job" or caller.is_operator)]
+
+
+def _busiest(targets: Sequence[Target], caller: Caller) -> Sequence[Target]:
+    """Choose the targets with the most dead letters and open deliveries; operators also see unused handlers."""
+    shown = [it for it in targets if it.dead_letters or it.waiting or it.tenant_id or caller.is_operator]
+    return sorted(shown, key=lambda it: (-it.dead_letters, -it.waiting))[:TARGETS_SHOWN]
 
 
 async def _own(session: Session, timer_key: int, caller: Caller) -> ShownDelivery:

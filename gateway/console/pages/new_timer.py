@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,19 +12,21 @@ from shardclock.api.codes import REFUSED
 from shardclock_server.gateway.console.access import Changer, Viewer
 from shardclock_server.gateway.console.addresses import ROOT, url_of
 from shardclock_server.gateway.console.caching import page_router
-from shardclock_server.gateway.console.forms import done, form_of
+from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.idempotency import KEY_RULE, is_key, request_with
 from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.shared_fields import find_shown
 from shardclock_server.gateway.routes.creating import TIMERS, timer_of, write_timer
 from shardclock_server.gateway.routes.schedules import preview_rule
 from shardclock_server.service.timeline import show_moment
 from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.targets import declared_targets
 from shardclock_server.sql.requests.requests import IdempotentRequest
-from shardclock_server.timers.model import OnConflict
+from shardclock_server.timers.model import BIGINT_MAX, OnConflict
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
 from shardclock_server.timers.preview import PreviewedOccurrence
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
@@ -80,14 +82,36 @@ class NewTimerForm(BaseModel):
         return request_with(caller, self.idempotency_key, "POST", TIMERS, fields)
 
 
+class NewTimerQuery(BaseModel):
+    """The key of a timer whose values the form begins with."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    like: int | None = Field(None, ge=1, le=BIGINT_MAX)
+
+
 NO_FIELDS = NewTimerForm()
 
 
 @router.get("/timers/new")
 @router.get("/schedules/new")
 async def new_timer(request: Request, gateway: CurrentGateway, caller: Changer) -> Response:
-    """Show an empty form."""
-    return await _form(request, gateway, caller, NO_FIELDS)
+    """Show an empty form, or a form with the rule, the target and the payload of a pending or ended timer."""
+    like = filter_of(request, NewTimerQuery).model.like
+    form = NO_FIELDS if like is None else await _form_like(gateway, caller, like)
+    return await _form(request, gateway, caller, form)
+
+
+async def _form_like(gateway: Gateway, caller: Caller, timer_key: int) -> NewTimerForm:
+    """Fill in a form with a timer's values; the form has no name and no due date.
+
+    errors:  UnknownTimer  there is no such timer, or the caller may not see it
+    """
+    async with gateway.pool.session(caller.tenants) as session:
+        timer = await find_shown(session, TimerRef(timer_key), caller)
+    return NewTimerForm(
+        schedule=timer.schedule, zone=timer.zone, missed=timer.missed, target=timer.target, payload=timer.payload
+    )
 
 
 @router.post("/timers/preview")

@@ -11,7 +11,7 @@ import pytest
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.console_forms import console_acts, hidden_fields, next_page, sign_in_as
-from tests.support.deliveries import HANDLER, add_deliveries, bury, declare, let_die
+from tests.support.deliveries import HANDLER, add_deliveries, add_worker, bury, declare, let_die
 from tests.support.factories import add_timers, query, value
 from tests.support.operations import ends_of
 
@@ -158,6 +158,21 @@ async def test_deliveries_are_listed_retried_and_cancelled(dsn: str, browser: Br
     ]  # fmt: skip
     ended = await browser.get("/deliveries/2")
     assert (ended.status, ended.actions) == (200, [])
+
+
+async def test_the_targets_are_listed_with_their_workers_and_dead_letters(
+    dsn: str, browser: Browser, letters: list[int]
+) -> None:
+    await query(dsn, "update shardclock.dead_letters set tenant_id = 'default'")
+    await declare(dsn, HANDLER, "cart.left")
+    await add_worker(dsn, 21)
+    await add_deliveries(dsn, 2, "cart.left", **OWN)
+
+    shown = await browser.get("/deliveries")
+
+    assert f"{HANDLER} ENABLED 2 0 {len(letters)} cart.left NO WORKER 0 2 0" in shown.main
+    assert f'href="/console/dead-letters?target={HANDLER}"' in shown.text
+    assert "Workers" not in (await browser.get("/deliveries?target=cart.left")).main
 
 
 async def test_a_dead_delivery_leads_to_its_dead_letter(browser: Browser, letters: list[int]) -> None:

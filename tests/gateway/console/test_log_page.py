@@ -58,6 +58,9 @@ async def test_records_are_found_by_each_filter(dsn: str, browser: Browser) -> N
     assert rows_of(all_of_them) == 5
     assert "TRIGGERED" in all_of_them.main
     assert "1 min 30 s" in all_of_them.main, "the lateness"
+    assert "holder:" not in all_of_them.main
+    await query(dsn, "update shardclock.command_log set holder = 255 where timer_key = 201")
+    assert "reason: order-7 ; holder: 00000000000000ff" in (await browser.get("/log?event=CANCELED")).main
     for query_text, found in {
         "name=order-7": 2, "timer_key=201": 1, "event=CANCELED": 2, "target=mail": 3, "process_instance_key=41": 2,
         "event=TRIGGERED&target=mail": 3, "name=order-7&event=TRIGGERED": 0, "timer_key=301": 0, "timer_key=999": 0,

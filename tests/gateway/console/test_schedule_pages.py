@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from shardclock_server.gateway.console import caching
 from shardclock_server.gateway.console.strip import strip_of
 from shardclock_server.sql.clients.firings import PastFiring
 from tests.support.console import XSS, Browser
-from tests.support.factories import HolderClient, add_schedule, pending_rows, query
+from tests.support.factories import HolderClient, add_schedule, add_timers, pending_rows, query
 from tests.support.gateways import Api
 from tests.support.operations import ends_of
 
@@ -33,6 +36,31 @@ async def test_a_timer_is_made_from_the_form_and_a_repeated_request_makes_no_sec
     assert (row["name"], row["target"], row["payload"]) == ("order-1", "log", '{"order": 1}')
     shown = await browser.follow(first)
     assert f"timer {row['timer_key']}: created, due" in shown.text
+
+
+async def test_a_form_begins_with_the_values_of_another_timer(
+    dsn: str, api: Api, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caching, "FRESH_S", -1.0)
+    once = {"delay": "PT1H", "name": "order-1", "payload": {"order": XSS}}
+    rule = {"schedule": "0 8 * * *", "zone": "Europe/Berlin", "missed": "skip", "name": "report"}
+    keys = [(await api.post("/v1/timers", fields)).json["timer_key"] for fields in (once, rule)]
+    await api.post("/v1/timers/by-name/order-1/cancel")
+    for key, path in zip(keys, ("/timers/new", "/schedules/new"), strict=True):
+        assert f'href="/console{path}?like={key}"' in (await browser.get(f"/timers/{key}")).text
+
+    like_ended = await browser.get(f"/timers/new?like={keys[0]}")
+    like_rule = await browser.get(f"/schedules/new?like={keys[1]}")
+
+    assert "<script>alert" not in like_ended.text
+    assert "{&#34;order&#34;: &#34;&lt;script&gt;" in like_ended.text
+    assert "order-1" not in like_ended.text, "a name belongs to one timer"
+    assert 'name="schedule" type="text" value="0 8 * * *"' in like_rule.text
+    assert 'name="zone" type="text" value="Europe/Berlin"' in like_rule.text
+    assert '<option value="skip" selected>' in like_rule.text
+    assert (await browser.get("/timers/new?like=999999")).status == 404
+    (eve,) = await add_timers(dsn, 1, "now() + interval '1 hour'", tenant_id="'eve'")
+    assert (await browser.get(f"/timers/new?like={eve}")).status == 404
 
 
 async def test_a_refused_form_keeps_its_fields_and_has_the_sentence_of_the_api(
