@@ -1,22 +1,14 @@
 """The leases of one worker, each with its last renewal."""
 
 from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from shardclock_server.sql.deliveries.claim import Claim
+from shardclock_server.sql.deliveries.claim import Claim, HasClaim
 
 NOT_HELD = (None, float("-inf"))
 
 
-class Leased(Protocol):
-    """A claimed delivery, or the run that a worker makes for a delivery."""
-
-    @property
-    def claim(self) -> Claim:
-        """Return the delivery's key and the number of the claim."""
-
-
-T = TypeVar("T", bound=Leased)
+T = TypeVar("T", bound=HasClaim)
 
 
 class LeaseTable(Generic[T]):

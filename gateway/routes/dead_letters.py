@@ -1,5 +1,7 @@
 """Dead letters, the deliveries that were given up: list, redrive and discard them."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query
@@ -130,19 +132,8 @@ async def group_dead_letters(
 async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
     """Deliver dead letters again; their attempts are counted from one."""
     asked = await read_model(request, RedriveRequest)
-    asked.check()
-    async with audited_transaction(request, caller.tenants) as session:
-        acted = await redrive(
-            session,
-            asked.filter_of(caller),
-            limit=asked.limit,
-            per_s=asked.per_s,
-            enable=asked.enable,
-            dry_run=dry_run,
-            by=actor_of(request, caller),
-        )
-        note_changed(request, len(acted.keys), acted.operation_id)
-    return DeadLettersChangedAnswer.of(acted)
+    change = partial(redrive, per_s=asked.per_s, enable=asked.enable)
+    return await _change_many(request, caller, asked, change, dry_run=dry_run)
 
 
 @router.post(
@@ -154,18 +145,7 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
 async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
     """Discard dead letters permanently."""
     asked = await read_model(request, DiscardRequest)
-    asked.check()
-    async with audited_transaction(request, caller.tenants) as session:
-        acted = await discard(
-            session,
-            asked.filter_of(caller),
-            limit=asked.limit,
-            reason=asked.reason,
-            dry_run=dry_run,
-            by=actor_of(request, caller),
-        )
-        note_changed(request, len(acted.keys), acted.operation_id)
-    return DeadLettersChangedAnswer.of(acted)
+    return await _change_many(request, caller, asked, partial(discard, reason=asked.reason), dry_run=dry_run)
 
 
 @router.post(
@@ -184,6 +164,22 @@ async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager)
     """Discard one dead letter permanently."""
     async with audited_transaction(request, caller.tenants) as session:
         return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))
+
+
+async def _change_many(
+    request: Request,
+    caller: Caller,
+    asked: DeadLettersRequest,
+    change: Callable[..., Awaitable[BulkResult[int]]],
+    *,
+    dry_run: bool,
+) -> DeadLettersChangedAnswer:
+    asked.check()
+    wanted, by = asked.filter_of(caller), actor_of(request, caller)
+    async with audited_transaction(request, caller.tenants) as session:
+        acted = await change(session, wanted, limit=asked.limit, dry_run=dry_run, by=by)
+        note_changed(request, len(acted.keys), acted.operation_id)
+    return DeadLettersChangedAnswer.of(acted)
 
 
 def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:

@@ -1,6 +1,8 @@
 """Service tasks for external workers: lease tasks; then complete, extend or fail them."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from functools import partial
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,6 +14,7 @@ from shardclock_server.gateway.answers.processes import ServiceTaskAnswer, Servi
 from shardclock_server.gateway.fields import read_model
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
+from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.idempotency import Unchanged
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.requests.shared_fields import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
@@ -132,14 +135,7 @@ async def extend_service_task(task_key: Key, request: Request, caller: Worker) -
     """Extend the lease of a service task; an expired lease may be extended if no other program has the task."""
     asked = await read_model(request, ExtendRequest)
     lease_s = seconds_of("lease", asked.lease)
-
-    async def do(session: Session) -> TaskStateAnswer:
-        outcome = await statements.extend_service_task(
-            session, task_key, asked.claim, lease_s=lease_s, tenant_id=caller.tenant_id
-        )
-        return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
-
-    return await run_idempotent(request, caller, asked, do)
+    return await _change(request, caller, task_key, asked, partial(statements.extend_service_task, lease_s=lease_s))
 
 
 @router.post(
@@ -150,14 +146,8 @@ async def extend_service_task(task_key: Key, request: Request, caller: Worker) -
 async def complete_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
     """Complete a leased service task, so that its instance continues."""
     asked = await read_model(request, CompleteRequest)
-
-    async def do(session: Session) -> TaskStateAnswer:
-        outcome = await statements.complete_service_task(
-            session, task_key, asked.claim, variables=asked.variables, tenant_id=caller.tenant_id
-        )
-        return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
-
-    return await run_idempotent(request, caller, asked, do)
+    change = partial(statements.complete_service_task, variables=asked.variables)
+    return await _change(request, caller, task_key, asked, change)
 
 
 @router.post(
@@ -168,21 +158,13 @@ async def complete_service_task(task_key: Key, request: Request, caller: Worker)
 async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
     """Report the failure of a service task; without further retries, its instance has an incident."""
     asked = await read_model(request, FailRequest)
-    retry_after_s = seconds_of("retry_after", asked.retry_after)
-
-    async def do(session: Session) -> TaskStateAnswer:
-        outcome = await statements.fail_service_task(
-            session,
-            task_key,
-            asked.claim,
-            reason=asked.reason,
-            retries=asked.retries,
-            retry_after_s=retry_after_s,
-            tenant_id=caller.tenant_id,
-        )
-        return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
-
-    return await run_idempotent(request, caller, asked, do)
+    change = partial(
+        statements.fail_service_task,
+        reason=asked.reason,
+        retries=asked.retries,
+        retry_after_s=seconds_of("retry_after", asked.retry_after),
+    )
+    return await _change(request, caller, task_key, asked, change)
 
 
 @router.post(
@@ -193,17 +175,21 @@ async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> 
 async def throw_service_task_error(task_key: Key, request: Request, caller: Worker) -> Response:
     """End a service task with a BPMN error. An event of the model may catch the error by its code."""
     asked = await read_model(request, ThrowErrorRequest)
+    change = partial(
+        statements.throw_service_task_error, code=asked.code, reason=asked.reason, variables=asked.variables
+    )
+    return await _change(request, caller, task_key, asked, change)
 
+
+async def _change(
+    request: Request,
+    caller: Caller,
+    task_key: int,
+    asked: ExtendRequest | CompleteRequest | FailRequest,
+    change: Callable[..., Awaitable[str]],
+) -> Response:
     async def do(session: Session) -> TaskStateAnswer:
-        outcome = await statements.throw_service_task_error(
-            session,
-            task_key,
-            asked.claim,
-            code=asked.code,
-            reason=asked.reason,
-            variables=asked.variables,
-            tenant_id=caller.tenant_id,
-        )
+        outcome = await change(session, task_key, asked.claim, tenant_id=caller.tenant_id)
         return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
 
     return await run_idempotent(request, caller, asked, do)

@@ -70,15 +70,11 @@ OF_DELIVERY = len(ClaimedDelivery._fields)  # the columns of a delivery; the col
 
 
 class HasClaim(Protocol):
-    """A claim: a delivery's key, and how often it was claimed."""
+    """A claimed delivery, or the run that a worker makes for a delivery."""
 
     @property
-    def timer_key(self) -> int:
-        """The delivery's key."""
-
-    @property
-    def claims(self) -> int:
-        """Return how often the delivery was claimed."""
+    def claim(self) -> Claim:
+        """Return the delivery's key and the number of the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +233,12 @@ async def renew_deliveries(
     errors:  StoreUnavailable  the outcome is unknown: renew again
     source:  sql/deliveries/renew_deliveries.sql
     """
+    claims = [delivery.claim for delivery in deliveries]
     rows = await session.rows(
         "renew_deliveries",
         holder=holder,
-        timer_keys=[delivery.timer_key for delivery in deliveries],
-        claims=[delivery.claims for delivery in deliveries],
+        timer_keys=[timer_key for timer_key, _ in claims],
+        claims=[number for _, number in claims],
         lease=timedelta(seconds=lease_s),
         now=now,
     )

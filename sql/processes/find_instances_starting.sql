@@ -38,14 +38,7 @@ cross join lateral (
     (
         -- A called instance never has a given-up start, because the calling instance gets the incident.
         select start.timer_key, d.process_id, d.version, start.fired_at, 1, null
-        from shardclock.dead_letters start
-        -- include: definition_of_start.sql
-        where (start.target = 'process:instance' and start.process_instance_key is null) is true
-            and start.tenant_id = coalesce(:tenant_id, t.tenant_id)
-            and start.timer_key + 0 < coalesce(:before, 9223372036854775807)
-            and (:process_id is null or d.process_id = :process_id)
-        order by start.timer_key + 0 desc
-        limit :page_size
+        -- include: given_up_starts.sql
     )
 ) s
 order by s.instance_key desc

@@ -40,14 +40,7 @@ from (
     ) t
     cross join lateral (
         select start.timer_key, d.process_id, d.version, start.fired_at
-        from shardclock.dead_letters start
-        -- include: definition_of_start.sql
-        where (start.target = 'process:instance' and start.process_instance_key is null) is true
-            and start.tenant_id = coalesce(:tenant_id, t.tenant_id)
-            and start.timer_key + 0 < coalesce(:before, 9223372036854775807)
-            and (:process_id is null or d.process_id = :process_id)
-        order by start.timer_key + 0 desc
-        limit :page_size
+        -- include: given_up_starts.sql
     ) w
 ) f
 order by f.instance_key desc

@@ -8,48 +8,48 @@ from tests.support.handlers import delivery
 
 
 def test_a_claim_is_leased_until_it_is_settled() -> None:
-    hand = LeaseTable[ClaimedDelivery]()
-    hand.take([delivery(1), delivery(2)], now_s=10.0)
+    leases = LeaseTable[ClaimedDelivery]()
+    leases.take([delivery(1), delivery(2)], now_s=10.0)
 
-    hand.drop([delivery(1), delivery(7)])
+    leases.drop([delivery(1), delivery(7)])
 
-    assert len(hand) == 1
-    assert hand.renewed_before(11.0) == [delivery(2)]
+    assert len(leases) == 1
+    assert leases.renewed_before(11.0) == [delivery(2)]
 
 
 def test_a_delivery_that_was_claimed_again_stays_when_its_first_claim_is_settled() -> None:
-    hand = LeaseTable[ClaimedDelivery]()
-    hand.take([delivery(1, claims=1)], now_s=10.0)
-    hand.take([delivery(1, claims=2)], now_s=20.0)
+    leases = LeaseTable[ClaimedDelivery]()
+    leases.take([delivery(1, claims=1)], now_s=10.0)
+    leases.take([delivery(1, claims=2)], now_s=20.0)
 
-    hand.drop([delivery(1, claims=1)])
+    leases.drop([delivery(1, claims=1)])
 
-    assert hand.renewed_before(21.0) == [delivery(1, claims=2)]
+    assert leases.renewed_before(21.0) == [delivery(1, claims=2)]
 
 
 def test_a_lease_becomes_old_again_after_its_renewal() -> None:
-    hand = LeaseTable[ClaimedDelivery]()
-    hand.take([delivery(1), delivery(2)], now_s=10.0)
+    leases = LeaseTable[ClaimedDelivery]()
+    leases.take([delivery(1), delivery(2)], now_s=10.0)
 
-    hand.renew([delivery(1)], now_s=13.0)
+    leases.renew([delivery(1)], now_s=13.0)
 
-    assert hand.renewed_before(12.0) == [delivery(2)]
-    assert len(hand.renewed_before(14.0)) == 2
+    assert leases.renewed_before(12.0) == [delivery(2)]
+    assert len(leases.renewed_before(14.0)) == 2
 
 
 def test_an_ended_lease_is_not_held() -> None:
-    hand = LeaseTable[ClaimedDelivery]()
-    hand.take([delivery(1, claims=2)], now_s=10.0)
+    leases = LeaseTable[ClaimedDelivery]()
+    leases.take([delivery(1, claims=2)], now_s=10.0)
 
-    assert hand.held([delivery(1, claims=2), delivery(1, claims=1)], since_s=10.0) == [delivery(1, claims=2)]
-    assert hand.held([delivery(1, claims=2)], since_s=10.1) == []
+    assert leases.held([delivery(1, claims=2), delivery(1, claims=1)], since_s=10.0) == [delivery(1, claims=2)]
+    assert leases.held([delivery(1, claims=2)], since_s=10.1) == []
 
 
 def test_a_renewal_does_not_restore_a_settled_claim() -> None:
-    hand = LeaseTable[ClaimedDelivery]()
-    hand.take([delivery(1)], now_s=10.0)
-    hand.drop([delivery(1)])
+    leases = LeaseTable[ClaimedDelivery]()
+    leases.take([delivery(1)], now_s=10.0)
+    leases.drop([delivery(1)])
 
-    hand.renew([delivery(1)], now_s=13.0)
+    leases.renew([delivery(1)], now_s=13.0)
 
-    assert len(hand) == 0
+    assert len(leases) == 0
