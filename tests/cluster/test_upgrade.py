@@ -30,8 +30,6 @@ from tests.support.program import PROGRAM, Done, run
 from tests.support.steady_load import SteadyLoad
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.ray, pytest.mark.timed]
-
 SCRIPT = ROOT / "examples" / "blue-green.sh"
 BLUE, GREEN = "blue", "green"
 PER_TURN, PER_TURN_AHEAD = 50, 30  # timers scheduled each tenth of a second
@@ -236,14 +234,16 @@ async def flowing(machine: Machine, seconds: float = 1.0) -> None:
     await eventually(later, within_s=COME_UP_S)
 
 
-async def both(machine: Machine) -> None:
-    machine.start(BLUE)
+async def both(machine: Machine, *, local: bool = False) -> None:
+    machine.start(BLUE, local=local)
     await eventually(lambda: leads(machine, BLUE), within_s=COME_UP_S)
-    machine.start(GREEN)
+    machine.start(GREEN, local=local)
     await until_served_by(machine, BLUE)
     await until_it_stands_by(machine, GREEN)
 
 
+@pytest.mark.ray
+@pytest.mark.timed
 @pytest.mark.exhaustive
 async def test_an_upgrade_and_a_rollback_by_the_script_neither_lose_nor_double_nor_delay_a_timer(
     machine: Machine,
@@ -270,6 +270,8 @@ async def test_an_upgrade_and_a_rollback_by_the_script_neither_lose_nor_double_n
     await asyncio.wait([supervisor])
 
 
+@pytest.mark.ray
+@pytest.mark.timed
 @pytest.mark.exhaustive
 async def test_the_lead_changes_repeatedly_between_two_clusters_and_at_last_leaves_a_stopping_cluster(
     machine: Machine,
@@ -310,6 +312,8 @@ async def lag_of_switch(machine: Machine, name: str, *, is_local: bool) -> timed
     return latest - usual
 
 
+@pytest.mark.ray
+@pytest.mark.timed
 async def test_no_timer_is_later_than_a_tenth_of_a_second_when_the_lead_goes_from_local_processes_to_ray_and_back(
     machine: Machine,
 ) -> None:
@@ -326,6 +330,8 @@ async def test_no_timer_is_later_than_a_tenth_of_a_second_when_the_lead_goes_fro
     assert max(to_ray, back) <= PROMISED_LAG
 
 
+@pytest.mark.ray
+@pytest.mark.timed
 @pytest.mark.exhaustive
 async def test_the_death_of_a_new_cluster_at_the_switch_delays_no_timer(machine: Machine) -> None:
     await both(machine)
@@ -347,8 +353,16 @@ async def test_the_death_of_a_new_cluster_at_the_switch_delays_no_timer(machine:
         await until_served_by(machine, BLUE, within_s=1)
 
 
-async def test_a_cluster_whose_processes_are_all_killed_is_replaced_by_the_stand_by_cluster(machine: Machine) -> None:
-    await both(machine)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "local",
+    [True, pytest.param(False, marks=[pytest.mark.ray, pytest.mark.timed, pytest.mark.exhaustive])],
+    ids=["local", "ray"],
+)
+async def test_a_cluster_whose_processes_are_all_killed_is_replaced_by_the_stand_by_cluster(
+    machine: Machine, *, local: bool
+) -> None:
+    await both(machine, local=local)
 
     async with exactly_once(machine, lag_max_s=TAKEOVER_LAG_S):
         await asyncio.to_thread(machine.kill, BLUE)

@@ -17,7 +17,7 @@ from tests.support.factories import query
 from tests.support.local_cluster import local_cluster
 from tests.support.program import run, until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 APP = """
 import sys
 import pydantic

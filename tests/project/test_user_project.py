@@ -124,6 +124,7 @@ def _run_its_tests(programs: Path, project: Path) -> None:
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_a_cluster_runs_the_users_project_from_this_tree(project: Path, place: Path) -> None:
     _see_a_cluster(Path(sys.executable).parent, project, place)
 
@@ -156,12 +157,12 @@ async def test_processes_without_ray_import_the_users_project_and_no_module_of_t
     assert told == looked == Completed({"mine": ["mine"] * 10, "server": []})
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 def test_its_own_tests_run_from_this_tree(project: Path) -> None:
     _run_its_tests(Path(sys.executable).parent, project)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_tests_of_the_users_project_run_from_wheels_beside_another_metrics_package(
     other: Path, project: Path
 ) -> None:

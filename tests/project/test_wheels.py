@@ -31,7 +31,7 @@ def metadata_of(wheel: Path) -> Message:
     return Parser().parsestr(packed.read(name).decode())
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_same_sources_make_the_same_bytes_in_another_folder_at_another_time(
     wheels: dict[str, Path], tmp_path: Path
 ) -> None:

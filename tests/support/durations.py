@@ -27,7 +27,7 @@ LONG = {
     "client/executor": "threads",
     "client/log": "consuming consuming_trouble leasing_lost leasing_members",
     "client/sql": "alike batch_bytes consuming logins methods transactions values",
-    "cluster": "exporter node shell stepping testing_jobs testing_page",
+    "cluster": "exporter node shell stepping testing_jobs testing_page upgrade",
     "coordinator": (
         "drains fence hosts leadership plan quarantine reconciler scaling stand_by stand_by_races suspension "
         "two_hundred_shards"

@@ -1,4 +1,4 @@
-"""`make test` runs two cases of a slow test and of a test in a long file; `make test-all` runs all."""
+"""If a slow test or a test in a long file has many cases, `make test` runs one; `make test-all` runs all."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 import pytest
 
-CASES_MAX = 2
+FEW = 2  # two cases are mostly two ways to do the same, and both run
 # All blocks of the pages run: pages change more often than the code that they describe.
 WHOLE = frozenset({"test_docs.py"})
 
@@ -21,23 +22,28 @@ class Sampling:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        cases: defaultdict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
+        cases: defaultdict[tuple[Path, str, bool], list[pytest.Item]] = defaultdict(list)
         for item in items:
             if isinstance(item, pytest.Function) and _takes_long(item):
-                cases[item.path, item.originalname].append(item)
-        for each in cases.values():
-            for item in left_out(each):
+                cases[item.path, item.originalname, item.get_closest_marker("ray") is not None].append(item)
+        for (_, name, _), each in cases.items():
+            for item in left_out(name, each):
                 item.add_marker(pytest.mark.exhaustive)
 
 
 def _takes_long(item: pytest.Item) -> bool:
-    marks = ("long", "slow")
-    return item.path.name not in WHOLE and any(item.get_closest_marker(mark) for mark in marks)
+    if item.path.name in WHOLE or item.get_closest_marker("exhaustive"):
+        return False
+    return any(item.get_closest_marker(mark) for mark in ("long", "slow"))
 
 
-def left_out(cases: Sequence[T], *, most: int = CASES_MAX) -> list[T]:
-    """List the cases outside an even sample, which contains the first and the last case."""
-    if len(cases) <= most:
+def left_out(name: str, cases: Sequence[T]) -> list[T]:
+    """List the cases of a test outside its sample: one case, or all if these are few.
+
+    The test's name chooses the case. So it is the same in each run, and tests with the same parameters use different
+    values.
+    """
+    if len(cases) <= FEW:
         return []
-    kept = {round(number * (len(cases) - 1) / (most - 1)) for number in range(most)}
-    return [case for number, case in enumerate(cases) if number not in kept]
+    kept = crc32(name.encode()) % len(cases)
+    return [case for number, case in enumerate(cases) if number != kept]

@@ -47,7 +47,7 @@ async def test_each_page_is_sound_in_a_browser(dsn: str, api: Api, size: str, th
             await opened.assert_sound()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_person_signs_in_and_out_without_javascript(locked: Api, owner: Session) -> None:
     key = await keys.make(owner, WantedKey(None, "night", ("admin",)))
     async with chromium() as browser, watched(browser, java_script_enabled=False) as opened:
@@ -106,7 +106,7 @@ async def test_an_open_page_follows_changes_and_keeps_the_reader_s_input(
         assert opened.errors == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_page_whose_stream_was_refused_says_so_and_follows_again(dsn: str, api: Api) -> None:
     await declare(dsn, "orders.expired")
     await add_timers(dsn, 1, "now() + interval '10 minutes'", name="'refund'", target="'orders.expired'")
@@ -147,7 +147,7 @@ async def test_the_keepers_fit_the_page_and_no_line_breaks_within_an_id(dsn: str
         await opened.assert_sound()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_the_keyboard_reaches_the_content_the_menu_and_a_form(api: Api) -> None:
     async with chromium() as browser, watched(browser) as opened:
         page = opened.page

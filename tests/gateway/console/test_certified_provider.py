@@ -20,7 +20,7 @@ from tests.support.gateways import Api, serving
 from tests.support.identity_provider import CLIENT, GROUPS, SECRET
 from tests.support.oidc_provider import certified_provider, free_port, require_package
 
-pytestmark = [pytest.mark.slow]
+pytestmark = pytest.mark.exhaustive
 CONFIDENTIAL = {"client_secret": SECRET}
 
 
@@ -70,7 +70,7 @@ async def sign_in(page: Page, person: str) -> None:
     await page.get_by_role("button", name="Continue").click()
 
 
-@pytest.mark.parametrize("java_script", [pytest.param(True, marks=pytest.mark.exhaustive), False])
+@pytest.mark.parametrize("java_script", [True, False])
 async def test_a_person_signs_in_works_and_signs_out(dsn: str, java_script: bool) -> None:
     async with place(dsn) as here, here.provider(), browser(java_script=java_script) as opened:
         page = opened.page
@@ -97,7 +97,6 @@ async def test_a_person_signs_in_works_and_signs_out(dsn: str, java_script: bool
         await expect(page.get_by_label("API key")).to_be_visible()
 
 
-@pytest.mark.exhaustive
 async def test_the_groups_decide_and_a_person_without_a_mapped_group_is_refused(dsn: str) -> None:
     async with place(dsn) as here, here.provider():
         async with browser() as opened:
@@ -113,7 +112,6 @@ async def test_the_groups_decide_and_a_person_without_a_mapped_group_is_refused(
         assert len(await query(dsn, "select from shardclock.console_sessions")) == 1
 
 
-@pytest.mark.exhaustive
 async def test_a_public_client_signs_in_after_its_session_has_expired(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +132,6 @@ async def test_a_public_client_signs_in_after_its_session_has_expired(
         await opened.page.wait_for_url(f"{here.api.url}/console/timers")
 
 
-@pytest.mark.exhaustive
 async def test_a_replayed_answer_and_a_changed_nonce_begin_no_session(dsn: str) -> None:
     async with place(dsn) as here, here.provider(), browser() as opened:
         page, answers = opened.page, []
@@ -152,7 +149,6 @@ async def test_a_replayed_answer_and_a_changed_nonce_begin_no_session(dsn: str) 
         assert await query(dsn, "select from shardclock.console_sessions") == []
 
 
-@pytest.mark.exhaustive
 async def test_sessions_go_on_without_the_provider_and_its_new_keys_count(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

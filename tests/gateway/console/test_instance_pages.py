@@ -172,10 +172,8 @@ async def test_the_names_of_a_model_and_a_business_key_are_escaped(dsn: str, api
         assert "<img" not in shown
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("width", "theme"), [pytest.param(1_280, "light", marks=pytest.mark.exhaustive), (320, "dark")]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("width", "theme"), [(1_280, "light"), (320, "dark")])
 async def test_the_page_of_an_instance_and_of_its_timer_are_sound_in_a_browser(
     dsn: str, api: Api, width: int, theme: str
 ) -> None:

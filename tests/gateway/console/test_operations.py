@@ -115,7 +115,7 @@ async def test_a_key_of_the_audit_leads_to_the_operation(dsn: str, api: Api, bro
     assert "DONE pause 2 2 of 2" in (await browser.get(link)).main
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_an_open_page_follows_the_progress_of_its_operation(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

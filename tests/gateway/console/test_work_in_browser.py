@@ -56,8 +56,8 @@ async def filled(dsn: str, api: Api) -> Api:
     return api
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("first", [0, 1])
 async def test_filled_pages_are_sound_on_a_small_screen(filled: Api, first: int) -> None:
     async with chromium() as browser, watched(browser, viewport={"width": 320, "height": 640}) as opened:
         for path in FILLED[first::2]:
@@ -87,7 +87,7 @@ async def test_dead_letters_are_discarded_without_javascript(dsn: str, filled: A
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_events_for_operators_are_chosen_in_a_form(dsn: str, filled: Api) -> None:
     async with chromium() as browser, watched(browser) as opened:
         page = opened.page
