@@ -106,8 +106,17 @@ def test_the_page_s_example_moves_the_connections() -> None:
     assert rules(objects, "postgres-clients", "egress") == [{"to": wanted["postgres"]["peers"], "ports": tcp(6432)}]
 
 
-@pytest.mark.parametrize("value", [{"peers": [{}]}, {"peers": [{"cidr": "10.0.0.0/8"}]}, {"ports": [0]}, {"port": 53}])
-def test_a_peer_that_would_allow_each_connection_is_refused(value: Object) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"peers": [{}]},
+        {"peers": [{"cidr": "10.0.0.0/8"}]},
+        {"peers": [{"ipBlock": {"cidr": "10.0.0.5"}}]},
+        {"ports": [0]},
+        {"port": 53},
+    ],
+)
+def test_peers_and_ports_that_kubernetes_would_refuse_are_refused_by_their_name(value: Object) -> None:
     done = template(SHARED, {"identity": "shop", "networkPolicy": {"dns": value}})
     assert done.returncode != 0
     assert "networkPolicy/dns" in done.stderr
