@@ -15,7 +15,7 @@ from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.deliveries.settle import Settlement
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, done
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, done, failed
 from tests.support.factories import HolderClient, add_timers, query
 
 STALE = """
@@ -54,6 +54,18 @@ async def test_a_firing_is_explained_with_the_end_of_its_delivery(
     await worker.settle(*map(ends, await worker.take()))
 
     assert re.search(told, (await why(shard, TimerRef(key))).why)
+
+
+async def test_a_delivery_that_will_be_retried_is_explained_with_its_last_failure(
+    shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    await worker.settle(*(failed(it, reason="ValueError: no such order") for it in await worker.take()))
+
+    answer = (await why(shard, TimerRef(key))).why
+
+    waits = r"; the delivery to order\.expired waits after 1 failed attempt, the next attempt is due at \S+ \S+Z"
+    assert re.search(rf"{waits}; the last attempt failed: ValueError: no such order$", answer)
 
 
 async def test_a_redriven_dead_letter_is_explained_as_a_delivery(shard: HolderClient, worker: WorkerClient) -> None:
