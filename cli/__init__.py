@@ -35,6 +35,8 @@ import sys
 import warnings
 from typing import NoReturn
 
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C ends
+
 
 def main() -> NoReturn:
     """Run `shardclock` with this process's arguments."""
@@ -53,6 +55,8 @@ def main() -> NoReturn:
             from shardclock_server.cli.program import run
 
             run()
+    except KeyboardInterrupt:  # Ctrl-C during the imports
+        sys.exit(INTERRUPTED)
     finally:
         gc.enable()
 
@@ -86,4 +90,4 @@ def _search_pythonpath_last() -> None:
         sys.path[:] = [*(path for path in sys.path if os.path.abspath(path) not in given), *given]  # noqa: PTH100
 
 
-__all__ = ["main"]
+__all__ = ["INTERRUPTED", "main"]

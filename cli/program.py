@@ -8,13 +8,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from shardclock_server.cli import streams
+from shardclock_server.cli import INTERRUPTED, streams
 from shardclock_server.cli.version import print_version
 
 if TYPE_CHECKING:
     from shardclock_server.cli.exits import CommandFailure
-
-INTERRUPTED = 130
 
 
 def run() -> NoReturn:

@@ -22,7 +22,7 @@ from shardclock_server.cluster.database import Database, open_database, require_
 from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
 from shardclock_server.sql import migrate as migrations
 from shardclock_server.timers.model import SLOTS
-from shardclock_server.workers.app import AppRefused, find_app, modules_of
+from shardclock_server.workers.app import App, AppRefused, find_app, modules_of
 from shardclock_server.workers.machine import Machine
 
 if TYPE_CHECKING:
@@ -74,23 +74,28 @@ def up(
     )
     if keep_running and settings.ray_address is None:
         raise InvalidSettings("--keep-running needs a Ray cluster that continues: name it with SHARDCLOCK_RAY_ADDRESS")
-    stop = _stop_event()
+    _end_at_signals()
     with local_host_ahead(is_local=settings.local or settings.has_stand_by) as ahead:
-        _run(settings, stop, keep_running=keep_running, ahead=ahead)
+        _run(settings, _find_app(settings), keep_running=keep_running, ahead=ahead)
     return DONE
 
 
-def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead: "HostProcess | None") -> None:
-    """Run a cluster until `stop` is set."""
-    from shardclock_server.cluster.running import TEND_S, running_cluster
-    from shardclock_server.cluster.scratch import remove_abandoned
-
+def _find_app(settings: Settings) -> App | None:
     # With --python, a process of the given Python imports the app, and finds entry points in the packages of this
     # Python.
     modules = modules_of(settings.app) if settings.python is None else settings.app or ""
     found = find_app(modules, Path.cwd(), python=settings.python) if modules or settings.python else None
     if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):
         raise AppRefused(lacks)
+    return found
+
+
+def _run(settings: Settings, found: App | None, *, keep_running: bool, ahead: "HostProcess | None") -> None:
+    """Run a cluster until a signal stops it."""
+    from shardclock_server.cluster.running import TEND_S, running_cluster
+    from shardclock_server.cluster.scratch import remove_abandoned
+
+    stop = _stop_event()
     for path in remove_abandoned():
         print_note(f"removed {path}: the process that used it was killed")
     with open_database(settings) as database:
@@ -207,6 +212,12 @@ def migrate(
     rows = [*applied.steps, *made] or ["no change: the schema is up to date"]
     print_table("", ["applied"], [[row] for row in rows])
     return DONE
+
+
+def _end_at_signals() -> None:
+    """Raise KeyboardInterrupt at SIGINT and SIGTERM: nothing runs yet, and an import of user code may take a minute."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def _stop_event() -> threading.Event:

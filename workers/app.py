@@ -77,7 +77,14 @@ def find_app(modules: str, directory: Path, *, python: str | None = None) -> App
     runs = named or Interpreter.ours()
     command = runs.command("shardclock.executor.describe", modules, str(directory))
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, env=runs.environment(), timeout=IMPORT_S, check=False)
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            env=runs.environment(),
+            timeout=IMPORT_S,
+            check=False,
+            start_new_session=True,  # Ctrl-C in the terminal must reach only this process, which then ends the import
+        )
     except subprocess.TimeoutExpired:
         raise AppRefused(
             f"app {modules!r} was not imported within {IMPORT_S:g} s: its import must not work or wait"

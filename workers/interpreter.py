@@ -92,6 +92,7 @@ def _look(program: str) -> dict[str, Any]:
             env=environment,
             timeout=LOOK_S,
             check=False,
+            start_new_session=True,  # Ctrl-C in the terminal must reach only this process, which then ends the program
         ).stdout
         found = json.loads(printed.splitlines()[-1])
         return {name: found[name] for name in ("python", "client", "library")}

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from shardclock_server.cli.program import INTERRUPTED
+from shardclock_server.cli import INTERRUPTED
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.factories import BOUND_S, add_timers, query
 from tests.support.memory import IN_MEMORY
