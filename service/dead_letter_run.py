@@ -38,6 +38,11 @@ class DeadLetterRun(BulkRun):
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     _page: Sequence[int] = field(default=(), init=False)  # the changed keys of an uncommitted page
+    # The unchanged letters of an uncommitted page: the number per closed target and tenant, and the number of others.
+    _staying: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
+    _others: int = field(default=0, init=False)
+    _closed_meanwhile: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
+    _changed_elsewhere: int = field(default=0, init=False)
     _signals: set[int] = field(default_factory=set, init=False)
     # The number of letters per target and tenant.
     _number_of: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
@@ -91,7 +96,7 @@ class DeadLetterRun(BulkRun):
         if dry_run:
             would = BulkResult(self.keys, many.word_dry_run(len(self.keys), selected, more=False), more=False)
             return self.change.with_rest(would, self._number_of)
-        left = self.change.describe_rest(len(self._signals))
+        left = self.change.describe_rest(len(self._signals), others=self._changed_elsewhere)
         # If only some letters were changed, the tenants of the changed letters are unknown.
         are_all = len(self.changed_keys) == len(self.keys)
         done = BulkResult(
@@ -100,7 +105,7 @@ class DeadLetterRun(BulkRun):
             more=False,
             operation_id=self.operation_id,
         )
-        return self.change.with_rest(done, self._number_of)
+        return self.change.with_rest(done, Counter(dict(self._number_of) | dict(self._closed_meanwhile)))
 
     async def _pages(self, session: Session, *, dry_run: bool) -> AsyncIterator[Sequence[int]]:
         after, is_last = None, False
@@ -118,10 +123,15 @@ class DeadLetterRun(BulkRun):
 
     async def _change(self, session: Session, keys: Sequence[int]) -> int:
         self._page = await change_letter_page(session, partial(self.change.apply, keys))
+        unchanged = set(keys).difference(self._page)
+        self._staying = await self.change.count_staying(unchanged) if unchanged else Counter()
+        self._others = len(unchanged) - self._staying.total()
         return len(self._page)
 
     def _take_page(self) -> None:
         """Add the keys of a committed page to the result."""
         self.changed_keys.extend(self._page)
         self._signals.difference_update(self._page)
-        self._page = ()
+        self._closed_meanwhile.update(self._staying)
+        self._changed_elsewhere += self._others
+        self._page, self._staying, self._others = (), Counter(), 0

@@ -97,6 +97,13 @@ class DeadLetterChange:
             raise self.redriving.refusal_of(letters[0])
         return chosen
 
+    async def count_staying(self, timer_keys: Iterable[int]) -> "Counter[tuple[str, str]]":
+        """Count the letters among these that a redrive can't change, because their targets were closed meanwhile.
+
+        errors:  StoreUnavailable  Postgres did not answer within the timeout
+        """
+        return Counter() if self.redriving is None else await self.redriving.count_staying(timer_keys)
+
     def with_rest(self, changed: BulkResult[int], number_of: "Counter[tuple[str, str]]") -> BulkResult[int]:
         """Return the end of the result's sentence: the letters that stay unchanged, and the deliveries that wait."""
         return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
@@ -132,8 +139,12 @@ class DeadLetterChange:
             left=self._describe_rest,
         )
 
-    def describe_rest(self, signals: int) -> str:
-        """Return the end of the sentence: the number of signals that stay unchanged; '' for no signals."""
+    def describe_rest(self, signals: int, *, others: int = 0) -> str:
+        """Return the end of the sentence: the number of signals that stay unchanged, and of letters that were changed
+        meanwhile; '' for none.
+        """
+        if others and self.redriving is not None:
+            return f"; unchanged: {counted(others, *NOUN)}, redriven or discarded by another command meanwhile"
         if not (signals and self.leaves_signals):
             return ""
         return f"; left: {counted(signals, 'signal')} for which instances wait: redrive them, or cancel the instances"

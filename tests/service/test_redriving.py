@@ -8,7 +8,7 @@ from shardclock.api.refusals.deliveries import NOT_REDRIVEN
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import redrive, redriving
 from shardclock_server.service.operations import NOW, continue_operation
-from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.operations.operations import find_due_operation
 from shardclock_server.sql.session import Session
 from tests.support.deliveries import HANDLER, bury, declare
@@ -161,6 +161,29 @@ async def test_an_endpoint_that_is_disabled_during_a_run_keeps_its_letters_and_s
 
     assert await targets_on_their_way(dsn) == [HANDLER] * 4
     assert (run.changed, run.matched, len(run.changed_keys)) == (4, 6, 4)
+    said = run.outcome(dry_run=False).sentence
+    assert said.startswith("put back: 4 dead letters are due again; left: 2 dead letters, because ")
+    assert f"target '{DISABLED}' was disabled at" in said
+
+
+@pytest.mark.usefixtures("between")
+async def test_a_redrive_counts_the_letters_that_another_command_has_changed_meanwhile(
+    dsn: str, operator: Session
+) -> None:
+    run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=3)
+    await run.find(operator, NoProgress())
+    await run.start(operator)
+    await redrive_dead_letters(operator, [run.keys[0]])
+    await discard_dead_letters(operator, [run.keys[5]])
+    await disable(dsn)
+
+    await run.change_found(operator, NoProgress())
+
+    said = run.outcome(dry_run=False).sentence
+    changed, others, left = said.split("; ", 2)
+    assert changed == "put back: 2 dead letters are due again"
+    assert others == "unchanged: 2 dead letters, redriven or discarded by another command meanwhile"
+    assert left.startswith(f"left: 2 dead letters, because target '{DISABLED}' was disabled at")
 
 
 @pytest.mark.usefixtures("between")
