@@ -53,7 +53,7 @@ def an_occurrence_is_claimed_soon_after_a_suspension(run: ScriptedRun) -> None:
     run.claim(46, B, 701)
     run.holder(46.1, B, 1, silent=True)
     run.holder(46.5, B, 1)
-    run.claim(46.6, A + 2, 701)  # the claim's snapshot is older than B's return
+    run.claim(46.6, A + 2, 701)  # B returned after the snapshot of the claim
     run.holder(46.7, B, 1)
     run.fire(51.002, A + 2, 701)
 
@@ -121,7 +121,7 @@ def a_pause_ends_in_time_and_the_timer_fires(run: ScriptedRun) -> None:
     run.schedule(40, "bob", timer(701, 49), timer(703, 49), timer(705, 53))
     for key, until_s in ((701, 50), (703, 47), (705, 47)):
         run.pause_until(45, "bob", key, until_s)
-    run.pause_until(46, "bob", 703, 50)  # the last pause counts
+    run.pause_until(46, "bob", 703, 50)  # only the last pause is relevant
     run.call(46.5, "cancel", "bob", timer_key=705, answer="CANCELED")
     run.cancel(46.505, 705)
     for key in (701, 703):
@@ -169,7 +169,7 @@ def test_a_fault_without_a_promise_excuses_lateness_until_the_recovery() -> None
 @pytest.mark.parametrize(
     ("began_s", "deadline"),
     [
-        (9.0, 17.0),  # both faults are active when the timer is ready
+        (9.0, 17.0),  # Both faults are active when the timer becomes ready.
         (14.9, 21.9),  # the second fault begins while the timer waits for the recovery from the first fault
         (16.1, 16.0),  # the timer must have fired before the second fault
     ],

@@ -113,7 +113,7 @@ async def test_a_half_open_connection_hides_the_client_s_end_from_the_server(
     async with connected(through), connected(through, "other") as other:
         async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
             (link,) = proxy.links(named("mine"))
-            link.client.transport.abort()  # the connection ends without a message, as after a kill of the client
+            link.client.transport.abort()  # The connection ends without a message, as if the client had been killed.
             await round_trips(other)
 
             assert await sessions_of(dsn, "mine") == 1

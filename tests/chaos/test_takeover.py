@@ -40,7 +40,7 @@ def test_one_takeover_of_a_hundred_may_take_longer(slow: int, violations: int) -
 
 def test_a_takeover_has_the_timers_of_the_lost_shard_alone() -> None:
     run = good()
-    run.fault("cut", 25.05, 25.1, 2.0, victims=[B])  # B has other slots than the killed shard
+    run.fault("cut", 25.05, 25.1, 2.0, victims=[B])  # B and the killed shard have different slots
 
     assert [(it.fault.kind, it.timers) for it in takeovers(run.end())] == [("kill", 1), ("freeze", 1), ("cut", 1)]
 
@@ -109,7 +109,7 @@ def test_a_lost_head_is_replaced_with_the_commit_that_gives_the_last_slots(
     run.holder(last_s, 0xD, 1)
     history = run.end()
 
-    # Then the measured time ends with this commit, or with the rig's check if a lost shard still has slots
+    # Then the measured time ends at this commit. If a lost shard still has slots, the time ends at the rig's check
     assert served_again_at(index_run(history), history.faults[0]) == pytest.approx(rig_s(10.0 + took_s))
     finding = next(it for it in judge(history).findings if it.promise == "T2")
     assert bool(finding.violations) == (took_s > 2.0)

@@ -57,7 +57,7 @@ def statements_of(build: Build) -> Callable[[str], Statement]:
 async def test_a_late_write_of_a_replaced_engine_breaks_p3_and_p4(
     dsn: str, monkeypatch: pytest.MonkeyPatch, name: str, broken: set[str]
 ) -> None:
-    # Given an instance with a completed task, and an engine that has advanced it only in memory
+    # Given an instance with a completed task, and an engine that has advanced the instance only in memory
     (build,) = (build for build in BUILDS if build.name == name)
     monkeypatch.setattr(sessions, "statement", statements_of(build))
     engine = SteppedEngine(replace(incarnation(), role=ENGINE), EngineSettings(), dsn)

@@ -28,7 +28,7 @@ from tests.support.factories import BOUND_S, add_holder, add_timers, query
 from tests.support.postgres import Server
 from tests.support.program import PROGRAM, Shell
 
-# ramp, and the timers of an outage
+# the ramp, and the timers that became due during an outage
 
 
 def test_the_ramp_is_set_and_shown(shell: Shell) -> None:

@@ -282,7 +282,7 @@ def test_the_certificate_is_checked_with_the_authority_of_the_dsn_or_of_the_envi
 
         secured = f"{plain}?sslmode=verify-full&sslrootcert={authority.ca}"
         soon, wrong = found(secured), found(secured.replace(str(authority.ca), str(other.ca)))
-        # As in the manifests.
+        # The manifests have the same settings.
         of_environment = found(plain, PGSSLMODE="verify-full", PGSSLROOTCERT=str(authority.ca))
         without = found(plain, PGSSLROOTCERT="")
         monkeypatch.setattr(ssl, "create_default_context", strict)

@@ -157,7 +157,7 @@ def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes
     for verb, done in (("disable", "disabled"), ("remove", "removed")):
         words = ("endpoints", verb, "billing", "--tenant", "acme")
         asked, asked_json = shell(*words), shell(*words, "--json")
-        # Then the answer shows the number of the timers, and the command changes nothing without --yes
+        # Then the command shows the number of timers, and changes nothing without --yes
         many = "2 pending timers have the target webhook:billing, and each would become a dead letter when it fires"
         assert asked.code == NOT_DONE
         assert asked.err == f"{many}; nothing was changed; add --yes to {verb} the endpoint\n"

@@ -11,7 +11,8 @@ from tests.support.program import Shell
 
 WRITES = re.compile(r"insert into shardclock\.command_log|log_of\w*\(")
 WORD = re.compile(r"'([A-Z][A-Z_]{2,})'")
-# The other capitalized words of the statements that write the log: states, answers, outcomes and types of timers.
+# These capitalized words also occur in the statements that write the log: states, answers, outcomes and types of
+# timers.
 NO_INTENTS = {
     "ASSIGNED", "BOUNDARY", "COMPLETED", "COMPLETED_BEFORE", "CRASHED", "CREATED", "DEAD_BEFORE", "DELETED",
     "DISCARDED_BEFORE", "DUE", "ENDED", "ERROR", "EXTENDED", "FAILED", "INTERMEDIATE", "INTERRUPTED", "IN_HAND", "ISO",

@@ -72,7 +72,7 @@ def test_a_bulk_pause_has_one_end_which_its_operation_and_the_audit_show(shell: 
     assert datetime.fromisoformat(operation["parameters"]["until"]) == paused["resume_at"]
     (act,) = shell("audit", "--json").json
     assert (act["parameters"]["until"], act["parameters"]["missed"]) == ("2h", "fire_all")
-    # Paused timers keep their end, unless the filter names their state.
+    # The end of an existing pause does not change, unless the filter selects paused timers.
     assert shell("pause", "--all", "--until", NOON, "--json").json["matched"] == 0
     assert shell("pause", "--all", "--state", "paused", "--until", NOON, "--yes", "--json").json["changed"] == 3
 

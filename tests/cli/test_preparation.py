@@ -85,7 +85,7 @@ def test_a_cluster_withdraws_other_handlers_when_it_takes_the_lead(
 
 
 def test_a_cluster_that_leads_again_declares_its_handlers_again(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
-    # Given a cluster that lost the lead to another cluster, which withdrew its handlers
+    # Given a cluster that lost the lead to another cluster. The new leader withdrew the old cluster's handlers
     let_lead(dsn, TIMERS, 1)
     it = preparation()
     turn(it, dsn)

@@ -11,7 +11,7 @@ from shardclock_server.cli.process_output import print_instance
 from shardclock_server.sql.processes.instances import FoundInstance, FoundStep, WholeInstance
 
 NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
-# Names of our own fields elsewhere: JSON in a text, and a number that is printed in hex.
+# In other outputs these names are our own fields: JSON in a text, and a number that is printed in hex.
 MINE = {"result": "ok", "holder": "ann", "payload": "42", "detail": None}
 
 

@@ -135,7 +135,7 @@ async def test_lines_with_a_name_that_ignore_conflicts_are_retried_and_others_ar
 
     assert [line.outcome for line in lines] == ["unknown", "unchanged"] * 3 + ["created"]
     assert "ReadError" in str(lines[0].why) or "RemoteProtocolError" in str(lines[0].why)
-    assert len(await pending_rows(dsn)) == 7  # each timer once, also a timer with a lost answer
+    assert len(await pending_rows(dsn)) == 7  # Each timer exists once, even if the answer was lost.
 
 
 async def test_lines_with_an_idempotency_key_are_retried_and_scheduled_once(dsn: str, gateway: Api) -> None:

@@ -187,7 +187,7 @@ class Ignoring(BaseModel):
 
 class Allowing(BaseModel):
     model_config = ConfigDict(extra="allow")
-    plain: Plain  # a dataclass without a configuration takes that of the model around it
+    plain: Plain  # A dataclass without a configuration uses the configuration of the enclosing model.
 
 
 class Branch(BaseModel):

@@ -191,7 +191,7 @@ def test_a_plain_run_ends_at_its_next_progress_or_checks_for_a_cancel_itself(dec
         assert told.wait(BOUND_S)
         try:
             run.progress(0.5)
-        except Exception as error:  # the cancellation must not be caught by a function's own error handling
+        except Exception as error:  # A function's own error handling must not catch the cancellation.
             raise AssertionError from error
 
     def looks(run: Run) -> str:

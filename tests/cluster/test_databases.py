@@ -46,7 +46,7 @@ def test_the_server_of_a_killed_test_is_stopped_and_its_files_are_removed(
     assert list(place.glob("shardclock-testing-*")) == []
 
 
-# The template of a day
+# The template database of one day
 
 
 def day(number: int) -> datetime:

@@ -33,7 +33,7 @@ def count(run):
     Path("{place}/counted").touch()
 """
 GONE_S = 15.0  # a host drains its keepers within 5 s
-HOST_START_S = 10.0  # on two cores with a load of ten
+HOST_START_S = 10.0  # measured on two cores with a load average of ten
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_the_processes_of_up_use_the_embedded_database_despite_other_variables_o
 def test_a_node_without_a_database_names_the_variable_to_set(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Otherwise the question for the node would start a Ray.
+    # Otherwise the request for the node would start Ray.
     monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "node"))
     with pytest.raises(NoDatabase, match=f"set {DSN_FILE} or {DSN} where its `ray start` runs"):
         dsn_of_node()

@@ -214,7 +214,7 @@ def test_a_command_ends_with_its_own_exit_code_where_python_is_to_inspect(words:
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_a_cluster_starts_and_fires_in_a_shell_with_variables_for_other_programs(place: Path) -> None:
-    # Given a shell with all these variables, a umask that hides each new file, and an app on PYTHONPATH
+    # Given a shell with all these variables, a umask that gives other users no access, and an app on PYTHONPATH
     apps = place / "apps"
     apps.mkdir()
     add_modules_of_our_names(apps)

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 HOST, GCS = "shardclock_server.cluster.host", "gcs_server "
 LATE_S = 2.0  # after a loss of Ray: measured in tenths of a second on two quiet cores
 ORDERLY_S = 1.0  # a switch without a loss: measured in hundredths of a second
-RAY_S = 60.0  # generous for a Ray that starts
+RAY_S = 60.0  # a generous limit for the start of Ray
 LOSSES = 3
 
 

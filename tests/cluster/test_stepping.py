@@ -321,7 +321,8 @@ async def test_sql_sees_the_moved_clock_too(sc: SteppedCluster) -> None:
 async def test_each_day_of_the_log_has_its_partition(sc: SteppedCluster) -> None:
     await sc.client.schedule(name="daily", schedule="R/P1D")
 
-    for length in ("P8D", "P12D"):  # the first goes to the day after the days that are made ahead
+    # The first record is in the partition after the partitions that are created in advance.
+    for length in ("P8D", "P12D"):
         await sc.advance(length)
         assert await value(sc.dsn, "select count(*) from shardclock.command_log_default") == 0
 

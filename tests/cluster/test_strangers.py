@@ -146,7 +146,7 @@ def test_the_next_start_removes_the_files_of_a_killed_up(place: Path) -> None:
         finally:
             again.end()
 
-        # Then no process or file of either `up` is left
+        # Then neither `up` has left a process or a file
         assert list(up.temp.glob("shardclock-*")) == []
     finally:
         up.end()

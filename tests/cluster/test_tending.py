@@ -191,7 +191,7 @@ def test_the_next_ray_starts_when_the_time_of_a_takeover_is_over(parts: Parts, c
     first.has_ended = True
     KeptHost.tend(ray)
 
-    # Then no next host is started within the promised time
+    # Then no new host is started within the promised time
     clock.now_s += STOOD_BY_S - 0.1
     KeptHost.tend(ray)
     assert (ray.starts, ray.losses) == (1, 1)
@@ -218,7 +218,7 @@ def test_a_report_of_a_host_ends_the_wait_between_two_turns(parts: Parts, clock:
         waited.join(BOUND_S / 2)
         assert not waited.is_alive()
 
-        # When the output has ended but the process has not, then the wait is not a busy loop
+        # When the output has ended and the process still runs, then the wait uses no processor time
         ray.output_ended = True
         assert parts.cluster._ray.outputs == []
     finally:

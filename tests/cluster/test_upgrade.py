@@ -33,12 +33,13 @@ from tests.support.waiting import eventually
 SCRIPT = ROOT / "examples" / "blue-green.sh"
 BLUE, GREEN = "blue", "green"
 PER_TURN, PER_TURN_AHEAD = 50, 30  # timers scheduled each tenth of a second
-COME_UP_S = 120.0  # the start of a cluster of Ray on a busy machine
+COME_UP_S = 120.0  # the time limit for the start of a Ray cluster on a busy machine
 # The promise of a switch; the measured lag is hundredths of a second.
 SWITCH_LAG_S = 2.0
-PROMISED_LAG = timedelta(milliseconds=100)  # of a switch between two clusters that have started: docs/operate/scale.md
-STEADY_S = 3.0  # as long as a switch, with the second before and after it
-# The lag of a due timer that has not fired counts, too.
+# The largest lag of a switch between two started clusters: docs/operate/scale.md.
+PROMISED_LAG = timedelta(milliseconds=100)
+STEADY_S = 3.0  # The length of a switch, plus one second before and one second after the switch.
+# The measurement includes due timers that have not fired.
 LAG_SINCE = """
     select max(lag)
     from (
@@ -48,7 +49,7 @@ LAG_SINCE = """
     ) as firings
     where due_date >= $1 and due_date < clock_timestamp()
 """
-# A killed leader and its shards are replaced only after a wait: 5 s for the leader, and in the same time 5 s for them.
+# After a kill, the replacement of the leader takes 5 s, and the replacement of its shards takes the same 5 s.
 TAKEOVER_LAG_S = 15.0
 BEAT = "beat"
 
@@ -346,7 +347,7 @@ async def test_the_death_of_a_new_cluster_at_the_switch_delays_no_timer(machine:
         await asyncio.to_thread(machine.kill, GREEN)
         assert await is_named(machine, GREEN)
 
-        # Then blue leads again when the time that green had is over. Meanwhile blue's shards have fired.
+        # Then blue leads again after green's time to take the lead has ended. Meanwhile blue's shards have fired.
         done = await switch
         assert (done.code, done.json["switched"], done.json["serving"]) == (NOT_DONE, True, 0), done
         await eventually(lambda: leads(machine, BLUE), within_s=12)

@@ -143,7 +143,8 @@ async def test_a_draining_keeper_with_an_ended_holder_does_not_count_as_a_starti
 ) -> None:
     reconciler = await third_drains(session, dsn, fleet)
     await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 13")
-    reconciler._crews[0]._processes._processes["shard-3"].since -= 60.0  # longer ago than any start may take
+    # The start began longer ago than the time limit of a start.
+    reconciler._crews[0]._processes._processes["shard-3"].since -= 60.0
     third(fleet).dies.set()
 
     await reconciler.turn()

@@ -132,12 +132,12 @@ async def test_only_a_coordinator_of_the_named_node_can_take_a_lead_that_was_han
     assert await ask_for("second", 4)
     assert not await ask_for("first", 2)
 
-    # The cluster's next coordinator, on another node, takes the lead immediately, as without a named cluster
+    # The cluster's next coordinator, on another node, takes the lead immediately
     assert await ask_for("third", 5, fresh=True)
     await resign(session, 5)
     assert await ask_for("fourth", 6)
 
-    # When no coordinator took the lead in time, a coordinator that has just started may take it
+    # If no coordinator took the lead in time, a new coordinator may take the lead
     await resign(session, 6)
     await ask(session, 1, BLUE)
     await hand_over(session, GREEN, lease_s=LEASE_S, node_id="lost")

@@ -165,7 +165,7 @@ async def test_shards_are_spread_over_nodes_when_nodes_join_and_leave(rays: RayO
 
     async with exactly_once(dsn):
         node = await rays.add_node()
-        # The shards move one after the other, each into a worker process that the new node must first start.
+        # The shards move one after the other. For each shard, the new node must first start a worker process.
         await eventually(lambda: spreads(dsn, {rays.head: 2, node: 2}), within_s=40)
 
         await rays.kill_node(node)

@@ -114,4 +114,5 @@ async def test_after_a_question_without_an_answer_ray_is_left_alone_for_a_while(
     fleet.is_away = True
     await turn_without(reconciler)
 
-    await until_left(session, reconciler.turn, clock, second)  # no turn raises: Ray is not asked
+    # No turn raises an error, because the turn sends no request to Ray.
+    await until_left(session, reconciler.turn, clock, second)

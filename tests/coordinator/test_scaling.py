@@ -72,7 +72,7 @@ class Cluster:
             await self.turn()
             readings += self.scaling._read_at_s > seen
             seen = self.scaling._read_at_s
-            return readings > 2  # a forecast that began before, and a forecast that is over
+            return readings > 2  # The first forecast began earlier, and the second forecast has ended.
 
         return held
 
@@ -159,7 +159,7 @@ async def test_overdue_timers_ask_for_shards_too(cluster: Cluster) -> None:
 
 
 async def test_recent_firings_count_as_load(cluster: Cluster) -> None:
-    # Timers that are due at once are in no forecast; the log has their records.
+    # No forecast includes timers that are due immediately. Only the log has records of these timers.
     await follow(cluster, 1, 20)
     await cluster.next_reading()
 

@@ -108,7 +108,7 @@ def test_nodes_that_differ_by_one_keeper_count_as_even() -> None:
     assert plan(3, Observed(serving("a", "a", "b"), ["a", "b"])).spawn == ()
 
 
-# Two clusters: foreign holders belong to another cluster, and still keep slots.
+# Two clusters: the foreign holders belong to the other cluster, and still have slots.
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, SHARDS_MAX), st.sets(st.integers(1, 99), max_size=4))

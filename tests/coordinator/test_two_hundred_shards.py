@@ -52,7 +52,8 @@ async def test_the_slots_of_a_shard_that_crashed_have_owners_after_one_turn(clus
 
     assert cluster.unowned[0] == 0
     assert cluster.unserved_s == 0
-    # Almost all slots change their owner, because it depends on the number of shards. No timer's row is changed.
+    # Almost all slots get another owner, because a slot's owner depends on the number of shards. No timer's row is
+    # changed.
     assert cluster.moves[0] == 642
     await cluster.settle(within_s=15)
     assert changed(before, cluster.owners()) <= 2 * math.ceil(SLOTS / SHARDS), "and they move back"

@@ -200,7 +200,7 @@ def test_the_server_starts_if_another_process_makes_its_user_at_the_same_time(
 
     def ensure(name: str) -> None:
         users.append(name)
-        if len(users) == 1:  # the other process was a moment faster
+        if len(users) == 1:  # The other process was faster.
             raise subprocess.CalledProcessError(9, "useradd", stderr=f"useradd: user '{name}' already exists")
 
     monkeypatch.setattr(postmaster, "ensure_user_exists", ensure)

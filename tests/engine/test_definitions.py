@@ -34,7 +34,7 @@ async def test_a_model_is_compiled_in_a_thread_while_the_loop_runs(dsn: str, mon
 
 
 async def test_the_cache_has_a_limit_of_nodes_and_keeps_the_definitions_of_this_turn(dsn: str) -> None:
-    # Given four processes of three nodes, the process itself included, and a cache of ten nodes
+    # Given four processes, and a cache with a limit of ten nodes. Each process counts as three nodes
     async with Session(dsn, application="test") as session:
         keys = []
         for name in "abcd":

@@ -196,7 +196,7 @@ async def test_a_batch_ends_by_time_with_instances_of_any_tenant(monkeypatch: py
 async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_others_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a batch with steps of two tenants, and the busy tenant's steps take too long to write
+    # Given a batch with the steps of two tenants. The write of the busy tenant's steps takes too long
     tried: list[list[str]] = []
     write = apply_steps
 
@@ -219,7 +219,7 @@ async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_oth
         assert tried[1] == ["zzz"]
         assert await ended(it, key)
 
-        # And in the next turn the first statement writes these steps
+        # And the first statement of the next turn writes the busy tenant's steps
         await it.query("update shardclock.deliveries set next_attempt_at = now()")
         (key,) = await begin(it, "zzz")
         tried.clear()

@@ -114,7 +114,8 @@ async def test_the_depth_of_calls_is_a_setting() -> None:
 
 @pytest.mark.parametrize("turns", [4, 7])
 async def test_a_cancelled_instance_calls_no_process_at_any_speed_of_growth(turns: int) -> None:
-    # Given an instance with three times as many descendants on each level
+    # Given an instance with descendants on several levels; each level has three times as many instances as the level
+    # above
     async with running() as it:
         limit(it, descendants_max=1_000)
         await it.deploy(GROWS, connected="s>c c>e")

@@ -21,7 +21,7 @@ from tests.support.refusals import refusing
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 RECEIVE = START + '<receiveTask id="r" messageRef="m"/>' + END
 MONTH_S = 30 * 86_400.0
-# The variables have nearly 1 MiB as Postgres writes them; an engine writes no spaces, so they fit into a state.
+# In Postgres's notation the variables have nearly 1 MiB. An engine writes no spaces, so the variables fit into a state.
 LARGE: Mapping[str, Any] = {"a": [1] * 349_513}
 KEPT = """
     insert into shardclock.messages (message_key, expires_at, tenant_id, name, correlation, variables)
@@ -139,7 +139,7 @@ async def test_a_returned_message_is_not_overtaken_by_a_newer_one() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         gone, second, third = [await it.start(order="42") for _ in range(3)]
-        assert await instances.cancel_instance(it.session, gone) == "SENT"  # the engine has not looked yet
+        assert await instances.cancel_instance(it.session, gone) == "SENT"  # The engine has not polled yet.
         assert await publish(it, "42", {"i": 1}, MONTH_S) == [gone]
         assert await publish(it, "42", {"i": 2}, MONTH_S) == [second]
         await it.settle()

@@ -56,7 +56,7 @@ async def test_signals_beyond_an_instance_s_limit_are_taken_in_order(monkeypatch
 
 @pytest.mark.parametrize("tenants", [10, 17, 20])
 async def test_a_lane_without_a_turn_in_a_batch_is_read_from_its_beginning(tenants: int) -> None:
-    # Given two tasks of an instance, completed one after the other, and nine starts of its tenant between the two
+    # Given an instance with two completed tasks. Between the two completions, the tenant has started nine instances
     async with running() as it:
         await deploy(it, "zzz", START + BOTH + END, "s>f f>a f>b a>j b>j j>e")
         others = [f"t{number:02}" for number in range(tenants)]
@@ -79,14 +79,14 @@ async def test_a_lane_without_a_turn_in_a_batch_is_read_from_its_beginning(tenan
         while await turns.turn():
             pass
 
-        # Then the variables of the later task are written last
+        # Then the engine writes the variables of the later task last
         result = "select result::text from shardclock.instances where instance_key = $1"
         assert [json.loads(row["result"]) for row in await it.query(result, key)] == [{"x": 2}]
 
 
 @pytest.mark.parametrize("tenants", [400, 600])
 async def test_a_cursor_outlasts_the_pages_of_other_tenants(tenants: int) -> None:
-    # Given 171 signals of one instance that wait until the first is taken, and a later start of the same tenant
+    # Given 171 signals to one instance, and a later start of the same tenant. The signals wait for the first signal
     async with running() as it:
         await deploy(it, "aaa")
         (key,) = await begin(it, "aaa")

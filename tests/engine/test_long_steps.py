@@ -57,7 +57,7 @@ async def test_a_step_with_large_output_is_divided_and_continues_to_its_end(monk
         # When an instance begins
         key = await it.start(big="x" * 100_000)
 
-        # Then no part of the instance's step sends much more than 1,000,000 characters
+        # Then no statement of the instance's step sends much more than 1,000,000 characters
         steps = await instances.steps_of(it.session, key)
         begun = [sum(change == "entered" and node[0] == "t" for _, node, change in step.passes) for step in steps]
         assert max(begun) <= 11

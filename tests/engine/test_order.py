@@ -36,7 +36,7 @@ async def test_a_later_signal_does_not_overtake_a_deferred_one() -> None:
         assert processes.variables_of(await it.see(key)) == {}
         assert processes.variables_of(await it.see(other)) == {"beside": 1}
 
-        # The signal becomes a dead letter after its fifth try, and the engine takes the later signal.
+        # After the fifth try, the signal becomes a dead letter, and the engine processes the later signal.
         for pause in TRIES:
             assert processes.variables_of(await it.see(key)) == {}
             await it.advance(pause)
@@ -106,7 +106,7 @@ async def test_only_deferred_signals_are_read_to_order_the_others(dsn: str) -> N
     assert reading.indexes == {
         "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_deferred", "deliveries_pkey"
     }  # fmt: skip
-    # The statement reads the 500 signals that it takes, and searches their starts. At most 20 signals wait behind the
-    # ten deferred signals; each waiting signal costs one more row.
+    # The statement reads the 500 signals of its batch, and searches for the starts of their instances. At most 20
+    # signals wait behind the ten deferred signals; each waiting signal costs one more row.
     assert reading.rows <= 600
     await taking.connection.close()

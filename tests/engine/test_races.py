@@ -25,7 +25,7 @@ async def test_a_schedule_that_was_locked_at_its_end_is_closed_later() -> None:
         await it.deploy(START + '<userTask id="u"/>' + cycle + END + '<userTask id="w"/>', connected="s>u u>w")
         key = await it.start()
         (task,) = await tasks.find_tasks(it.session)
-        # The timer's row is locked, as during a firing.
+        # The test locks the timer's row, like a firing.
         async with holding(it, "select 1 from shardclock.timers for update"):
             assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
             await it.engine.step()
@@ -175,7 +175,7 @@ async def test_invalid_json_in_a_signal_stops_no_other_instance() -> None:
         await it.deploy(START + END, connected="s>e")
         deep = "(repeat('[', 5000) || repeat(']', 5000))::jsonb"
         key = await it.start()
-        # Written in SQL without the API's checks, as an operator might.
+        # The row is written in SQL without the API's checks. An operator can do the same.
         said = f"""select shardclock.send_signal(null, 'default', jsonb_build_object(
             'kind', 'begin', 'definition', i.definition_key, 'variables', jsonb_build_object('a', {deep})))
             from shardclock.instances i where i.instance_key = $1"""

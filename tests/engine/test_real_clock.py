@@ -88,7 +88,8 @@ async def transaction(dsn: str) -> AsyncIterator[asyncpg.Connection]:
 async def test_a_cancellation_that_was_accepted_is_not_lost_because_its_transaction_is_old(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
-        # The transaction began before the start, but sees the instance. So its cancellation came after the start.
+        # The transaction began before the instance started, but can read the instance. So the cancellation came after
+        # the start.
         async with transaction(dsn) as old:
             key = await processes.start(it.session, "p")
             assert await old.fetchval("select shardclock.cancel_instance($1)", key) == "SENT"

@@ -12,7 +12,7 @@ START = '<startEvent id="s"/>'
 TASK = (
     '<userTask id="u"><extensionElements><zeebe:assignmentDefinition assignee="=who"/></extensionElements></userTask>'
 )
-# Stands for each rule of Postgres that no earlier check knows.
+# This fault represents all rules of Postgres that no earlier check covers.
 REFUSE = "alter table shardclock.tasks add constraint is_a_person check (assignee <> 'robot')"
 
 

@@ -76,7 +76,7 @@ def test_a_value_that_is_too_deep_is_refused_in_both_directions() -> None:
     for turn in (from_json, to_json):
         with pytest.raises(TooLong, match="a value is nested deeper than 100 levels; flatten it"):
             turn(value)
-    # The object of all variables is one more level.
+    # The object that contains all variables adds one level.
     payload_of({"x": to_json(from_json(value[0]))})  # type: ignore[index]
 
 

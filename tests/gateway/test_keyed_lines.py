@@ -46,7 +46,7 @@ async def test_a_line_that_is_repeated_in_one_body_is_one_timer(dsn: str, api: A
     outcomes = await sent(api, *near)
     assert [line["timer_key"] for line in outcomes][2] == outcomes[0]["timer_key"]
     assert [line.get("replayed") for line in outcomes] == [None, None, True]
-    outcomes = await sent(api, *far)  # the lines are written in two transactions
+    outcomes = await sent(api, *far)  # The gateway writes the lines in two transactions.
     assert outcomes[-1] == {**outcomes[0], "line": 1_001, "replayed": True}
     assert await stored(dsn) == 2 + 1_000
 

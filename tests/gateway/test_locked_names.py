@@ -48,7 +48,7 @@ async def test_timers_without_a_name_are_written_in_batches_while_the_table_is_l
     async with open_transaction(dsn, "lock table shardclock.timers in share mode"):
         first = [ask("one"), ask("two"), ask()]  # one batch, which the gateway halves
         await eventually(lambda: waits_in_postgres(dsn, 1))
-        await asyncio.sleep(0.5)  # longer than a batch and all its halves wait for locks
+        await asyncio.sleep(0.5)  # This time is longer than the time for which a batch and its halves wait for locks.
         later = [ask() for _ in range(40)]
         await asyncio.sleep(0)
     assert all(isinstance(it, Scheduled) for it in await asyncio.gather(*first, *later))
@@ -57,7 +57,7 @@ async def test_timers_without_a_name_are_written_in_batches_while_the_table_is_l
 
 @pytest.mark.parametrize("how", HOLDING)
 async def test_a_locked_name_does_not_delay_other_timers(dsn: str, api: Api, how: str) -> None:
-    paths = [f"/v1/timers/by-name/{name}" for name in ("held", "too")]  # the same number as there are writers
+    paths = [f"/v1/timers/by-name/{name}" for name in ("held", "too")]  # the number of writers
     if how != "inserted":
         await asyncio.gather(*(api.put(path, HOUR) for path in paths))
     async with open_transaction(dsn, HOLDING[how]):

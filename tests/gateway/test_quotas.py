@@ -78,7 +78,7 @@ async def test_the_next_count_finds_the_quota_that_a_cancel_frees(dsn: str, api:
     with moved_clock(api) as ahead_s:
         assert (await api.post("/v1/timers", {**HOUR, "name": "n"}, **ACME)).status == 201
         assert (await api.post("/v1/timers/by-name/n/cancel", **ACME)).status == 200
-        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 429  # no count has arrived since
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 429  # No later count has arrived.
 
         ahead_s[0] += STALE_S - 1  # the next count is due, and the last count is not too old
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201

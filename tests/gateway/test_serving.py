@@ -328,7 +328,8 @@ def test_each_acknowledged_create_is_stored_once_when_gateways_are_killed_in_mid
     assert len(senders.acknowledged) >= KILLS * 100
     assert len(found) == len(stored)  # no timer twice
     assert senders.acknowledged.items() <= found.items()
-    assert len(found) - len(senders.acknowledged) <= SENDERS  # each sender's last timer may be unacknowledged
+    # The gateway may not have acknowledged the last timer of each sender.
+    assert len(found) - len(senders.acknowledged) <= SENDERS
 
 
 def test_the_reference_is_that_of_the_code() -> None:

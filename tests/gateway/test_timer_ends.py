@@ -227,7 +227,7 @@ async def test_a_check_that_times_out_does_not_stop_the_log_reader(api: Api, sha
     too_long = StoreUnavailable("it took too long")
     with mock.patch.object(timer_ends, "find_ends", side_effect=too_long) as look:
         task = asyncio.create_task(api.post("/v1/timers?wait=PT10S", NOW))
-        # Only a check finds a timer that fires before it; the log is read for later firings.
+        # If a timer fires before the check, only the check finds the timer. The log is read for later firings.
         await eventually(lambda: look.called)
         await fire(shard)
         assert (await task).json["end"]["intent"] == "TRIGGERED"

@@ -60,7 +60,8 @@ async def test_concurrent_replacements_and_creates_never_exceed_the_quota(dsn: s
     )
 
     assert {it.status for n, it in enumerate(done) if n % 8 < 4} == {200}
-    # A replacement reserves quota for a moment: it needs the quota if the replaced timer ends at that moment.
+    # A replacement reserves quota for a short time: if the replaced timer ends in this time, the replacement needs
+    # quota.
     assert await value(dsn, "select count(*) from shardclock.timers") in (4, 5)
 
 
@@ -85,7 +86,7 @@ async def test_lines_are_not_refused_by_an_old_count(dsn: str, api: Api) -> None
     with mock.patch.object(api.gateway.quotas, "_clock", return_value=later_s):
         said = await many(api, *[HOUR] * 4)
 
-    # Then all four are created
+    # Then the gateway creates all four timers
     assert [line["outcome"] for line in said.lines] == ["created"] * 4
 
 

@@ -15,7 +15,7 @@ from tests.support.gateways import Api, canceled
 
 XML = {"Content-Type": "application/xml"}
 UNREADABLE = {"unreadable": "it is nested deeper than 100 levels; flatten it"}
-# Rows from before a limit, or written by an operator with SQL.
+# These rows were written before a limit existed, or by an operator in SQL.
 POISONS = {
     "300 deep": "(repeat('[', 300) || repeat(']', 300))::jsonb",
     "980 deep": "(repeat('[', 980) || repeat(']', 980))::jsonb",

@@ -15,7 +15,7 @@ from tests.support.processes import kill
 from tests.support.program import until
 
 ANNOTATION_MAX = 262_144  # bytes of all annotations of one object
-# A node of two CPUs, less the requests of kind's own pods (950m) and of KubeRay's operator (100m).
+# A node has two CPUs; the requests of kind's own pods (950m) and of KubeRay's operator (100m) are subtracted.
 FREE_CPU_M = 950
 STOP_S = 10.0
 CALLED = '#!/bin/sh\necho "$@" > "$CALLED"\n'

@@ -46,7 +46,7 @@ CHARTS = [SHARED, CLUSTER]
 JOB = re.compile(r"^shardclock-migrate-[0-9a-f]{10}$")
 LOCAL = {"mode": "local"}
 PAGE = (ROOT / "docs/operate/kubernetes.md").read_text()
-# Each installation and each upgrade: the chart, and the options, which may continue in the next line.
+# Matches each installation and each upgrade: the chart, and its options, which may continue in the next line.
 INSTALLS = re.findall(r"^\$ helm (?:install|upgrade) \S+ k8s/charts/(\S+)((?:.*\\\n)*.*)$", PAGE, re.MULTILINE)
 each_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 

@@ -22,10 +22,11 @@ from tests.support import ROOT
 pytestmark = pytest.mark.exhaustive
 
 PROGRAMS = ("buildah", "mmdebstrap", "unshare", "chroot")
-SUITE, PACKAGES = "bookworm", "python3,python3-venv,python-is-python3,ca-certificates"  # Python 3.11, as the Dockerfile
+# The Dockerfile uses Python 3.11, too.
+SUITE, PACKAGES = "bookworm", "python3,python3-venv,python-is-python3,ca-certificates"
 BASE, IMAGE = "localhost/base", "localhost/shardclock"
 FETCH_S, BUILD_S, RUN_S = 600, 1800, 120
-# Run a command as the image's user, with a read-only root and an empty /tmp, in namespaces that end with it.
+# Run a command as the image's user, in new namespaces, with a read-only root and an empty /tmp.
 ENTER = """
 set -e
 root=$1; shift

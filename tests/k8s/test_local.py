@@ -33,7 +33,7 @@ def serves(machine: Machine, name: str) -> bool:
 def test_a_rolling_update_moves_the_lead_and_a_timer_fires(dsn: str) -> None:
     keepers = pod(render(CLUSTER, {"mode": "local"}), "keepers")
     with closing(Machine(dsn)) as machine:
-        # Given a pod that fires timers, and its successor, which stands by and so is ready
+        # Given a pod that fires timers, and its successor, which stands by and is therefore ready
         first = start(machine, keepers, "keepers-1")
         until(lambda: serves(machine, "keepers-1"), "the first pod to serve", within_s=COME_UP_S)
         start(machine, keepers, "keepers-2")

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 GONE_S = 60.0  # Ray gives up a lost Redis after some seconds, and needs some more seconds to end
 ENDING_S = (
-    10.0  # the time in which Ray ends a worker's processes, shards first, after it found that the head does not know it
+    10.0  # Ray ends a worker's processes in this time, shards first, after the new head has not recognized the worker.
 )
 CHECK = {"RAY_raylet_liveness_self_check_interval_ms": "4000"}  # Ray's default is a minute
 
@@ -41,7 +41,7 @@ def test_without_redis_shards_fire_until_those_of_the_next_head_take_over(dsn: s
         pods.assert_fires("headless")
         replace_head(pods, CHECK)
 
-        # Then the worker finds that the new head does not know it; the worker ends, and is started again
+        # Then the worker notices that it is unknown to the new head. The worker ends, and is started again
         worker = pods.workers[0]
         until(lambda: worker.process.poll() is not None, "the worker to end", within_s=GONE_S)
         ended_at = time.monotonic()

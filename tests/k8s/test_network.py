@@ -129,14 +129,14 @@ def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterato
     head, rays = "ray-head", ["ray-head", "ray-worker", *(["workers"] if overlay in WITH_WORKERS else [])]
     of_api_server = ("API", "machine", "internet")  # no selector can name this address
     for colour in ("blue", "green"):
-        # All of Ray's ports, within a colour and never across.
+        # All ports of Ray are open between pods of one colour, and closed between pods of different colours.
         for one, other in permutations(rays, 2):
             yield from ((f"{colour} {one}", f"{colour} {other}", port) for port in ports)
         if overlay in AUTOSCALED:
             yield from ((f"{colour} {head}", target, 443) for target in of_api_server)
             yield f"{colour} {head}", "redis", 6379
         if overlay in WITH_WORKERS:
-            # The allowed ports of webhooks, to no internal address.
+            # The allowed ports of webhooks. No internal address is allowed.
             yield from ((f"{colour} workers", "internet", port) for port in ports if port not in (22, 53))
             yield from ((f"{colour} workers", "internet by IPv6", port) for port in ports if port not in (22, 53))
     if overlay in WITH_GATEWAY:

@@ -184,7 +184,7 @@ def test_boot_can_restart_while_its_cluster_continues(pods: Pods) -> None:
     pods.assert_fires("together")
     assert {shard["holder"] for shard in pods.until_serving()} == before
 
-    # And its log contains the coordinator's log, though another boot has started the coordinator
+    # And the log of boot contains the coordinator's log, although an earlier boot process started the coordinator
     assert '"event": "assigned"' not in pods.boot.said
     pods.run("scale", str(len(before) + 1))
     until(lambda: '"event": "assigned"' in pods.boot.said, "boot to show the assignment", within_s=RUN_S)

@@ -87,7 +87,7 @@ def test_pods_that_do_not_end_are_reported_and_keep_their_policies(place: Place)
 
 
 def test_a_colour_starts_only_after_the_end_of_earlier_pods_of_its_name(place: Place) -> None:
-    # Given a green cluster that was just deleted, and its head has not ended yet
+    # Given a green cluster that was just deleted, with a head that has not ended yet
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", pods="stay")
     done = place.upgrade("prod", "green")
     assert done.returncode == NOT_THERE

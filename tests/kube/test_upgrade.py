@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kube
 
 NAMESPACE = "shardclock-dev"
 PODS_S = 120.0
-# In a pod: each RayCluster of the namespace is warm, and `switch` chooses the leader.
+# The script in a pod: each RayCluster of the namespace is warm, and `switch` chooses the leader.
 SHARDCLOCK = """#!{python}
 import json, os, pathlib, subprocess, sys
 place = pathlib.Path({place!r})
@@ -122,7 +122,7 @@ def test_with_helm_to_a_colour_and_to_the_other(place: Namespace) -> None:
     assert "there is no release shardclock in namespace" in missing.stderr
 
     place.make_secrets(place_of("dev") / "secrets")
-    # The upgrade waits for all pods, and no volume for a Postgres can be had here.
+    # The upgrade waits for all pods, and this Kubernetes has no volumes for Postgres.
     shared = {"identity": "test", "postgres": {"mode": "existing"}}
     done = kube.helm("install", "shardclock", str(SHARED), f"--namespace={NAMESPACE}", values=shared)
     assert done.returncode == 0, done.stderr

@@ -135,7 +135,8 @@ def test_the_series_of_a_silent_source_are_dropped(aggregator: Aggregator) -> No
 
 
 def test_a_restart_of_a_source_never_lowers_a_total(aggregator: Aggregator) -> None:
-    # A restarted shard is a new source. A source with counters that fall is accepted, and its total stays.
+    # A restarted shard is a new source. If a source's counters fall, the report is accepted, and the total does not
+    # fall.
     aggregator.add(report("a", fired=10, lags=[4, 6]), now_s=0)
     aggregator.add(report("again", fired=2, lags=[2]), now_s=1)
     assert value(aggregator) == 12

@@ -33,7 +33,7 @@ LABELS = {label for family in FAMILIES for label in family.labels}
 PLAIN = [family for family in FAMILIES if family.kind != "histogram"]
 HISTOGRAMS = [family for family in FAMILIES if family.kind == "histogram"]
 UNITS = ("_seconds", "_bytes", "_per_second")
-# Prometheus's convention is base units; these units are not allowed in names.
+# Prometheus's convention requires base units such as seconds, so the following units must not occur in names.
 NO_UNITS = re.compile(r"milli|micro|minutes|hours|_ms$|_s$|_mb$|percent")
 
 

@@ -28,7 +28,7 @@ from tests.support.exporting import Exporting, exporting, get, short_dir
 from tests.support.factories import add_timers, query
 
 FIRED = MetricsReport("a", "3", [Sample("timers_fired", (), 5)])
-# Tables without metrics, because each table costs three series: the reason is the small number of rows or changes.
+# These tables have few rows or few changes, so they have no metrics: the metrics of a table cost three series.
 UNMEASURED = {
     "api_keys": "people make keys; a use of one writes nothing",
     "console_sessions": "people sign in; a use of a session writes nothing",

@@ -101,7 +101,8 @@ def test_every_query_of_every_panel_returns_data(watched: Watched, prometheus: P
         ]
 
     def shows_each() -> bool:
-        watched.command("processes", "start", "order")  # a rate needs a start after the engine's first report
+        # For a rate, an instance must start after the engine's first report.
+        watched.command("processes", "start", "order")
         return not silent()
 
     with suppress(AssertionError):

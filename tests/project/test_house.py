@@ -109,7 +109,7 @@ def test_no_name_in_the_tests_contains_a_replaced_word() -> None:
     named = [
         f"{file}: {name}"
         for file, text in texts_of_tests()
-        if words.search(text)  # to parse each file would take seconds
+        if words.search(text)  # parsing each file would take seconds
         for node in ast.walk(ast.parse(text))
         for name in _defined_by(node)
         if REPLACED_WORDS & set(name.lower().split("_"))

@@ -19,7 +19,7 @@ from tests.support.distributions import pip, wheel_of
 NAME = "shardclock_server"
 FOLDERS = (*PACKAGE_NAMES, "benchmarks", "chaos", "client", "examples", "k8s", "tests", "tools")
 SOURCES = sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py"))
-# An import path for monkeypatch and `python -m`, such as NAME.sql.session without its first word.
+# An import path without the first word, such as sql.session instead of NAME.sql.session.
 DOTTED = re.compile(rf"({'|'.join(PACKAGE_NAMES)})\.([a-z_]+)(?:\.\w+)*")
 SUSPECT = re.compile(rf"""(?:import|from) +(?:{"|".join(PACKAGE_NAMES)})\b|["']{DOTTED.pattern}["']""")
 SHIPPED = {".py", ".sql", ".css", ".html", ".js"}
@@ -43,7 +43,7 @@ def test_the_folders_of_the_cluster_stay_real_folders_at_the_top_level(name: str
 
 
 def test_no_module_is_imported_by_the_name_of_its_folder_alone() -> None:
-    # The root is on the path of tests, so `import sql` would load a second copy of each module.
+    # In tests, the root is on Python's path, so `import sql` would load a second copy of each module.
     assert [f"{path.relative_to(ROOT)}: {name}" for path in SOURCES for name in _plain_names(path)] == []
 
 

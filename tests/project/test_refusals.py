@@ -18,9 +18,9 @@ TEXT = r"((?:'(?:[^']|'')*'\s*)+)"
 RAISED = re.compile(rf"raise exception {TEXT}(.*?)(?=;\n)", re.DOTALL)
 PAIRED = re.compile(rf"array\[\s*'([a-z_]+)',\s*(?:format\(\s*)?{TEXT}", re.DOTALL)
 CODE = re.compile(r"constraint = '([a-z_]+)'")
-# The state that these have is not one of a refusal: a caller tries again, or catches it within the function.
+# These errors are not refusals: a caller tries again, or a function catches the error.
 WITHOUT_CODE = {"write_timer.sql": "key %"}
-PASSED_ON = "%"  # the sentence is another function's, and this function has its code, too
+PASSED_ON = "%"  # This function raises the code and the sentence of another function.
 
 
 def _text_of(literals: str) -> str:

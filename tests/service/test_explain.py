@@ -327,7 +327,8 @@ async def test_a_schedule_s_future_is_explained_by_its_occurrences(
 async def test_an_occurrence_that_was_moved_past_others_is_followed_by_the_policy_for_missed_ones(
     dsn: str, shard: HolderClient, missed: str, told: str
 ) -> None:
-    # Given five hourly occurrences, the first at one o'clock. A client moved the first past all others.
+    # Given five hourly occurrences, the first at one o'clock. A client moved the first occurrence behind all other
+    # occurrences.
     at = {"due": "timestamptz '2031-01-01 05:09Z'", "anchor": "timestamptz '2031-01-01Z'"}
     await add_schedule(dsn, "R5/PT1H", name="'n'", repetitions="5", missed=f"'{missed}'", **at)
 

@@ -143,7 +143,7 @@ def test_nothing_is_left_over_when_all_fired() -> None:
 def test_a_resumes_choice_decides_about_the_occurrences_before_the_resume_alone(
     missed: str, *, fires: bool, skipped: int, next_number: int
 ) -> None:
-    # The resume came with occurrence 10, which it has not missed; now 15 is due.
+    # At the resume, occurrence 10 was the next occurrence, so it was not missed; now occurrence 15 is due.
     timer = replace(repeat(missed=missed), missed_before=due(10))
 
     assert firing_of(timer, due(15)) == Firing(

@@ -92,7 +92,7 @@ async def are_late(pool: ShardPool) -> bool:
 
 async def test_timers_in_a_shards_memory_do_not_fire_during_an_operators_hold(dsn: str) -> None:
     async with pool_of(dsn) as pool, Session(as_role(dsn, "shard"), application="test") as operator:
-        # Given timers that are due soon, and that a shard has leased
+        # Given leased timers that are due soon
         shard = await pool.start(horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1)
         keys = await pool.lease(shard, 50, "now() + interval '2 s'")
 

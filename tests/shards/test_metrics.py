@@ -84,7 +84,7 @@ async def test_a_lag_is_in_the_same_bucket_as_in_the_log(pool: ShardPool, node: 
     page = await page_once(node, lambda page: page.numbers("timers_fired_total") == {("0",): 55})
     late = dict(zip([60, 300, 900, 3600, "beyond"], lags(page, "0")[-5:], strict=True))
     assert late == {60: 0, 300: 20, 900: 20, 3600: 20, "beyond": 30}
-    # Postgres's clock is read when the rows are deleted; their records say when they were written, shortly after.
+    # The lag is measured when the rows are deleted; the records are written shortly later, and have this later time.
     logged = await query(
         pool.dsn,
         "select count(*) filter (where recorded_at - due_date <= interval '50 ms'),"

@@ -86,7 +86,8 @@ async def running(work: Callable[[], Any], *, every_s: float) -> AsyncIterator[N
 @pytest.mark.slow
 async def test_when_postgres_is_killed_shards_wait_and_resume_by_themselves(own_server: EmbeddedPostgres) -> None:
     await migrate_with_roles(own_server.dsn)
-    # Half of them are due later: so the server is killed in the middle of the work, even if the shards begin slowly.
+    # Half of the timers are due later, so that the kill of the server interrupts the work even if the shards begin
+    # slowly.
     later = "case when i > 1000 then interval '4 s' else interval '0' end"
     keys = await add_timers(own_server.dsn, 2_000, f"now() + i * interval '1 ms' + {later}")
     async with pool_of(own_server.dsn) as pool:
@@ -330,7 +331,7 @@ async def test_a_clock_that_is_behind_fires_late_and_catches_up_with_the_next_an
     shard = await pool.start(lease_s=600.0)
     keys = await pool.lease(shard, 10, "now() + interval '0.7 s'")
 
-    shard._clock._samples.clear()  # as if Postgres's only answer for a long time had been slow
+    shard._clock._samples.clear()  # This simulates a long time with only one slow answer from Postgres.
     shard._clock._samples.append((time.monotonic(), -time.monotonic()))
     shard._queue.wake()
     await pool.until_fired(10)

@@ -83,7 +83,8 @@ async def test_a_poison_timer_is_left_alone_until_its_lease_ends(pool: ShardPool
     witness = await add_timers(pool.dsn, 5, "now() + interval '0.3 s'")
     await pool.until_fired(68)
 
-    # One statement has all 64 timers. Each of the six halvings takes two more. The last statements are the witnesses'.
+    # One statement has all 64 timers. Each of the six halvings needs two more statements. The last statements fire the
+    # witnesses.
     assert len(fire_calls) <= 1 + 2 * 6 + len(witness)
     assert shard.stats.refused == 1
 

@@ -18,7 +18,7 @@ from shardclock_server.timers.model import ClaimedTimer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BOUND_S = 5.0
-TURNS = 20  # turns of the event loop, enough for any callback that is ready
+TURNS = 20  # After this number of turns of the event loop, all ready callbacks have run.
 
 
 def timer(

@@ -82,7 +82,7 @@ def test_tenants_get_fair_shares_from_a_scan_that_finds_too_much_until_a_round_f
     ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None), now_s=0.0)
     assert ramp.holds_back(100, now_s=0.0)
 
-    # A round over many tenants takes several scans; timers left by one of these scans count until the round is over.
+    # A round over many tenants needs several scans. The timers that one scan leaves count until the end of the round.
     for saturated, next_tenant, goes_on in [
         (True, "m", True), (False, "", True), (False, "m", True), (False, "", False)
     ]:  # fmt: skip
@@ -144,7 +144,8 @@ async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_o
 
 
 async def test_a_scan_over_many_tenants_continues_after_the_last_scan(dsn: str) -> None:
-    await add_holder(dsn, 1, part=0, part_count=840)  # its one slot is (almost) empty: only tenants count
+    # The single slot of each shard is almost empty, so only the tenants matter.
+    await add_holder(dsn, 1, part=0, part_count=840)
     await add_timers(dsn, 450, OLD, tenant_id="to_char(i, '\"t\"000')")
     reached: list[str] = []
 

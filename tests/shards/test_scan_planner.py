@@ -169,7 +169,7 @@ def test_choosing_scans_changes_nothing_until_one_begins(planner: ScanPlanner) -
     ("scan", "fired", "saturated", "has_backlog"),
     [
         (AHEAD, 0, False, False),  # the scan took all due timers
-        (AHEAD, 9, False, False),  # some timers were overdue, and no further timer is
+        (AHEAD, 9, False, False),  # some timers were overdue, and the scan took all overdue timers
         (AHEAD, 0, True, False),  # the horizon has more timers than one claim, none of them overdue
         (AHEAD, 9, True, True),  # overdue timers came first, and there may be more of them
         (OVERDUE_ONLY, 0, True, True),  # overdue repeats, or plain timers that a scan can't fire itself

@@ -168,7 +168,7 @@ class Game:
         for timer in taken.claimed:
             if (
                 self._chance.random() < 0.7
-            ):  # in the other cases the answer is lost, and the shard keeps the former row version
+            ):  # In all other cases the answer is lost, and the shard still has the previous row version.
                 held[timer.timer_key] = timer
 
     async def _client_move(self, client: HolderClient) -> None:

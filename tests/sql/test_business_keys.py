@@ -23,7 +23,7 @@ MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 FIND = "find_instances_by_business_key"
 PAGE = 10
 MANY = 3_000
-# Half of the instances each have a key of their own. A hundred instances share one key; a hundred instances of a second
+# Half of the instances have unique keys. A hundred instances share one key; a hundred instances of a second
 # tenant also have this key.
 FILL = """
     with definition as (
@@ -76,7 +76,8 @@ async def test_an_idempotency_key_with_another_business_key_is_refused(deployed:
     async with Session(deployed, application="test") as session:
         first = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
         await processes.start(session, "p", idempotency_key="none")
-        await query(deployed, "delete from shardclock.business_keys")  # as after the delete of the key's instance
+        # This is the state after the instance of the key was deleted.
+        await query(deployed, "delete from shardclock.business_keys")
         said = "'k' has started an instance with the business key 'order-42': use another key"
         with refusing(START_KEY_USED, match=said):
             await processes.start(session, "p", idempotency_key="k", business_key="order-43")

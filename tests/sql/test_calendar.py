@@ -16,7 +16,7 @@ from tests.support.factories import HolderClient, query
 from tests.support.sql_client import refusal, schedule
 
 HOUR = timedelta(hours=1)
-# Postgres also has these names as abbreviations, with an offset that no summer changes.
+# In Postgres these names are also abbreviations, with a constant offset, even in summer.
 ALSO_ABBREVIATIONS = {"CET", "EET", "MET", "WET"}
 MICROSECOND = timedelta(microseconds=1)
 
@@ -39,7 +39,8 @@ class Clocks:
                 clock = zone_of(zone)
             except InvalidTimer:
                 continue
-            # In any year, and under today's rules, which Postgres and Python share.
+            # Moments in all years, and moments to which the current rules apply; the current rules are equal in
+            # Postgres and Python.
             for year in (random.randint(1970, 2037), 2030):
                 start = datetime(year, 1, 1, tzinfo=UTC)
                 changes = list(clock_changes(clock, start, start + timedelta(days=1_000)))[:2]
@@ -99,9 +100,9 @@ async def test_a_length_later_is_the_same_moment_in_sql_and_python(each_dsn: str
     clocks = Clocks(each_dsn)
     asked = []
     for zone, at, _ in await clocks.changes(random):
-        # Half a year leads from each of a year's two changes to the other season.
+        # A moment half a year after a change of the clock is in the other season.
         for length in map(parse_duration, (random.choice(LENGTHS), "P6M")):
-            # A start from which the length ends near the change, and a start near the change.
+            # For the first start, the end is near the change; the second start itself is near the change.
             starts = at - length.average() + random.uniform(-3, 3) * HOUR, at + random.uniform(-26, 2) * HOUR
             asked += [(zone, start, length) for start in starts]
     expected = [add_duration(moment, length, zone_of(zone)) for zone, moment, length in asked]

@@ -197,7 +197,7 @@ async def test_a_holder_without_slots_takes_only_what_it_sweeps(dsn: str) -> Non
         assert (await spare.take(scope="sweep", horizon_s=-3, fire_overdue=True)).fired == 1
 
 
-# Two shards on the same slots
+# Two shards that have the same slots
 
 
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["claims", "fused"])

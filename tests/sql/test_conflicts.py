@@ -176,7 +176,7 @@ async def test_a_batch_sent_again_replaces_nothing_twice_even_if_its_timer_has_f
     first = await schedule_timers(client.session, drawn, asked)
     again = await schedule_timers(client.session, drawn, asked)
     assert (await shard_ahead.take(fire_overdue=True)).fired == 1
-    # while a third timer has got that name,
+    # and a third timer has got the name,
     third = await schedule(client, name="n")
 
     # When the first timer is sent again, then it is recognized, and the third timer stays.

@@ -189,9 +189,9 @@ FIRST_COLUMNS = """
     from pg_index i
     join pg_class c on c.oid = i.indexrelid and c.relnamespace = 'shardclock'::regnamespace
 """
-LISTED = {"task_acts", "audit"}  # no statement looks up one row of these
-# Rows listed in order, by tenant or for all tenants. Instances are kept for days, so their table is never emptied.
-# Tasks are looked up one at a time.
+LISTED = {"task_acts", "audit"}  # No statement searches these tables for a single row.
+# Statements list these rows in order, for one tenant or for all tenants. Instances are kept for days, so their table is
+# never emptied. Tasks are looked up one at a time.
 IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
 # The first statement resolves all incidents, the second reads the small database of a test, and the third counts all

@@ -135,7 +135,7 @@ async def test_a_shard_learns_when_the_next_pause_ends(shard: HolderClient, clie
 
 async def test_a_clock_that_is_set_back_delays_the_end(shard: HolderClient, client: HolderClient) -> None:
     await paused_plain(client)
-    # An end that was in the past is in the future again.
+    # The end of the pause was in the past, and is now in the future again.
     await query(shard.dsn, "update shardclock.timers set resume_at = clock_timestamp() + interval '40 years'")
 
     assert await end(shard) == 0

@@ -86,7 +86,7 @@ READ = """
     from pg_stat_xact_user_tables s
     where s.relname like 'command_log%'
 """
-# Each firing has the record of its delivery's end, as with a target.
+# Each firing has a record of its delivery's end, like a firing with a target.
 RECORDS = """
     insert into shardclock.command_log (
         timer_key, due_date, created_at, occurrence, recorded_at, intent, tenant_id, timer_type, target, name, schedule,

@@ -22,7 +22,7 @@ NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 BATCH = 100_000
 BROKEN = "select shardclock.broken_rule(t) as row from shardclock.timers t where shardclock.broken_rule(t) is not null"
 DRAWN = 700
-# Without the columns that differ between the two ways of firing only because of the moment or the key.
+# The columns that depend on the moment or the key are left out, because they differ between the two ways of firing.
 ROWS = """
 select to_jsonb(t) - '{timer_key,slot,created_at,claimed_by,claimed_until}'::text[] as row
 from shardclock.timers t
@@ -212,7 +212,7 @@ async def test_a_late_plain_timer_with_a_policy_fires(shard: HolderClient) -> No
     assert await log(shard.dsn) == [("TRIGGERED", 1)]
 
 
-# Clients and claims at once
+# Clients and claims at the same time
 
 VERBS = {
     "cancel": ("cancel_timer", {}, "CANCELED"),

@@ -151,7 +151,7 @@ async def test_each_refusal_is_one_sentence_with_the_value_and_the_rule_and_noth
     assert await value(each_dsn, "select count(*) from shardclock.timers") == 1 + taken
 
 
-# Writing the table directly
+# Direct writes to the table
 
 
 RULES = "select sum(length(conbin::text)) from pg_constraint where conrelid = 'shardclock.timers'::regclass"

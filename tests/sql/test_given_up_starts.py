@@ -87,7 +87,7 @@ async def test_a_caller_between_the_search_for_the_instance_and_the_search_for_i
 
 
 async def test_a_signal_that_is_sent_in_parts_is_not_a_start(each_dsn: str) -> None:
-    # Given a signal to many instances that waits for an engine, or was given up
+    # Given a signal to many instances; the signal waits for an engine, or was given up
     thrown = json.dumps({"kind": "thrown", "name": "stop", "variables": {}, "after": 0, "until": 1})
     key = await value(each_dsn, "select shardclock.send_signal(null, 'default', $1)", thrown)
     for state in ("waiting", "given up"):
@@ -100,7 +100,7 @@ async def test_a_signal_that_is_sent_in_parts_is_not_a_start(each_dsn: str) -> N
         await query(each_dsn, BURY)
     assert await value(each_dsn, "select timer_key from shardclock.dead_letters") == key
 
-    # and a start beside the signal counts.
+    # and the usage includes the start of an instance.
     await query(each_dsn, "select shardclock.send_signal(null, 'default', $1)", thrown)
     await query(
         each_dsn, """select shardclock.send_signal(null, 'default', '{"kind": "begin"}') from generate_series(1, 3)"""

@@ -292,8 +292,8 @@ async def test_an_unknown_group_is_neither_reset_nor_dropped(dsn: str) -> None:
         assert await list_groups(client) == []
 
 
-# A writer that loses its processor between its read of the sequence and its lock reports late a position that other
-# sessions have read long before. Each second read here does that.
+# If a writer gets no processor time between its read of the sequence and its lock, it reports an old position. In this
+# test, every second read reports an old position.
 GOES_BACK = """
 alter function shardclock.log_horizon() rename to first_horizon;
 create sequence shardclock.looks;

@@ -190,7 +190,8 @@ async def test_a_cluster_on_hold_never_leads_and_leaves_an_absent_leader_its_slo
     assert (await ask(2, PROD)).leads
     await query(hand.dsn, "update shardclock.leadership set lease_until = now() - interval '1 hour'")
     assert not (await ask(1, STAGING)).leads
-    # And the former leader learns that there is no leader, not that another coordinator of its cluster leads.
+    # And the former leader reads that no coordinator leads. It does not read that another coordinator of its cluster
+    # leads.
     await query(hand.dsn, "update shardclock.identity set name = 'other'")
     held = await ask(2, PROD)
     assert (held.leads, held.leader) == (False, None)

@@ -19,7 +19,7 @@ from tests.support.sql_client import session as as_role
 PAGE = 10
 MANY = 3_000
 OF_A_STATE = 400
-# The oldest instances did not complete, and every second is of another tenant; newer instances are running or
+# The oldest instances did not complete, and every second of them belongs to another tenant. Newer instances run or have
 # completed.
 FILL = """
     with definition as (
@@ -54,7 +54,7 @@ THE_OLDEST_RUN = """
         state = case when instance_key <= $1::integer then '{}'::jsonb end
 """
 
-# Dead letters like those of `give_up_starts`: of each three, one is a start, and one is a signal to an instance.
+# Dead letters like those of `give_up_starts`: a third are starts, and a third are signals to instances.
 SIGNALS = """
     insert into shardclock.deliveries (
         timer_key, process_instance_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type,

@@ -21,7 +21,7 @@ DUE_IN_A_DAY = "select count(*) from shardclock.timers where name = $1 and due_d
 async def test_a_job_locked_by_a_client_uses_no_place(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
-    # Given four jobs that a client has locked; another job's start is due after their starts
+    # Given four jobs that a client has locked, and a later start of another job
     locked = [job_spec(f"locked{n}", every_s=60.0, priority=1) for n in range(4)]
     await declare(dsn, *locked, job_spec("other", every_s=60.0, priority=4))
     await fire(shard)

@@ -337,8 +337,8 @@ async def test_a_mark_that_a_failover_left_does_not_stop_a_job_for_good(
     await declare(dsn, job_spec(every_s=60.0))
     await fire(shard)
     run = await worker.one()
-    # As if the replica had the begin of the run, and had lost all later writes: TimescaleDB's job with next_start
-    # at -infinity.
+    # A promoted replica has the begin of the run and lacks all later writes, like TimescaleDB's job with next_start
+    # -infinity.
     await query(dsn, "delete from shardclock.deliveries where timer_key = $1", run.timer_key)
     await query(dsn, "update shardclock.jobs set last_start = '-infinity', last_finish = '-infinity'")
 

@@ -42,7 +42,7 @@ from tests.support.sql_client import refusal, schedule, session
 from tests.support.waiting import eventually
 
 BACK = "select setval('shardclock.timer_key_seq', 1, false)"
-# The same statement as in write_named.
+# `write_named` has the same statement.
 WRITE = (
     "select (shardclock.write_timer(jsonb_populate_record(null::shardclock.timers, jsonb_build_object("
     " 'timer_key', $1::bigint, 'name', $2::text, 'tenant_id', 'default', 'due_date', now(), 'created_at', now(),"

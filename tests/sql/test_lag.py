@@ -20,7 +20,7 @@ from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
-QUICK_S = 20.0  # longer than any single action of a test takes
+QUICK_S = 20.0  # No single action of a test takes this long.
 YEAR_AGO = "now() - interval '1 year'"
 
 
@@ -123,7 +123,7 @@ async def test_occurrences_missed_in_a_pause_are_late_from_the_resumption(shard:
     assert status.lag_max_ms < QUICK_S * 1_000
 
 
-# The timer was known before its due date, so its lag is the full delay
+# The timer was requested before its due date, so its lag is the full delay
 
 
 async def test_a_timer_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:

@@ -135,7 +135,8 @@ async def test_a_pause_and_a_later_resume_are_read_in_that_order_in_any_order_of
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
     async with HolderClient(dsn) as one, HolderClient(dsn) as other:
         await one.begin()
-        await one.value("select pg_current_xact_id()")  # an xid below the other transaction's xid
+        # This transaction id is lower than the id of the other transaction.
+        await one.value("select pg_current_xact_id()")
         await other.value("select shardclock.pause_timer($1)", key)
         await one.value("select shardclock.resume_timer($1)", key)
         await one.commit()

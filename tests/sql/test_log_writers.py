@@ -89,7 +89,7 @@ async def _read(dsn: str, found: list[tuple[int, int, int]], writing: Callable[[
 
 @pytest.mark.exhaustive
 async def test_at_the_servers_own_speed_settled_positions_do_not_change(dsn: str) -> None:
-    # A reader that read the locks before the sequence would be wrong in some of these reads.
+    # If a reader read the locks before the sequence, some of these reads would be wrong.
     await query(dsn, "create table looks (horizon bigint not null, seen bigint not null)")
     appends = f"""
         do $$ begin for turn in 1..4000 loop {INSERT} from generate_series(1, 2) i; commit; end loop; end $$

@@ -22,7 +22,7 @@ from tests.support.roles import as_role
 
 pytestmark = pytest.mark.slow
 PENDING = FAR + DUE
-COUNTED_BELOW = 1_000_000  # by the planner's estimate; `status` counts up to here, and estimates above
+COUNTED_BELOW = 1_000_000  # `status` counts up to this number of rows, and uses the planner's estimate for more rows.
 # Sessions of commands have the planner's own settings.
 PLANS: list[dict[str, str]] = [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}]
 SCANS = {"Index Scan", "Index Only Scan"}

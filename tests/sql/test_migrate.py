@@ -205,7 +205,7 @@ async def test_a_function_of_a_later_release_is_accepted_and_stays(dsn: str) -> 
     assert await value(dsn, "select has_table_privilege('public', 'shardclock.timers', 'select')")
 
 
-# A release that changes only functions
+# Releases that change only functions
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

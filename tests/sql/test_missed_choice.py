@@ -122,7 +122,7 @@ async def test_the_choice_skip_leaves_out_an_occurrence_of_a_moment_ago(shard: H
 @pytest.mark.parametrize(
     ("choice", "own", "expected"),
     [
-        # Numbers 5 to 7 fall due after the resume, while no shard runs.
+        # Occurrences 5 to 7 become due after the resume, while no shard runs.
         ("skip", "fire_all", [("SKIPPED", 1), ("TRIGGERED", 5), ("TRIGGERED", 6), ("TRIGGERED", 7)]),
         ("fire_once", "fire_all", [*OUTCOMES["fire_once"], ("TRIGGERED", 5), ("TRIGGERED", 6), ("TRIGGERED", 7)]),
         ("fire_all", "skip", [*OUTCOMES["fire_all"], ("SKIPPED", 5)]),

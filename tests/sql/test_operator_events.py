@@ -105,7 +105,7 @@ async def test_two_dead_letters_at_once_are_one_event_that_counts_one_more(dsn: 
         await first.start()
         await second.start()
         await one.execute(BURY, 1, HANDLER)
-        await two.execute(BURY, 2, HANDLER)  # neither waits for the other
+        await two.execute(BURY, 2, HANDLER)  # no transaction waits for the other transaction
 
         # When both commit before the events are sent
         await second.commit()

@@ -108,7 +108,7 @@ ONE_NEW: dict[str, Any] = {name: [None] for name in statement("schedule_timers")
 }  # fmt: skip
 KEY = {"timer_key": 1_000, "name": None, "tenant_id": BIG}
 NAME = {"timer_key": None, "name": "order-1000", "tenant_id": BIG}
-# Statements, with the limit of rows that each may read: Postgres counts a row once for each read.
+# Each statement, with the limit of rows that it may read. If a row is read twice, Postgres counts it twice.
 ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "timer_by_key": ("find_timer", KEY, 1),
     "timer_by_name": ("find_timer", NAME, 1),

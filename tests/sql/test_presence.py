@@ -24,7 +24,7 @@ async def test_a_holder_is_alive_in_the_view_for_as_long_as_for_a_coordinator(
     silent = timedelta(seconds=CoordinatorSettings().silent_s) - left
     connection = await asyncpg.connect(each_dsn)
     try:
-        async with connection.transaction():  # now() stands still in this transaction
+        async with connection.transaction():  # now() is constant within this transaction
             await connection.execute("update shardclock.beats set seen_at = now() - $1::interval", silent)
             assert await connection.fetchval("select alive from shardclock.presence") is alive
     finally:

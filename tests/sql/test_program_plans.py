@@ -9,7 +9,8 @@ from tests.support.factories import BOUND_S
 
 MANY, FEW = 3_000, 10
 PLANNED_AFTER = 6  # calls: from then on Postgres keeps a plan
-# Each instance has its own definition and business key. It waits for one task; the log has the end of another.
+# Each instance has its own definition and business key. Each instance waits for one task; the log has the end of
+# another task of the instance.
 FILL = """
     insert into shardclock.definitions (
         definition_key, tenant_id, process_id, version, name, resource, digest, model, starts

@@ -302,7 +302,7 @@ async def test_no_order_of_requests_begins_ends_and_deaths_changes_the_order_of_
 
 
 SLOW = [f"slow{number:02}" for number in range(11)]
-QUEUED = 100  # for each job; together more than one poll reads
+QUEUED = 100  # This number of starts for each job; one poll can't read the starts of all jobs.
 STARTS = "select shardclock.run_job(name) from unnest($1::text[]) as j (name), generate_series(1, $2) order by name"
 
 
@@ -350,7 +350,7 @@ async def test_a_start_is_not_dropped_while_the_run_that_it_met_may_be_ending(
 
     ending = await asyncpg.connect(dsn, timeout=BOUND_S)
     async with ending.transaction():
-        await ending.execute("select from shardclock.jobs for update")  # as the end of a run does
+        await ending.execute("select from shardclock.jobs for update")  # The end of a run does the same.
         assert (await worker.begin(running=[run.timer_key])).dropped == 0
     await ending.close(timeout=BOUND_S)
 

@@ -118,7 +118,7 @@ async def test_a_change_of_limits_waits_for_no_open_transaction_of_a_client(depl
     client = await asyncpg.connect(deployed)
     try:
         async with client.transaction(), Session(deployed, application="test", timeout_s=2.0) as session:
-            await client.fetch(START, 1)  # counts, and therefore locks the row of the count
+            await client.fetch(START, 1)  # The statement counts the usage, and therefore locks the row with the count.
             changed = await set_limits(session, "default", {"instances_max": 1_100})
     finally:
         await client.close()
@@ -136,7 +136,7 @@ async def test_starts_do_not_read_the_waiting_starts(deployed: str) -> None:
     finally:
         await connection.close()
     assert await waiting(deployed) == backlog + more
-    # at most one count in a second, on a machine of any speed, instead of one for each start
+    # At most one count per second, not one count for each start, even on a slow machine.
     assert read < 10 * backlog
 
 

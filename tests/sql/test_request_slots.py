@@ -97,7 +97,7 @@ async def test_days_without_a_call_are_deleted_later(each_dsn: str, gateway: Ses
 async def test_a_request_locks_only_the_slots_of_today_and_yesterday(
     each_dsn: str, gateway: Session, today: datetime
 ) -> None:
-    # Given a session that keeps one plan for all values
+    # Given a session that uses one plan for all values
     await answer(gateway, request("old"), now=today - 2 * DAY)
     await answer(gateway, request("9"))
 

@@ -160,7 +160,7 @@ async def test_a_row_is_in_the_slot_of_its_day(each_dsn: str, gateway: Session) 
 
 
 CLIENTS, ORDERS = 6, 25
-# Two keys with the same lock.
+# These two keys have the same lock.
 ALIKE = """
     select min(n)::text, max(n)::text
     from generate_series(1, 400000) n

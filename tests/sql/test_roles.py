@@ -202,7 +202,7 @@ async def tenant(postgres: Callable[[int], Server]) -> AsyncIterator[str]:
     try:
         await query(clone, f"create role {name} login createrole")
         await query(clone, f"create database {name} owner {name}")
-        # Another role made the test server's roles: a role that had made them itself would have this right.
+        # Another role created the test server's roles, because the creator of a role would have this right.
         await query(clone, f"grant shardclock_owner to {name} with admin option")
         yield user
     finally:
@@ -239,7 +239,7 @@ async def test_a_role_without_the_right_to_make_roles_is_refused(each_dsn: str) 
         await migrate(as_role(each_dsn, "scheduler"), roles=True)
 
 
-# Uses of the rights that no other test makes in the role
+# Rights that no other test uses as this role
 
 
 async def test_a_consumer_works_and_moves_its_position_and_can_neither_schedule_nor_delete_groups(

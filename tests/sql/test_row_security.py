@@ -21,7 +21,7 @@ from tests.support.roles import as_role, ask_for_wall
 from tests.support.sql_client import session
 from tests.support.tenant_rows import KEYS, OPERATORS, PARTS, ROWS, TABLES, add_rows
 
-# Names that break a statement in which they are quoted wrongly.
+# If a statement quotes one of these names wrongly, the statement fails.
 ODD = frozenset(
     {"bob", "*", "a,d", "{ada}", 'a"da', "null", "'ada'", "a\\'da", "\\", "ada ", "ada}", "x'; set role none; --"}
 )

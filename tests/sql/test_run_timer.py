@@ -104,7 +104,7 @@ RULES = ["0 0 8 1 1 *", "R/PT1H", "R/P1M", "R/2031-01-31T08:00:00Z/P1M"]
 async def test_a_run_leaves_a_moved_date_and_the_grid_after_it(
     shard: HolderClient, client: HolderClient, rule: str, shift: str | None
 ) -> None:
-    # Given a schedule with a moved next date, and the date after it
+    # Given a schedule with a moved next date, and the following date of its rule
     await schedule(client, schedule=rule, name="beat", missed="fire_all")
     await serve(shard)
     grid = await due(shard.dsn)

@@ -43,7 +43,7 @@ async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:
 async def test_an_extra_run_of_an_unplanned_schedule_fires_once_and_does_not_change_the_rules_dates(
     shard: HolderClient, client: HolderClient, rule: str, operation: str | None, same_transaction: bool
 ) -> None:
-    # Given the rule's dates as they would be if no run were requested
+    # Given the dates of the rule without a requested run
     await client.begin()
     await make(client, rule)
     await client.commit()

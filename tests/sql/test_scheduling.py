@@ -148,7 +148,7 @@ async def test_timers_that_fire_while_they_are_sent_again_are_not_made_twice(dsn
     async with HolderClient(dsn, holder=1) as shard, HolderClient(dsn) as stranger, HolderClient(dsn) as client:
         drawn = await draw_keys(client.session, 2)
         await schedule_timers(client.session, drawn, asked)
-        # and an open transaction that has since cancelled its first timer.
+        # and an open transaction that has then cancelled the batch's first timer.
         await stranger.begin()
         await stranger.cancel(timer_key=drawn.keys[0])
 

@@ -142,7 +142,7 @@ def wanted_from(timers: Sequence[TimerState], state: str, wanted: TimerFilter) -
     ]
     if wanted.name_contains is not None and state in {PENDING, PAUSED}:
         return sorted(chosen, key=lambda it: (it.name or "").encode())
-    # Paused timers are all due at the end of time, in the order of their keys.
+    # All paused timers have the same due date at the end of time, so their keys determine the order.
     return sorted(chosen, key=lambda it: it.timer_key) if state == PAUSED else chosen
 
 

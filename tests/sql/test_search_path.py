@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query
 
-# Called only by a trigger, or without a name in its body that a path could change.
+# These functions are called only by triggers, or their bodies contain no name that the search path could change.
 WITHOUT_OPERATORS = {"check_timer"}
 
 FUNCTIONS = (

@@ -27,7 +27,8 @@ from tests.support.factories import BOUND_S, query, until_blocked, value
 from tests.support.memory import IN_MEMORY
 from tests.support.waiting import eventually as until
 
-SHORT_S = 0.5  # the server ends a statement at nine tenths of it; a busy machine still opens a connection in it
+# The server ends a statement after nine tenths of this time. Even a busy machine can open a connection in this time.
+SHORT_S = 0.5
 
 
 def session(dsn: str, timeout_s: float = BOUND_S) -> Session:
@@ -366,7 +367,7 @@ async def test_after_a_lost_connection_no_later_statement_of_its_transaction_run
 
     async def lose_it_and_go_on() -> None:
         async with client.transaction() as connection:
-            async with client.transaction():  # a transaction inside a transaction
+            async with client.transaction():  # a nested transaction
                 await client.rows("scale", role="shard", wanted=3)
             await query(dsn, "select pg_terminate_backend($1)", connection.get_server_pid())
             await until(connection.is_closed)

@@ -106,7 +106,7 @@ async def test_two_attempts_under_one_key_are_one_timer_under_any_default_isolat
         attempt = await attempts(first, drawn, each_dsn)
         turn = await waits(barrier, barrier.value("select pg_advisory_lock($1)", key))
         retry = await attempts(second, drawn, each_dsn)
-        # Given that the first attempt commits, and its timer fires, while the second still waits
+        # Given that the first attempt commits and its timer fires while the second attempt still waits
         await gate.value("select pg_advisory_unlock($1)", key)
         done = await ends(attempt)
         await ends(turn)

@@ -46,7 +46,7 @@ async def test_a_poll_for_signals_reads_its_batch_of_any_number_of_due_ones(wait
     if state == "analyzed":
         await query(waiting, DUE)
         await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
-    elif state == "emptied":  # as with engines that keep up
+    elif state == "emptied":  # This is the state if the engines have no backlog.
         await query(waiting, "delete from shardclock.deliveries")
         await query(waiting, "vacuum (analyze) shardclock.deliveries")
     elif state == "none deferred":

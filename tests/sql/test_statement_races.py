@@ -18,7 +18,8 @@ A, B = 101, 102
 FIRED = "TRIGGERED"
 PATIENCE_S = 3.0  # thirty times as long as a shard waits for a lock
 
-# Blocks a statement at the first of the timers, after it has read all of them, until `gate` has a row.
+# Blocks a statement until `gate` has a row. At this moment the statement has read all timers, and writes the first
+# timer.
 GATE = """
 create table public.gate (open boolean);
 grant select on public.gate to public;
@@ -148,7 +149,7 @@ async def open_gate(dsn: str) -> None:
 
 @pytest.mark.parametrize(
     ("way", "change"),
-    # A due and free schedule may be leased, like the plain timer that it was.
+    # A due and free schedule may be leased, like a plain timer.
     [pair for pair in itertools.product(WAYS, CHANGES) if pair != (leases, makes_it_a_schedule)],
     ids=lambda it: it.__name__,
 )

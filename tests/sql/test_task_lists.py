@@ -17,9 +17,8 @@ from tests.support.sql_client import session
 OTHERS = 10_000
 STEP = 500
 PAGE = 20
-# Ann can find three tasks: the first is assigned to her, the second names her as a candidate, the third her group. All
-# other
-# tasks belong to other people. The table was never analyzed.
+# Ann can find three tasks: the first task is assigned to her, the second task has her as a candidate, and the third
+# task has her group as a candidate group. All other tasks belong to other people. The table was never analyzed.
 FILL = """
     insert into shardclock.tasks (
         task_key, instance_key, token, tenant_id, process_id, node_id, name, assignee, candidate_groups, candidate_users

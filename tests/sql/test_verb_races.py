@@ -28,7 +28,7 @@ BEAT = TimerRef(name="beat")
 LATER = datetime(2040, 1, 1, tzinfo=UTC)
 Act = Callable[[HolderClient, TimerRef], Awaitable[str]]
 
-# Each verb with its answer, and its record's intent.
+# Each verb, with its answer and the intent of its record.
 VERBS: dict[str, tuple[Act, str, str]] = {
     "pause": (lambda hand, it: pause_timer(hand.session, it), "PAUSED", "PAUSED"),
     "run": (lambda hand, it: run_timer(hand.session, it), "RESCHEDULED", "RESCHEDULED"),
@@ -44,7 +44,7 @@ async def log(dsn: str) -> list[tuple[str, int]]:
     return [(it["intent"], it["occurrence"]) for it in rows]
 
 
-# A firing under way
+# A verb during a firing
 
 
 @each_verb
@@ -145,7 +145,7 @@ async def test_canceling_a_process_instance_while_its_schedule_fires_cancels_all
     assert (await intents(shard_ahead.dsn))[(plain, "CANCELED")] == 1
 
 
-# Another client's verb under way
+# A verb during another client's verb
 
 
 TWICE: dict[str, tuple[Act, list[str], int]] = {

@@ -111,7 +111,7 @@ async def test_the_answer_of_every_verb_is_true_in_every_state_and_stays_so(
         for which in (TimerRef(timer_key=key), TimerRef(name="n")):
             await client.begin()
             said = [await VERBS[verb](client, which) for _ in range(2)]
-            # A timer that was made due now is already due the second time.
+            # At the second call, the timer is already due.
             again = "PENDING" if (verb, answer) == ("run", "RESCHEDULED") else answer
             assert said == [answer, again], (verb, which)
             await client.rollback()

@@ -34,7 +34,7 @@ LATER = datetime(2032, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-# Many timers at once
+# Calls with many timers
 
 
 async def test_verbs_for_many_change_the_possible_ones_and_name_them(client: HolderClient) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 # exporters read from the tables, and must sum, not maximize, the series of shards.
 EXPORTERS = ("a:9840", "b:9840")
 LONG = 2_600  # samples, one each 30 s: more than 21 hours
-EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that rises every other minute
+EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that rises every second minute
 
 
 def tables(name: str, values: str, **labels: str) -> dict[str, str]:

@@ -59,61 +59,101 @@ def _general(name: str, status: int, exit_code: int, title: str, reaction: str, 
     return RefusalCode(name, status, exit_code, title, reaction, general=name, text=text)
 
 
-UNREADABLE = _general("unreadable", 400, BAD_INPUT, "The request can't be read", "change the form of the request")
-NO_KEY = _general("no_key", 401, BAD_INPUT, "An API key is needed", "send an API key")
+UNREADABLE = _general(
+    "unreadable", 400, BAD_INPUT, "The gateway can't parse the request", "correct the syntax of the request"
+)
+NO_KEY = _general("no_key", 401, BAD_INPUT, "The request has no valid API key", "send a valid API key")
 NOT_ALLOWED = _general(
     "not_allowed",
     403,
     NOT_DONE,
-    "The API key, the role in Postgres or the web page lacks the right",
-    "use a key with this right, or the gateway's own pages",
+    "The caller does not have the right for this operation",
+    "use an API key or a Postgres role with this right; a browser must send the request from the console",
 )
-NOT_FOUND = _general("not_found", 404, NOT_DONE, "The resource does not exist", "check the name or the path")
-WRONG_METHOD = _general("wrong_method", 405, BAD_INPUT, "The path has no such method", "check the path")
-TOO_SLOW = _general("too_slow", 408, BAD_INPUT, "The body did not arrive in time", "send the request again")
+NOT_FOUND = _general(
+    "not_found", 404, NOT_DONE, "The requested resource does not exist", "check the name or the path of the resource"
+)
+WRONG_METHOD = _general(
+    "wrong_method", 405, BAD_INPUT, "The path does not support this HTTP method", "check the method and the path"
+)
+TOO_SLOW = _general("too_slow", 408, BAD_INPUT, "The request's body arrived too slowly", "send the request again")
 TOO_LATE = _general(
-    "too_late", 409, NOT_DONE, "The timer or the delivery is in another state", "read the state, and decide"
+    "too_late",
+    409,
+    NOT_DONE,
+    "The operation came too late: the timer, the delivery or the bulk operation has already changed its state",
+    "read the current state, and decide whether to send another request",
 )
 NAME_TAKEN = _general(
-    "name_taken", 409, NOT_DONE, "A pending timer has this name", "choose another name, or set `on_conflict`",
+    "name_taken", 409, NOT_DONE, "Another pending timer of the tenant has this name",
+    "choose another name, or set `on_conflict`",
     text="name {name!r} is taken by a pending timer of tenant {tenant_id!r}: choose another name, or set on_conflict to"
     " ignore or replace",
 )  # fmt: skip
 IN_FLIGHT = _general(
-    "in_flight", 409, NOT_DONE, "The same request is in progress", "repeat the request in a moment",
+    "in_flight", 409, NOT_DONE, "An earlier request with this idempotency key is still in progress",
+    "send the request again after a moment",
     text="a request with the idempotency key {key!r} is in progress; send it again in a moment",
 )  # fmt: skip
-MORE_MATCH = _general("more_match", 409, NOT_DONE, "More timers match than were counted", "count again, and decide")
+MORE_MATCH = _general(
+    "more_match", 409, NOT_DONE, "The filter now matches more timers than were counted before",
+    "count the timers again, and confirm the new number",
+)  # fmt: skip
 CONFLICT = _general(
-    "conflict", 409, NOT_DONE, "The present state does not allow the change", "read the state again, and decide"
+    "conflict",
+    409,
+    NOT_DONE,
+    "The current state of the resource does not allow the operation",
+    "read the current state, and decide whether to send another request",
 )
-STALE = _general("stale", 412, NOT_DONE, "The timer was changed in the meantime", "read the timer again, and decide")
-TOO_LARGE = _general("too_large", 413, BAD_INPUT, "The body is too large", "send a smaller body")
+STALE = _general(
+    "stale", 412, NOT_DONE, "Another request has changed the timer since the caller read it",
+    "read the timer again, and send the request with the new ETag",
+)  # fmt: skip
+TOO_LARGE = _general("too_large", 413, BAD_INPUT, "The request's body is too large", "send a smaller body")
 WRONG_MEDIA_TYPE = _general(
-    "wrong_media_type", 415, BAD_INPUT, "The body has another form", "change the form of the request"
+    "wrong_media_type",
+    415,
+    BAD_INPUT,
+    "The gateway does not support the request's media type",
+    "set the header `Content-Type` to a supported media type",
 )
 OTHER_REQUEST = _general(
-    "other_request", 422, BAD_INPUT, "Another request had the idempotency key", "use a new idempotency key",
+    "other_request", 422, BAD_INPUT, "A different request has already used this idempotency key",
+    "use a new idempotency key",
     text="the idempotency key {key!r} came with another request within a day; use a new key",
 )  # fmt: skip
-REFUSED = _general("refused", 422, BAD_INPUT, "The request is invalid", "send a different request")
-TOO_MANY = _general("too_many", 429, NOT_DONE, "The tenant is over its rate", "repeat the request after `Retry-After`")
+REFUSED = _general("refused", 422, BAD_INPUT, "The request has an invalid value", "correct the request")
+TOO_MANY = _general(
+    "too_many", 429, NOT_DONE, "The tenant has sent too many requests in a short time",
+    "send the request again after the time in `Retry-After`",
+)  # fmt: skip
 OVER_QUOTA = _general(
     "over_quota",
     429,
     NOT_DONE,
-    "The tenant has reached a quota",
-    "free some quota, or repeat the request after `Retry-After`",
+    "The request would exceed a quota of the tenant",
+    "reduce the usage, or send the request again after the time in `Retry-After`",
 )
 BROKEN = _general(
-    "broken", 500, NOT_DONE, "The gateway has failed", "report the fault; the gateway's log has the reason"
+    "broken",
+    500,
+    NOT_DONE,
+    "An internal error has occurred in the gateway",
+    "report the error; the gateway's log has the reason",
 )
 UNAVAILABLE = _general(
-    "unavailable", 503, NO_ANSWER, "There is no answer now",
-    "repeat the request after `Retry-After`; without a name or an idempotency key it may be executed twice",
+    "unavailable", 503, NO_ANSWER, "The gateway or the database is temporarily unavailable",
+    "send the request again after the time in `Retry-After`; without a name or an idempotency key, the request may be"
+    " executed twice",
 )  # fmt: skip
-NO_RESPONSE = _general("no_answer", 0, NO_ANSWER, "No gateway has answered the client", "check the client's URL")
-WRONG_SCHEMA = _general("wrong_schema", 0, SCHEMA, "The schema has another version", "run `shardclock migrate`")
+NO_RESPONSE = _general(
+    "no_answer", 0, NO_ANSWER, "The client has received no response from a gateway", "check the client's URL"
+)
+WRONG_SCHEMA = _general(
+    "wrong_schema", 0, SCHEMA, "The database schema does not have the version that this program needs",
+    "run `shardclock migrate`",
+)  # fmt: skip
 # The codes that a gateway sends. If several codes have one status, the most general of these codes is the last.
 GENERAL = (
     UNREADABLE, NO_KEY, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, TOO_LATE, NAME_TAKEN, IN_FLIGHT, MORE_MATCH,

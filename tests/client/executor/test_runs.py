@@ -38,7 +38,7 @@ def short(run):
     print("a line")
     return run.attempt
 """
-# Makes one run as a worker would: it polls `looks` times, each half a lifetime after the last, and then stops.
+# Executes one run, as a worker does: polls `looks` times, with pauses of half a lifetime, and then stops.
 DRIVER = """
 import asyncio, dataclasses, json, sys
 from datetime import datetime, timezone

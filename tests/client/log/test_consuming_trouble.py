@@ -154,7 +154,7 @@ async def test_work_that_loses_its_connection_is_counted_and_its_record_set_asid
         keys = [record.timer_key for record in records]
         if 2 in keys:
             with suppress(*([asyncpg.PostgresError] if hides else [])):
-                # As if the server killed its own process because of this record.
+                # This simulates a server that kills its own process because of this record.
                 await connection.execute("select pg_terminate_backend(pg_backend_pid())")
         else:
             seen.extend(keys)

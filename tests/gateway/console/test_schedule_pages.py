@@ -154,7 +154,7 @@ async def test_the_resume_of_a_schedule_shows_the_missed_occurrences_and_takes_a
     pending = await browser.get("/timers/by-name/beat")
     await api.post("/v1/timers/by-name/beat/pause")
 
-    paused = await browser.get("/timers/by-name/beat?at=")  # another URL than that of the cached page
+    paused = await browser.get("/timers/by-name/beat?at=")  # The URL differs from the URL of the cached page.
     assert "missed during the pause" not in pending.main
     assert "4 occurrences were missed during the pause" in paused.main
     assert '<option value="fire_all">' in paused.text

@@ -94,7 +94,7 @@ async def test_a_timer_shows_its_story_its_rule_and_its_next_occurrences(api: Ap
     assert '{"shop": 7}' in paused
 
     await api.post("/v1/timers/by-name/report/resume")
-    resumed = (await browser.get("/timers/by-name/report?at=")).main  # another URL than that of the cached page
+    resumed = (await browser.get("/timers/by-name/report?at=")).main  # The URL differs from the URL of the cached page.
     assert resumed.count("08:00:00+0") >= 5, "five Mondays in local time"
     before = await browser.get("/timers/by-name/report?at=2020-01-01T00:00:00Z")
     assert "NOT_YET_MADE" in before.main

@@ -72,7 +72,7 @@ async def test_the_look_ups_of_sessions_do_not_grow_with_the_number_of_viewers(
     monkeypatch.setattr(changes, "POLL_S", 0.1)
     monkeypatch.setattr(changes, "REFRESH_S", 0.1)
     monkeypatch.setattr(live, "EVENT_S", 0.1)
-    monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)  # each turn of a viewer looks its session up
+    monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)  # In each turn, a viewer's session is read.
     viewers = await own_viewers(owner, locked, 40)
 
     async with AsyncExitStack() as opened:

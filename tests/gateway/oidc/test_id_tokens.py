@@ -104,7 +104,7 @@ def test_a_public_key_is_no_secret_of_an_hmac() -> None:
     ):
         with pytest.raises(SignInRefused, match="HS256"):
             checked(forged_token(PROVIDER.genuine(), secret, kid="rsa"))
-    # A symmetric key in the key set changes nothing.
+    # A symmetric key in the key set has no effect.
     symmetric = {"kty": "oct", "k": "c2VjcmV0", "kid": "s", "alg": "HS256"}
     with pytest.raises(SignInRefused, match="HS256"):
         checked(forged_token(PROVIDER.genuine(), b"secret", kid="s"), EC.published, symmetric)
