@@ -37,7 +37,7 @@ def test_a_run_without_violations_is_valid() -> None:
 @pytest.mark.parametrize(
     ("broken", "violation", "told"), VIOLATIONS, ids=[f"{it[0]} {it[1].__name__}" for it in VIOLATIONS]
 )
-def test_a_violation_breaks_its_promise_alone_and_names_the_row(broken: str, violation: Violation, told: str) -> None:
+def test_a_violation_breaks_only_its_promise_and_names_the_row(broken: str, violation: Violation, told: str) -> None:
     run = good()
     violation(run)
 
@@ -72,7 +72,7 @@ def test_a_reader_with_repeated_missing_or_unordered_records_breaks_l4(
     assert told in next(finding.shown[0] for finding in verdict.findings if finding.violations)
 
 
-def test_records_of_one_timer_in_another_order_than_its_commits_break_l4() -> None:
+def test_records_of_a_timer_that_are_not_in_the_order_of_its_commits_break_l4() -> None:
     history = good().end()
     records = [it for commit in history.commits for it in commit.changes if isinstance(it, Recorded)]
     moved = next(it for it in records if it.intent == "RESCHEDULED")
@@ -143,7 +143,7 @@ def test_only_timers_of_orphaned_slots_may_be_as_late_as_a_takeover(key: int, du
     assert red(judge(run.end())) == {"L1"}
 
 
-def test_an_occurrence_that_fires_twice_under_its_key_breaks_s3_alone() -> None:
+def test_an_occurrence_that_fires_twice_under_its_key_breaks_only_s3() -> None:
     run = good()
     schedule(run, 45, timer(800, rule="R1/PT1S", name="double"), 46.002)
     run.claim(45.5, A, 800)

@@ -21,7 +21,7 @@ def finding_of(history: History) -> Finding:
 
 
 @pytest.mark.parametrize(("broken", "violation", "told"), VIOLATIONS, ids=[it[1].__name__ for it in VIOLATIONS])
-def test_each_violation_breaks_s10_alone_and_is_named(broken: str, violation: Violation, told: str) -> None:
+def test_each_violation_breaks_only_s10_and_is_named(broken: str, violation: Violation, told: str) -> None:
     run = good()
     violation(run)
 
@@ -164,7 +164,7 @@ def test_a_lost_or_an_extra_dead_letter_breaks_s10(key: int | None, told: str) -
     assert list(finding.shown) == [told]
 
 
-def test_a_dead_letter_of_no_firing_is_named() -> None:
+def test_a_dead_letter_without_a_firing_is_named() -> None:
     history = good().end()
     history.dead_letters = [KEY]
 

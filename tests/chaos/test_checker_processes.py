@@ -19,7 +19,7 @@ VIOLATIONS = [*PROCESS_VIOLATIONS, *ANSWER_VIOLATIONS]
 
 
 @pytest.mark.parametrize(("broken", "violation", "told"), VIOLATIONS, ids=[it[1].__name__ for it in VIOLATIONS])
-def test_each_violation_breaks_its_promise_alone_and_is_named(broken: str, violation: Violation, told: str) -> None:
+def test_each_violation_breaks_only_its_promise_and_is_named(broken: str, violation: Violation, told: str) -> None:
     run = good()
     violation(run)
 

@@ -71,7 +71,7 @@ async def test_a_server_that_one_fault_restarts_is_not_stopped_by_another() -> N
     assert seen_coming_up, "a second stop came while the server started"
 
 
-async def test_a_lock_of_a_table_begins_when_it_is_asked_for(dsn: str) -> None:
+async def test_the_fault_of_a_table_lock_begins_at_the_request_for_the_lock(dsn: str) -> None:
     # Given a reader that stays open
     sandbox = cast("Sandbox", Admins(dsn))
     async with sandbox.admin() as reader, reader.transaction():
@@ -105,7 +105,7 @@ async def _waits_for_a_lock(dsn: str) -> bool:
     return bool(await value(dsn, "select exists (select from pg_locks where not granted)"))
 
 
-def test_a_fork_of_a_process_is_not_mistaken_for_it() -> None:
+def test_a_fork_of_a_process_is_not_mistaken_for_the_process() -> None:
     # Given a process, and its child with the same command line
     program = "import os, time; os.fork(); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program]) as parent:
@@ -177,12 +177,16 @@ def test_a_keeper_without_a_host_is_not_a_target() -> None:
         ([Keeper(2, 102, 0), Keeper(3, 103, 1)], False),
     ],
 )
-def test_lost_shards_are_replaced_when_as_many_others_serve(now: list[Keeper], are_replaced: bool) -> None:
+def test_lost_shards_are_replaced_when_the_same_number_of_other_shards_serves(
+    now: list[Keeper], are_replaced: bool
+) -> None:
     assert replaced(SHARDS, now, lambda _: True) == are_replaced
 
 
 @pytest.mark.parametrize("led", [True, False])
-async def test_a_coordinator_that_stood_by_excuses_no_lateness(led: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_loss_of_a_stand_by_coordinator_excuses_no_lateness(
+    led: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def act(*_: object) -> Hit:
         return Hit(led=led)
 

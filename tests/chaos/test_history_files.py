@@ -92,12 +92,12 @@ HISTORY = History(
 )
 
 
-def test_a_history_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_loaded_history_equals_the_saved_history(tmp_path: Path) -> None:
     save(HISTORY, tmp_path)
     assert load(tmp_path) == HISTORY
 
 
-def test_an_empty_history_comes_back_too(tmp_path: Path) -> None:
+def test_an_empty_history_can_be_saved_and_loaded(tmp_path: Path) -> None:
     save(HISTORY, tmp_path)
     save(History(1, 0.0, 1.0), tmp_path)
     assert load(tmp_path) == History(1, 0.0, 1.0)

@@ -38,7 +38,7 @@ def test_one_takeover_of_a_hundred_may_take_longer(slow: int, violations: int) -
     assert (finding.cases, finding.violations) == (100, violations)
 
 
-def test_a_takeover_has_the_timers_of_the_lost_shard_alone() -> None:
+def test_a_takeover_includes_only_the_timers_of_the_lost_shard() -> None:
     run = good()
     run.fault("cut", 25.05, 25.1, 2.0, victims=[B])  # B and the killed shard have different slots
 
@@ -83,7 +83,7 @@ def test_a_takeover_has_more_time_without_another_shard(began_s: float, bound_s:
 
 
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 4.0), (10.9, 4.0), (11.1, 2.0)])
-def test_a_takeover_during_another_one_has_the_time_of_both(began_s: float, bound_s: float) -> None:
+def test_overlapping_takeovers_may_take_the_time_of_both(began_s: float, bound_s: float) -> None:
     run = blank()
     run.holder(-0.5, B, 1)
     run.fault("cut", 8.0, 11.0, 2.0, victims=[B])
@@ -174,7 +174,7 @@ def test_lags_are_in_commit_order_and_count_from_the_commit_of_a_late_timer() ->
     assert lag_s == pytest.approx(0.1, abs=1e-6)
 
 
-def test_a_timer_in_time_has_the_lag_of_its_record() -> None:
+def test_a_punctual_timer_has_the_lag_of_its_record() -> None:
     fired_s, lag_s = lags(good().end())[0]
 
     assert fired_s == rig_s(2.5 + LAG_S)

@@ -98,7 +98,7 @@ def test_a_database_is_on_hold_from_the_transaction_that_restores_it_in_its_own_
     assert shell("status", "--json").json["hold"] is None
 
 
-def test_settings_of_the_database_change_no_copy(
+def test_settings_of_the_database_do_not_change_a_copy(
     dsn: str, empty: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(add_timers(dsn, 3, due="now() + interval '1 day'"))
@@ -168,7 +168,7 @@ def test_a_failed_dump_leaves_no_file(
     assert list(file.parent.iterdir()) == []
 
 
-def test_a_dump_on_a_full_disk_says_so_and_leaves_no_file(dsn: str, file: Path) -> None:
+def test_a_dump_on_a_full_disk_reports_the_full_disk_and_leaves_no_file(dsn: str, file: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", 'ulimit -f 1; "$@"', "bash", *PROGRAM, "dump", str(file), "--json"],
         capture_output=True,
@@ -182,7 +182,7 @@ def test_a_dump_on_a_full_disk_says_so_and_leaves_no_file(dsn: str, file: Path) 
     assert list(file.parent.iterdir()) == []
 
 
-def test_a_file_of_a_killed_dump_is_named_with_its_way_out(
+def test_the_file_of_a_killed_dump_is_reported_with_the_way_out(
     dsn: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = file.with_name("copy.dump.part")

@@ -64,7 +64,7 @@ def test_the_timers_of_an_outage_are_shown_with_the_remaining_time(shell: Shell)
     ("length_s", "words"),
     [(0.2, "1 s"), (59.6, "1 min"), (61, "1 min 1 s"), (7_505, "2 h 5 min"), (86_400, "1 d"), (1e9, "11,574 d 1 h")],
 )
-def test_a_length_of_time_is_written_for_people(length_s: float, words: str) -> None:
+def test_a_duration_is_written_in_readable_units(length_s: float, words: str) -> None:
     assert span_of(length_s) == words
 
 

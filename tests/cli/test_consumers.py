@@ -55,7 +55,7 @@ def test_groups_are_listed_with_their_lag_and_their_idle_time(shell: Shell) -> N
     assert 0 <= found["idle_s"] < 100
 
 
-def test_a_group_that_never_worked_and_a_failing_group_are_shown_so(shell: Shell) -> None:
+def test_the_list_shows_that_a_group_never_worked_or_fails(shell: Shell) -> None:
     assert "no consumer group" in shell("consumers").err
     group(shell)
     sql(shell, "update shardclock.consumers set failures = 7, error = 'ValueError: no', failed_at = now()")

@@ -65,7 +65,7 @@ def test_without_a_dsn_each_command_finds_the_same_embedded_postgres() -> None:
 
 
 @pytest.mark.parametrize("words", ["status", "psql -l", "gateway", "exporter"])
-def test_a_command_that_only_reads_or_serves_makes_no_database(words: str, tmp_path: Path) -> None:
+def test_a_command_that_only_reads_or_serves_creates_no_database(words: str, tmp_path: Path) -> None:
     place, socket_path = tmp_path / "none", tmp_path / "metrics"
     done = run(
         *words.split(),

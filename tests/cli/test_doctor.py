@@ -226,7 +226,7 @@ def test_a_postgres_that_does_not_answer_is_one_fault(capsys: pytest.CaptureFixt
     assert (done.code, bad(done)) == (NOT_DONE, {"postgres"})
 
 
-def test_a_directory_without_a_database_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_directory_without_a_database_is_unchanged(tmp_path: Path) -> None:
     place = tmp_path / "none"
     done = run("doctor", "--json", environment={"SHARDCLOCK_DATA_DIR": str(place), "SHARDCLOCK_LOCAL": "true"})
 

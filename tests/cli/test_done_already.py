@@ -94,7 +94,7 @@ def nothing(_: Shell) -> object:
         ("tasks complete", task, "was completed already"),
     ],
 )
-def test_a_verb_whose_goal_is_reached_already_is_done(
+def test_a_verb_without_remaining_work_succeeds(
     shell: Shell, words: str, made: Callable[[Shell], object], said: str
 ) -> None:
     which = made(shell)

@@ -167,7 +167,7 @@ def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes
         assert shell("endpoints", verb, "billing", "--tenant", "zoo").code == NOT_DONE
 
 
-def test_a_change_affects_the_given_fields_and_the_others_stay(shell: Shell) -> None:
+def test_a_change_affects_only_the_given_fields(shell: Shell) -> None:
     with answering(204) as receiver:
         add = ("endpoints", "add", "billing", "--url", receiver.url, "--header", "x-a: 1", "--header", "x-b: 2")
         shell(*add, "--concurrency", 5, "--rate", 2, **HERE)

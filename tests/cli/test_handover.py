@@ -228,7 +228,7 @@ def test_a_switch_is_done_when_the_new_engines_keep_all_slots(shell: Shell) -> N
 # leave
 
 
-def test_a_host_without_shards_leaves_at_once(shell: Shell) -> None:
+def test_a_host_without_shards_leaves_immediately(shell: Shell) -> None:
     start(shell, "blue", 1, host=ELSEWHERE)
 
     done = shell("leave", "--within", 20)

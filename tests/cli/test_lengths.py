@@ -81,7 +81,7 @@ def test_a_rule_may_be_a_length(text: str, rule: str | None) -> None:
         ("1 hour", "is neither a length of time such as 1h30m nor a rule"),
     ],
 )
-def test_a_rule_that_is_an_invalid_length_is_refused_as_it_was_given(text: str, why: str) -> None:
+def test_the_refusal_of_a_rule_that_is_an_invalid_duration_quotes_the_input(text: str, why: str) -> None:
     with pytest.raises(InvalidTimer, match=f"--every '{text}' {why}"):
         repeat_of("--every", text)
 
@@ -92,6 +92,6 @@ def test_a_length_is_shown_with_its_sign() -> None:
 
 
 @pytest.mark.parametrize("text", ["9999999d", "P10000Y"])
-def test_a_length_that_outlasts_the_calendar_is_refused(text: str) -> None:
+def test_a_duration_that_ends_after_the_year_9999_is_refused(text: str) -> None:
     with pytest.raises(InvalidTimer, match=f"'{text}' is not a length of time from zero to 10,000 years"):
         read_length("--in", text)

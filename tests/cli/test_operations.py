@@ -81,7 +81,7 @@ def test_an_operation_is_shown_and_cancelled(shell: Shell) -> None:
     assert [verb for verb, _, _ in acts(shell)] == ["operations cancel", "operations cancel"]
 
 
-def test_a_state_narrows_a_bulk_change(shell: Shell) -> None:
+def test_a_bulk_change_can_be_limited_to_a_state(shell: Shell) -> None:
     add(shell, 3)
     asyncio.run(query(shell.dsn, "select shardclock.pause_timer((select min(timer_key) from shardclock.timers))"))
 

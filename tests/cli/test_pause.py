@@ -60,7 +60,7 @@ def test_a_pause_lasts_for_a_length_of_time(report: Shell) -> None:
         assert is_two_hours_ahead(shown(report)["resume_at"])
 
 
-def test_a_bulk_pause_has_one_end_which_its_operation_and_the_audit_show(shell: Shell) -> None:
+def test_a_bulk_pause_has_one_end_that_the_operation_and_the_audit_show(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, "now() + interval '1 day'"))
 
     done = shell("pause", "--all", "--until", "2h", "--missed", "fire_all", "--yes", "--json")

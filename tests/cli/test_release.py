@@ -171,7 +171,7 @@ def test_release_is_refused_while_another_cluster_fires(shell: Shell) -> None:
     assert whose(shell) == (PROD, True)
 
 
-def test_release_is_refused_with_another_identity_than_the_waiting_cluster_s(shell: Shell) -> None:
+def test_release_is_refused_if_the_identity_is_not_that_of_the_waiting_cluster(shell: Shell) -> None:
     belongs(shell, copied=True)
     start(shell, "qa")
 

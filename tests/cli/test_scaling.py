@@ -116,7 +116,7 @@ def bars(done: Done) -> list[tuple[str, str]]:
     return [(row[2], row[3]) for row in rows if row]
 
 
-def test_a_forecast_without_a_shard_has_its_mark_at_zero(shell: Shell) -> None:
+def test_a_forecast_without_a_shard_shows_the_mark_at_zero(shell: Shell) -> None:
     assert bars(shell("forecast")) == [("│" + " " * BAR, "0")] * 15
 
     asyncio.run(add_timers(shell.dsn, 600, "now() + interval '90 s'"))

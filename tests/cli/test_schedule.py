@@ -96,7 +96,7 @@ def test_an_invalid_timer_is_refused_with_the_option_and_not_stored(shell: Shell
 # --on-conflict
 
 
-def test_the_same_command_twice_makes_one_timer_and_reports_that_it_existed(shell: Shell) -> None:
+def test_a_repeated_command_makes_no_second_timer_and_reports_the_existing_timer(shell: Shell) -> None:
     again = ["schedule", "--in", "PT1H", "--name", "invoice", "--on-conflict", "ignore", "--json"]
     first, second = shell(*again).json, shell(*again).json
 

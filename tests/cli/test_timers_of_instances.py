@@ -36,7 +36,7 @@ def test_an_operator_changes_a_timer_of_an_instance_and_the_audit_records_it(she
     assert_refused(shell("operate", "cancel", key), "verb 'cancel' is unknown", code=BAD_INPUT)
 
 
-def test_a_bulk_change_leaves_out_timers_of_instances_and_counts_them(shell: Shell) -> None:
+def test_a_bulk_change_counts_the_timers_of_instances_and_does_not_change_them(shell: Shell) -> None:
     add(shell, 2, **OF_INSTANCE)
     add(shell, 3)
 

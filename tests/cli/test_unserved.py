@@ -85,7 +85,7 @@ def test_a_target_that_a_running_worker_has_is_not_reported(shell: Shell, leave:
     assert all("no running worker" not in " ".join(it.out.split()) for it in reports)
 
 
-def test_the_line_names_the_first_targets_and_limits_its_length() -> None:
+def test_the_report_names_the_first_targets_and_has_a_limited_length() -> None:
     targets = ["order.0", "order.1", "order.2", "order.3", "job:sweep", "order.5", "order.6"]
     unserved = [UnservedTarget(target, number or COUNTED_MAX) for number, target in enumerate(targets)]
 

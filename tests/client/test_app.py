@@ -51,13 +51,13 @@ def test_a_modules_handlers_are_found_by_target(app: App) -> None:
     assert handlers == handlers_of(sys.modules["reminders"])
 
 
-def test_a_function_is_found_alone(app: App) -> None:
+def test_a_function_can_be_found_without_its_module(app: App) -> None:
     app("reminders.py", REMINDERS)
 
     assert list(find_handlers([" reminders:remind "])) == ["order.reminded"]
 
 
-def test_a_function_of_two_targets_is_found_with_both(app: App) -> None:
+def test_a_function_with_two_targets_is_found_for_both_targets(app: App) -> None:
     app("reminders.py", handler("a", "act").replace("def act", "@shardclock.on_timer('b')\ndef act"))
 
     assert sorted(find_handlers(["reminders:act"])) == ["a", "b"]

@@ -18,7 +18,7 @@ def test_without_a_failure_there_is_no_pause() -> None:
 
 
 @pytest.mark.parametrize("failures", [1_025, 10**9])
-def test_any_number_of_failures_has_a_pause(failures: int) -> None:
+def test_the_pause_is_defined_for_any_number_of_failures(failures: int) -> None:
     assert BACKOFF.pause_s(failures) == 5.0
 
 

@@ -94,7 +94,7 @@ def test_partly_without_integer_keys_is_refused(named: Mapping[Any, object]) -> 
         Partly(named)
 
 
-def test_a_payload_that_does_not_fit_fails_alone(declare: Declare) -> None:
+def test_a_payload_that_does_not_fit_fails_without_the_other_payloads(declare: Declare) -> None:
     seen: list[int] = []
 
     def aggregate(timers: list[Timer[Order]]) -> None:

@@ -87,7 +87,7 @@ async def test_each_of_many_calls_has_its_own_timeout(declare: Declare) -> None:
     assert all(ended_s[key] - begun_s[key] >= 0.05 for key in range(1, 30, 2))
 
 
-async def test_calls_of_one_timeout_share_one_alarm(declare: Declare, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_with_the_same_timeout_share_one_alarm(declare: Declare, monkeypatch: pytest.MonkeyPatch) -> None:
     loop, alarms = asyncio.get_running_loop(), list[float]()
     call_at = loop.call_at
 
@@ -142,7 +142,7 @@ async def test_a_cancellation_by_the_caller_is_passed_on_after_the_timeout(decla
     assert task.cancelled()
 
 
-async def test_a_closed_handler_ends_at_once(declare: Declare) -> None:
+async def test_a_closed_handler_ends_immediately(declare: Declare) -> None:
     ended: list[str] = []
 
     async def waits(timer: Timer) -> None:

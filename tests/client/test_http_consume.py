@@ -35,7 +35,7 @@ async def consumed(client: AsyncClient, count: int, *, limit: int = 3) -> list[s
     return names
 
 
-async def test_a_record_is_done_when_the_next_is_requested_and_the_remaining_records_are_returned(
+async def test_a_record_is_done_when_the_next_record_is_requested_and_the_remaining_records_are_released(
     gateway: Api, client: AsyncClient
 ) -> None:
     await canceled(gateway, *NAMES)
@@ -85,7 +85,7 @@ async def test_records_of_another_member_are_not_processed(gateway: Api, client:
     assert seen[3].name == "n2", "then the member continues at the group's position"
 
 
-async def test_a_group_with_other_partitions_is_refused(gateway: Api, client: AsyncClient) -> None:
+async def test_a_group_with_a_different_number_of_partitions_is_refused(gateway: Api, client: AsyncClient) -> None:
     await canceled(gateway, "n")
     assert await consumed(client, 1) == ["n"]
 

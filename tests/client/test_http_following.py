@@ -42,7 +42,7 @@ async def positions(client: AsyncClient, count: int, *, after: int = 0) -> list[
     return found
 
 
-async def test_a_lost_stream_is_resumed_behind_the_last_record() -> None:
+async def test_a_lost_stream_is_resumed_after_the_last_record() -> None:
     async with (
         answering(stream(event(11), event(12)), b"", raw(503), stream(event(15))) as stub,
         AsyncClient(stub.url) as client,

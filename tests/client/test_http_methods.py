@@ -199,7 +199,7 @@ async def test_a_bulk_change_counts_first_and_then_commits(dsn: str, client: Asy
     assert [row["name"] for row in await pending_rows(dsn)] == ["other"]
 
 
-async def test_many_timers_have_an_outcome_each_in_their_order(dsn: str, client: AsyncClient) -> None:
+async def test_the_outcomes_of_many_timers_are_in_the_order_of_the_timers(dsn: str, client: AsyncClient) -> None:
     timers: list[New] = [{"delay": "PT1H", "name": f"n{number}"} for number in range(7)]
     timers[3] = {"delay": "soon"}
 
@@ -214,7 +214,7 @@ async def test_many_timers_have_an_outcome_each_in_their_order(dsn: str, client:
     assert [line async for line in client.schedule_many([])] == []
 
 
-async def test_schedule_many_refuses_invalid_arguments_before_it_sends_any(dsn: str, client: AsyncClient) -> None:
+async def test_schedule_many_refuses_invalid_arguments_before_it_sends_a_request(dsn: str, client: AsyncClient) -> None:
     for part_lines in (0, 10_001):
         with pytest.raises(ValueError, match=r"it must be a whole number from 1 to 10,000"):
             [line async for line in client.schedule_many([], part_lines=part_lines)]

@@ -79,7 +79,7 @@ async def test_a_process_is_deployed_started_and_gets_messages_and_signals(
         await client.processes.delete(deployed.definition_key)
 
 
-async def test_a_wait_for_an_instance_ends_in_time(sc: SteppedCluster, client: AsyncClient) -> None:
+async def test_a_wait_for_an_instance_ends_after_its_timeout(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + USER, connected="s>u"))
     key = (await client.processes.start("p", wait="PT0.1S")).instance_key
     await sc.advance("PT0S")

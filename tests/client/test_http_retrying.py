@@ -147,7 +147,7 @@ async def test_lines_with_an_idempotency_key_are_retried_and_scheduled_once(dsn:
     assert len(await pending_rows(dsn)) == 4
 
 
-async def test_lines_without_an_answer_of_postgres_are_retried_if_that_is_safe() -> None:
+async def test_lines_without_an_answer_of_postgres_are_retried_if_a_retry_is_safe() -> None:
     timers: list[New] = [HOUR, HOUR, HOUR, {"delay": "PT1H", "name": "n", "on_conflict": "ignore"}]
     said = [(1, "created"), (2, "unknown"), (3, "untried"), (4, "unknown")]
     first = "".join(Line(line=line, outcome=outcome).model_dump_json() + "\n" for line, outcome in said)
@@ -201,7 +201,7 @@ async def test_a_refused_request_is_not_retried() -> None:
     assert len(stub.heads) == 1
 
 
-async def test_the_last_problem_is_raised_when_the_time_is_over() -> None:
+async def test_the_last_problem_is_raised_after_the_timeout() -> None:
     for answer, error in ((problem("unavailable", 503), Unavailable), (problem("in_flight", 409), InFlight)):
         async with answering(answer) as stub, AsyncClient(stub.url, retry_for="PT0.5S") as client:
             with pytest.raises(error, match="the request may have been executed"):

@@ -47,7 +47,7 @@ def test_the_generated_clients_are_up_to_date() -> None:
         assert set(left) <= {path.stem for path in written} | BY_HAND | OF_SQLALCHEMY
 
 
-def test_both_have_the_same_methods() -> None:
+def test_both_clients_have_the_same_methods_over_http() -> None:
     def methods(client: type) -> dict[str, object]:
         return {
             name.replace("aclose", "close"): inspect.signature(method).parameters

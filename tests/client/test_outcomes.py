@@ -254,7 +254,7 @@ def test_an_exception_group_is_reported_with_its_first_exceptions(declare: Decla
     assert reason == ("BaseExceptionGroup: outer (3 sub-exceptions): KeyError: 'a'; ValueError: b; SystemExit: 3")
 
 
-def test_a_single_exception_of_a_task_group_counts_by_itself(declare: Declare) -> None:
+def test_a_single_exception_of_a_task_group_is_reported_without_the_group(declare: Declare) -> None:
     async def discards() -> None:
         raise Discard("paid")
 

@@ -18,7 +18,7 @@ def after(each_s: float, batches: int, pace: Pace | None = None) -> tuple[Pace, 
 
 
 @pytest.mark.parametrize("each_s", [0.00001, 0.0003, 0.004, 0.07, 0.9])
-def test_the_batch_grows_to_a_second_of_work_and_not_beyond(each_s: float) -> None:
+def test_a_batch_grows_until_its_work_takes_a_second(each_s: float) -> None:
     pace, sizes = after(each_s, 10)
 
     assert sizes[0] == 1
@@ -32,7 +32,7 @@ def test_slow_work_stays_at_one_record_per_batch() -> None:
     assert sizes == [1] * 5
 
 
-def test_a_batch_that_was_not_full_neither_grows_nor_shrinks_the_next() -> None:
+def test_a_batch_that_was_not_full_does_not_change_the_size_of_the_next_batch() -> None:
     pace, _ = after(0.004, 10)
     before = pace.records
 
@@ -41,7 +41,7 @@ def test_a_batch_that_was_not_full_neither_grows_nor_shrinks_the_next() -> None:
     assert pace.records == before
 
 
-def test_a_slow_batch_shrinks_the_next_even_if_it_was_not_full() -> None:
+def test_after_a_slow_batch_the_next_batch_is_smaller_even_if_the_slow_batch_was_not_full() -> None:
     pace, _ = after(0.0001, 10)
 
     pace.done(10, 5.0)
@@ -49,7 +49,7 @@ def test_a_slow_batch_shrinks_the_next_even_if_it_was_not_full() -> None:
     assert pace.records == 2
 
 
-def test_a_record_at_fault_among_5000_is_alone_after_13_failures() -> None:
+def test_a_faulty_record_among_5000_is_isolated_after_13_failures() -> None:
     pace, _ = after(0.00001, 10)
     halved = 0
     while pace.records > 1:

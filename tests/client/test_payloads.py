@@ -120,7 +120,9 @@ def test_a_payload_may_have_other_types_than_models(declare: Declare) -> None:
     ],
     ids=str,
 )
-def test_an_unfit_payload_fails_with_the_name_of_its_field(declare: Declare, payload: Any, reason: str) -> None:
+def test_a_payload_that_does_not_fit_fails_with_the_name_of_its_field(
+    declare: Declare, payload: Any, reason: str
+) -> None:
     called: list[Timer[Order]] = []
 
     def expire(timer: Timer[Order]) -> None:
@@ -130,7 +132,7 @@ def test_an_unfit_payload_fails_with_the_name_of_its_field(declare: Declare, pay
     assert called == []
 
 
-def test_the_first_three_misfits_are_named_and_the_others_counted(declare: Declare) -> None:
+def test_the_first_three_misfits_are_named_and_the_other_misfits_are_counted(declare: Declare) -> None:
     def expire(timer: Timer[list[Order]]) -> None: ...
 
     outcome = call(declare(expire), [{"order": 1}, {"order": "secret"}, {}, {}, {}, {}])
@@ -141,7 +143,7 @@ def test_the_first_three_misfits_are_named_and_the_others_counted(declare: Decla
     assert "secret" not in outcome.reason
 
 
-def test_an_exception_of_a_validator_counts_as_the_handlers_own(declare: Declare) -> None:
+def test_an_exception_of_a_validator_counts_as_an_exception_of_the_handler(declare: Declare) -> None:
     def expire(timer: Timer[Checked]) -> None: ...
 
     failed = call(declare(expire), {"order": 0})

@@ -70,7 +70,7 @@ def test_a_function_gets_its_run_and_its_result_is_recorded(declare_job: Declare
     assert call_of(declare_job(async_one)).run() == Completed()
 
 
-def test_an_unfit_config_fails_without_a_call(declare_job: Declare) -> None:
+def test_a_config_that_does_not_fit_fails_without_a_call(declare_job: Declare) -> None:
     def plain(run: Run[Settings]) -> None:
         raise AssertionError("it is not called")
 
@@ -183,7 +183,7 @@ def test_an_async_run_is_cancelled_where_it_waits(declare_job: Declare) -> None:
     assert ended == [Canceled("it ended on request")]
 
 
-def test_a_plain_run_ends_at_its_next_progress_or_checks_for_a_cancel_itself(declare_job: Declare) -> None:
+def test_a_plain_run_ends_at_its_next_progress_report_or_checks_for_a_cancel(declare_job: Declare) -> None:
     reached, told = threading.Event(), threading.Event()
 
     def tells(run: Run) -> None:

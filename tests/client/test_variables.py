@@ -94,7 +94,7 @@ def test_the_same_result_of_another_timer_is_not_a_failure(declare: Declare) -> 
     assert isinstance(call(declare(act)), Completed)
 
 
-def test_single_results_of_a_batch_become_variables_and_one_for_all_fails(declare: Declare) -> None:
+def test_each_result_of_a_batch_becomes_variables_and_a_common_result_fails(declare: Declare) -> None:
     def each(_: list[Timer]) -> Any:
         raise Partly({1: {"n": 1}, 2: [2]})
 
@@ -149,7 +149,7 @@ def test_the_variables_of_a_bpmn_error_are_kept_in_their_json_form(declare: Decl
         ({"text": "x" * 20_000}, "has 20,011 bytes as JSON, more than 16,384"),
     ],
 )
-def test_variables_that_can_not_be_recorded_fail_where_they_are_raised(
+def test_variables_that_can_not_be_recorded_fail_at_the_raise_statement(
     declare: Declare, variables: Any, why: str
 ) -> None:
     outcome = throwing(declare, variables)

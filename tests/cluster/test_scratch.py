@@ -108,7 +108,7 @@ def test_directories_of_other_programs_are_not_removed(temp: Path) -> None:
     assert all(path.exists() for path in (*strangers, moved / LOCK))
 
 
-def test_another_user_s_is_left_alone(temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_of_another_user_is_not_removed(temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process, (path,) = start(MAKE)
     kill(process)
     monkeypatch.setattr(os, "geteuid", lambda: 4_711)
@@ -149,7 +149,7 @@ def test_a_directory_with_an_odd_name_is_not_used(temp: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("place", ["/nonexistent", "/proc", "/dev/null", ""])
-def test_a_directory_that_can_t_be_used_is_passed_over(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_an_unusable_directory_is_skipped(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", place)
 

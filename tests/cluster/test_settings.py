@@ -44,7 +44,7 @@ def test_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "SHARDCLOCK_GATEWAY_OIDC_SECRET" not in settings.environment()
 
 
-def test_the_command_line_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDCLOCK_SHARDS", "3")
 
     assert load_settings(shards=5).shards == 5
@@ -66,7 +66,7 @@ def test_the_command_line_goes_before_the_environment(monkeypatch: pytest.Monkey
         ("forecast_s", "shards_ahead_s", (120, 120)),
     ],
 )
-def test_numbers_that_disagree_are_refused_with_both(
+def test_contradicting_numbers_are_refused_with_both_numbers(
     monkeypatch: pytest.MonkeyPatch, low: str, high: str, values: tuple[int, int]
 ) -> None:
     for field, number in zip((low, high), values, strict=True):
@@ -103,7 +103,7 @@ def test_all_invalid_settings_are_reported_together(monkeypatch: pytest.MonkeyPa
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_value_that_is_not_a_number_disagrees_with_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_is_not_a_number_is_not_compared_with_other_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     # The lease's default is shorter than this horizon, but the default does not apply to an invalid lease.
     monkeypatch.setenv("SHARDCLOCK_LEASE_S", "2O")
     monkeypatch.setenv("SHARDCLOCK_HORIZON_S", "15")
@@ -224,7 +224,7 @@ def test_an_empty_variable_is_refused_if_empty_has_another_meaning(monkeypatch: 
 
 
 @pytest.mark.parametrize("name", ["RAY_ADDRESS", "RAY_AUTH_TOKEN", "DATA_DIR"])
-def test_an_empty_one_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_an_empty_variable_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(f"SHARDCLOCK_{name}", "")
     with pytest.raises(InvalidSettings, match=f"^SHARDCLOCK_{name} is ") as refused:
         load_settings()
@@ -250,7 +250,9 @@ def test_the_metrics_are_served_on_loopback_by_default(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("text", "store"), [("true", True), ("false", False), ("1", True), ("0", False), ("True", True), ("False", False)]
 )
-def test_the_tables_are_read_or_not(monkeypatch: pytest.MonkeyPatch, text: str, store: bool) -> None:
+def test_the_exporter_reads_the_tables_unless_the_setting_forbids_it(
+    monkeypatch: pytest.MonkeyPatch, text: str, store: bool
+) -> None:
     monkeypatch.setenv("SHARDCLOCK_METRICS_STORE", text)
 
     assert load_settings().metrics_store is store
@@ -311,7 +313,7 @@ def test_each_part_gets_all_of_its_settings(monkeypatch: pytest.MonkeyPatch, par
     assert told.model_dump() == changed
 
 
-def test_a_user_without_a_name_and_a_home_has_a_default_directory_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_and_a_home_has_a_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54_321)
     monkeypatch.setattr("pwd.getpwuid", dict[int, object]().__getitem__)
     for name in ("HOME", "XDG_DATA_HOME", "SHARDCLOCK_DATA_DIR"):

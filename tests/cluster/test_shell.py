@@ -144,7 +144,7 @@ def test_commands_on_the_embedded_postgres_ignore_the_variables_of_the_shell() -
         ({"SHARDCLOCK_DSN_FILE": "/dsn"}, "SHARDCLOCK_DSN_FILE is right"),
     ],
 )
-def test_a_sentence_names_no_dsn_that_was_not_given(
+def test_a_message_names_no_dsn_that_the_user_did_not_set(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, str], doubt: str
 ) -> None:
     monkeypatch.setattr(os, "environ", named)
@@ -205,7 +205,7 @@ def test_a_command_finds_its_own_modules_before_those_on_pythonpath(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("words", "code"), [(["preview", "R/PT1H", "-n", "1"], 0), (["preview", "never"], 2)])
-def test_a_command_ends_with_its_own_exit_code_where_python_is_to_inspect(words: list[str], code: int) -> None:
+def test_a_command_keeps_its_exit_code_if_pythoninspect_is_set(words: list[str], code: int) -> None:
     done = run(*words, environment={"PYTHONINSPECT": "1"})
 
     assert (done.code, "Traceback" in done.err) == (code, False)

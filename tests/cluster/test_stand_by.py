@@ -107,7 +107,7 @@ def test_timers_fire_before_ray_has_started_and_while_the_lead_moves_to_it(up: T
     assert "Ray's keepers lead: local keepers stand by" in up.said
 
 
-def test_an_orderly_end_of_ray_s_host_makes_no_timer_late(up: TwoKinds) -> None:
+def test_an_orderly_end_of_rays_host_delays_no_timer(up: TwoKinds) -> None:
     up.until_ray_serves()
     with up.fires_all(300, lag_max_s=ORDERLY_S):
         until(lambda: up.processes(HOST), "the host of Ray")[0].terminate()
@@ -126,7 +126,7 @@ def test_local_keepers_fire_while_a_lost_ray_is_started_again(up: TwoKinds) -> N
     assert "local keepers lead: they fire until Ray's keepers are ready" in up.said
 
 
-def test_a_stop_ends_both(up: TwoKinds) -> None:
+def test_a_stop_ends_ray_and_the_local_keepers(up: TwoKinds) -> None:
     up.until_ray_serves()
 
     up.process.send_signal(signal.SIGTERM)
@@ -138,7 +138,7 @@ def test_a_stop_ends_both(up: TwoKinds) -> None:
 
 
 @pytest.mark.exhaustive
-def test_repeated_losses_of_ray_neither_lose_nor_double_nor_hurry_a_timer(place: Path, dsn: str) -> None:
+def test_after_repeated_losses_of_ray_each_timer_fires_once_and_never_early(place: Path, dsn: str) -> None:
     with two_kinds(place, dsn) as up:
         _lose_ray_repeatedly(up)
 

@@ -66,7 +66,7 @@ class Database(Records):
             assert process.stop(within_s=20.0)
 
 
-def test_fifty_switches_under_load_neither_lose_nor_double_nor_hurry_a_timer(place: Path, dsn: str) -> None:
+def test_after_fifty_switches_under_load_each_timer_fires_once_and_never_early(place: Path, dsn: str) -> None:
     database = Database(place, dsn)
     with database.host(STAND_BY, beside=RAY) as stand_by:
         until(partial(database.serves, STAND_BY), "the stand-by to serve")

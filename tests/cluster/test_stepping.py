@@ -72,7 +72,7 @@ async def ended(sc: SteppedCluster) -> list[tuple[str, datetime]]:
     ]
 
 
-async def test_a_timer_fires_at_its_moment_and_not_before_and_its_handler_is_called(sc: SteppedCluster) -> None:
+async def test_a_timer_fires_exactly_at_its_due_date_and_its_handler_is_called(sc: SteppedCluster) -> None:
     await sc.client.schedule(delay="P3D", target="stepped.noted", payload={"order": 42})
 
     await sc.advance(to=BEGIN + 3 * DAY - timedelta(microseconds=1))
@@ -140,7 +140,7 @@ async def test_a_handler_that_raises_is_called_again_when_its_policy_says_and_th
     assert await moments() == [first, second, third], "the pauses are drawn from the seed"
 
 
-async def test_timers_and_schedules_fire_in_their_order_and_each_on_its_grid(sc: SteppedCluster) -> None:
+async def test_timers_and_schedules_fire_in_the_order_of_due_dates_and_each_on_its_grid(sc: SteppedCluster) -> None:
     for name, delay in (("b", "PT3H"), ("a", "PT1H"), ("never", "P40D")):
         await sc.client.schedule(name=name, delay=delay)
     await sc.client.schedule(name="twice", schedule="R2/PT6H")
@@ -188,7 +188,7 @@ async def test_a_run_that_fails_is_made_again_before_the_next_start(sc_of_job: S
     ]
 
 
-async def test_a_plain_handler_runs_in_a_thread_and_without_regard_to_its_rate(sc: SteppedCluster) -> None:
+async def test_a_plain_handler_runs_in_a_thread_and_its_rate_is_ignored(sc: SteppedCluster) -> None:
     for n in range(3):
         await sc.client.schedule(delay="PT1M", target="stepped.plain", payload=n)
 
@@ -242,7 +242,7 @@ async def test_timers_that_fall_due_during_a_hold_fire_after_its_release(sc: Ste
     assert await fired(sc) == [("held", BEGIN + timedelta(hours=2))]
 
 
-async def test_a_timer_at_fault_fails_alone_as_on_a_cluster(sc: SteppedCluster) -> None:
+async def test_only_the_faulty_timer_fails_like_on_a_cluster(sc: SteppedCluster) -> None:
     await query(sc.dsn, REFUSE)
     for name in ("a", "poison", "b"):
         await sc.client.schedule(name=name, delay="PT1H")
@@ -344,7 +344,7 @@ async def test_a_caller_that_waits_for_an_end_gets_the_end(sc: SteppedCluster) -
     assert made.end.intent == "TRIGGERED"
 
 
-def test_nothing_of_ray_is_imported() -> None:
+def test_no_module_of_ray_is_imported() -> None:
     asked = "import sys, shardclock_server.cluster.testing; print('ray' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -68,7 +68,7 @@ async def test_a_worker_looks_for_no_module_where_its_cluster_was_started(rays: 
     assert str(Path.cwd()) not in path
 
 
-async def test_a_ray_of_our_own_listens_on_loopback_alone(rays: RayOfNodes) -> None:
+async def test_our_own_ray_listens_only_on_loopback(rays: RayOfNodes) -> None:
     # Given a Ray with a worker process, which also opens ports
     await rays.module_path()
     listening = {

@@ -140,7 +140,7 @@ class SilentHosts:
         pass
 
 
-def test_a_host_that_is_never_ready_is_killed_and_later_ones_have_longer(
+def test_a_host_that_is_never_ready_is_killed_and_later_hosts_get_more_time(
     monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     hosts = SilentHosts(clock)
@@ -322,7 +322,7 @@ class Acts:
             self.has_ended.set()
 
 
-async def test_the_coordinator_of_local_keepers_acts_on_each_line_in_its_order() -> None:
+async def test_the_coordinator_of_local_keepers_handles_the_lines_in_their_order() -> None:
     acts = Acts()
 
     _obey(cast("Reconciler", acts), iter([LOST, found("n1"), STOP]))
@@ -344,7 +344,7 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return advance
 
 
-def test_one_that_lived_for_a_while_is_started_at_once_and_one_that_did_not_later_each_time(
+def test_a_process_that_lived_for_a_while_is_restarted_immediately_and_others_after_growing_pauses(
     wait: Callable[[float], None],
 ) -> None:
     restarts = Restarts(Backoff(1.0, 10.0))
@@ -360,7 +360,9 @@ def test_one_that_lived_for_a_while_is_started_at_once_and_one_that_did_not_late
     assert pauses_s == [0.0, 1.0, 2.0, 4.0, 0.0]
 
 
-def test_one_that_must_rest_is_started_after_that_time_or_after_a_longer_pause(wait: Callable[[float], None]) -> None:
+def test_a_process_with_a_required_rest_is_restarted_after_the_rest_or_a_longer_pause(
+    wait: Callable[[float], None],
+) -> None:
     restarts = Restarts(Backoff(1.0, 10.0), least_s=1.5)
     pauses_s = []
     for lived_s in (STEADY_S + 1, 1.0, 1.0):

@@ -77,7 +77,7 @@ async def test_a_client_without_a_url_in_a_handler_reaches_the_test_s_cluster(ta
         assert await sc.deliveries() == []
 
 
-async def test_handlers_read_the_dsn_of_the_test_s_database_as_under_up() -> None:
+async def test_handlers_find_the_dsn_of_the_tests_database_in_the_same_variable_as_under_up() -> None:
     found.clear()
     async with cluster(app=__name__) as sc:
         await sc.client.schedule(delay="PT1S", target="tests.sql")
@@ -120,7 +120,7 @@ async def test_while_several_clusters_are_open_a_client_without_a_url_is_refused
     assert named() == LIVE
 
 
-def test_a_missing_extra_is_one_sentence_and_the_end_of_a_cluster_prints_nothing(tmp_path: Path) -> None:
+def test_a_missing_extra_is_reported_in_one_sentence_and_the_end_of_a_cluster_prints_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_HTTPX2],
         cwd=tmp_path,

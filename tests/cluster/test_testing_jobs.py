@@ -94,7 +94,7 @@ async def test_a_run_costs_three_statements_and_two_tasks(monkeypatch: pytest.Mo
     assert moves == [BEGIN + timedelta(minutes=10)]
 
 
-async def test_a_name_that_is_not_a_job_is_refused() -> None:
+async def test_a_name_without_a_job_is_refused() -> None:
     with pytest.raises(ValueError, match=r"jobs='tock' is no job of the app; its jobs are: report.daily, .*, tick"):
         async with cluster(app=__name__, jobs=["tick", "tock"], now=BEGIN):
             pass

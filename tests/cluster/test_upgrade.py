@@ -246,7 +246,7 @@ async def both(machine: Machine, *, local: bool = False) -> None:
 @pytest.mark.ray
 @pytest.mark.timed
 @pytest.mark.exhaustive
-async def test_an_upgrade_and_a_rollback_by_the_script_neither_lose_nor_double_nor_delay_a_timer(
+async def test_during_an_upgrade_and_a_rollback_by_the_script_each_timer_fires_once_and_on_time(
     machine: Machine,
 ) -> None:
     machine.start(BLUE)
@@ -334,7 +334,7 @@ async def test_no_timer_is_later_than_a_tenth_of_a_second_when_the_lead_goes_fro
 @pytest.mark.ray
 @pytest.mark.timed
 @pytest.mark.exhaustive
-async def test_the_death_of_a_new_cluster_at_the_switch_delays_no_timer(machine: Machine) -> None:
+async def test_if_the_new_cluster_dies_during_the_switch_no_timer_is_delayed(machine: Machine) -> None:
     await both(machine)
 
     async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):

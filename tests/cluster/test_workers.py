@@ -110,7 +110,7 @@ def test_an_async_and_a_plain_handler_are_called_in_processes_of_their_own(up: C
 
 
 @pytest.mark.parametrize("target", ["asks.ray", "gets.of.ray"])
-def test_a_handler_may_have_work_done_by_ray(up: ClusterProcess, target: str) -> None:
+def test_a_handler_may_run_tasks_on_ray(up: ClusterProcess, target: str) -> None:
     (end,) = schedule(up, target, [41])
 
     assert (end.intent, end.detail.get("result"), end.detail.get("reason")) == ("DELIVERED", 42, None)
@@ -153,7 +153,7 @@ def test_the_readme_s_handler_is_called(up: ClusterProcess) -> None:
     )
 
 
-def test_a_delivery_in_a_killed_worker_s_hand_is_called_by_the_next_worker_before_its_lease_ends(
+def test_a_delivery_that_a_killed_worker_had_claimed_is_called_by_the_next_worker_before_its_lease_ends(
     up: ClusterProcess,
 ) -> None:
     schedule(up, "waits", [0] * 20)  # with this number of calls, each worker has a process

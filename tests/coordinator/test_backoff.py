@@ -15,7 +15,7 @@ def test_one_failed_start_causes_no_pause_and_further_ones_cause_longer_pauses()
     assert backoff.may_spawn(now_s=200.0 + PAUSE_MAX_S)
 
 
-def test_starts_that_fail_for_days_are_tried_again() -> None:
+def test_starts_that_fail_for_days_are_still_retried() -> None:
     backoff = SpawnBackoff()
 
     backoff.learn_ages([STARTING_S / 2] * 10_000, now_s=100.0)
@@ -23,7 +23,7 @@ def test_starts_that_fail_for_days_are_tried_again() -> None:
     assert backoff.may_spawn(now_s=100.0 + PAUSE_MAX_S)
 
 
-def test_an_actor_that_lived_resets_the_count_of_failures() -> None:
+def test_an_actor_that_lived_for_a_while_resets_the_count_of_failures() -> None:
     backoff = SpawnBackoff()
     backoff.learn_ages([STARTING_S / 2, STARTING_S + 1], now_s=100.0)
     assert backoff.may_spawn(now_s=100.0)

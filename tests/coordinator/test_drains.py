@@ -53,7 +53,7 @@ async def test_a_turn_takes_over_from_a_dead_shard_while_another_one_drains(
     assert len(fleet.there) == 4, "one replacement, for the dead one"
 
 
-async def test_the_slots_of_a_dead_shard_go_to_the_others_before_the_fleet_is_asked_to_kill_it(
+async def test_the_slots_of_a_dead_shard_are_reassigned_before_the_fleet_is_asked_to_kill_the_shard(
     session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -96,7 +96,7 @@ async def test_a_dead_actor_that_the_fleet_did_not_kill_is_killed_in_a_later_tur
     assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
 
 
-async def test_an_actor_that_the_fleet_can_not_kill_holds_up_neither_a_new_keeper_nor_other_kills(
+async def test_an_actor_that_the_fleet_can_not_kill_delays_neither_a_new_keeper_nor_other_kills(
     session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -121,7 +121,7 @@ async def test_an_actor_that_the_fleet_can_not_kill_holds_up_neither_a_new_keepe
     assert fleet.killed == [second]
 
 
-async def test_a_keeper_that_drains_is_drained_once_and_is_ours_until_it_has_ended(
+async def test_a_draining_keeper_is_drained_once_and_is_supervised_until_its_end(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     reconciler = await third_drains(session, dsn, fleet)
@@ -194,7 +194,7 @@ async def test_a_stop_waits_for_a_keeper_that_drains(session: Session, dsn: str,
     assert len(fleet.killed) == 3
 
 
-async def test_a_superseded_coordinator_breaks_its_drains_off(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_a_superseded_coordinator_cancels_its_drains(session: Session, dsn: str, fleet: FakeFleet) -> None:
     reconciler = await third_drains(session, dsn, fleet)
     await ask(session, 2, BLUE, fresh=True)
 

@@ -64,7 +64,7 @@ async def test_a_coordinator_that_has_resigned_leaves_its_successors_shards_alon
     assert await living(session) == {YOUNG}
 
 
-async def test_a_coordinator_frozen_until_its_stop_finds_a_successor_and_touches_nothing(
+async def test_a_coordinator_that_was_frozen_until_its_stop_finds_a_successor_and_changes_nothing(
     session: Session, dsn: str
 ) -> None:
     fleet = FakeFleet()
@@ -97,7 +97,9 @@ async def test_a_coordinator_that_was_frozen_during_its_stop_does_not_end_shards
     assert await living(session) == {YOUNG, *old}
 
 
-async def test_a_stopping_coordinator_ends_known_holders_and_later_ones(session: Session, dsn: str) -> None:
+async def test_a_stopping_coordinator_ends_the_known_holders_and_the_holders_that_register_later(
+    session: Session, dsn: str
+) -> None:
     """A coordinator may find holders whose actors are not in its fleet, for example shards of a Ray cluster without a
     head."""
     old = reconciler_of(dsn, FakeFleet(), leader=LED)

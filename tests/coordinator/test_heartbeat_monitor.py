@@ -37,7 +37,7 @@ def test_a_shard_without_a_new_sign_of_life_for_longer_than_the_limit_is_silent(
     assert detector.silent(longer_than_s=3.0) == {"one", "other"}, "one check may be compared with several limits"
 
 
-def test_any_change_is_a_sign_of_life_even_to_an_earlier_time() -> None:
+def test_any_change_of_a_heartbeat_is_a_sign_of_life_even_if_the_new_time_is_earlier() -> None:
     detector = HeartbeatMonitor()
     watch(detector, {"one": SECOND}, at_s=[100.0, 101.0, 102.0])
 
@@ -65,7 +65,7 @@ def test_a_wrong_clock_of_postgres_moves_a_heartbeat_by_one_interval_at_most(
     assert check(detector, silent_from_s + 0.0625, {"one": SECOND}) == {"one"}
 
 
-def test_a_heartbeat_that_is_found_after_a_pause_of_the_watcher_counts_from_the_check() -> None:
+def test_a_heartbeat_that_is_found_after_a_pause_of_the_coordinator_counts_from_the_check() -> None:
     detector = HeartbeatMonitor()
     watch(detector, {"one": FIRST}, at_s=[100.0])
     check(detector, 160.0, {"one": SECOND}, age_s=59.0)
@@ -91,7 +91,7 @@ def test_after_an_outage_a_silence_counts_from_the_first_new_heartbeat() -> None
     assert check(detector, 204.6, {"one": SECOND, "new": FIRST}) == {"one"}
 
 
-def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:
+def test_a_pause_of_the_coordinator_counts_as_no_silence() -> None:
     detector = HeartbeatMonitor()
     watch(detector, {"one": FIRST, "frozen": FIRST}, at_s=[100.0, 100.5])
 
@@ -103,7 +103,7 @@ def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:
     assert watch(detector, {"one": SECOND, "frozen": FIRST}, at_s=[161.5, 162.5, 163.1]) == {"frozen"}
 
 
-def test_a_shard_that_returns_under_its_name_starts_without_its_past() -> None:
+def test_a_shard_that_returns_under_its_old_name_has_no_earlier_silence() -> None:
     detector = HeartbeatMonitor()
     check(detector, 100.0, {"one": FIRST})
     check(detector, 101.0, {})
@@ -130,7 +130,7 @@ def test_the_next_silence_begins_at_the_limit_after_the_earliest_sign_of_life_of
     assert silent_in_s(104.5) == math.inf
 
 
-def test_a_shard_that_was_never_heard_differs_from_one_that_fell_silent() -> None:
+def test_a_shard_without_any_heartbeat_differs_from_a_shard_that_fell_silent() -> None:
     detector = HeartbeatMonitor()
     check(detector, 100.0, {"one": FIRST, "other": FIRST})
     assert detector.unheard(["one", "other"]) == {"one", "other"}

@@ -175,7 +175,7 @@ async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str
 
 
 @pytest.mark.parametrize("nodes", [["a", "b"], ["a"]])
-async def test_the_user_learns_that_a_node_is_avoided_if_there_is_another_node(
+async def test_the_log_reports_an_avoided_node_if_there_is_another_node(
     session: Session, dsn: str, fleet: TwoNodes, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def there() -> list[str]:

@@ -11,14 +11,14 @@ def pause_s(lapses: Lapses, now_s: float) -> float:
     return next(float(s) for s in range(1_000) if lapses.may_give(now_s + s))
 
 
-def test_the_first_lapse_costs_no_pause_and_each_further_one_a_longer_pause() -> None:
+def test_the_first_lapse_causes_no_pause_and_each_further_lapse_causes_a_longer_pause() -> None:
     lapses = Lapses()
     assert lapses.may_give(0.0)
 
     assert [pause_s(lapses, 1_000.0 * number) for number in range(1, 8)] == [0, 10, 20, 40, 80, 120, 120]
 
 
-def test_a_lead_that_lasted_makes_the_next_lapse_the_first_one() -> None:
+def test_after_a_long_lead_the_next_lapse_counts_as_the_first_lapse() -> None:
     lapses = Lapses()
     for number in range(3):
         lapses.count(100.0 + number)
@@ -31,7 +31,7 @@ def test_a_lead_that_lasted_makes_the_next_lapse_the_first_one() -> None:
     assert pause_s(lapses, 461.0) == 0
 
 
-def test_a_lapse_of_the_lead_between_two_turns_counts() -> None:
+def test_a_lapse_of_the_lead_between_two_turns_is_counted() -> None:
     lapses = Lapses()
     lapses.learn_lead(100.0)
     lapses.count(101.0)

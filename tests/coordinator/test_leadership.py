@@ -22,7 +22,9 @@ async def run_out(dsn: str) -> None:
     await query(dsn, "update shardclock.leadership set lease_until = clock_timestamp()")
 
 
-async def test_the_first_that_asks_leads_and_renews_in_the_same_term(session: Session, dsn: str) -> None:
+async def test_the_first_coordinator_that_asks_leads_and_renews_its_lead_in_the_same_term(
+    session: Session, dsn: str
+) -> None:
     first = await ask(session, 1, BLUE, fresh=True)
     until: datetime = await value(dsn, "select lease_until from shardclock.leadership")
     again = await ask(session, 1, BLUE)
@@ -43,7 +45,7 @@ async def test_another_cluster_waits_for_the_lease_and_then_leads_in_a_new_term(
     assert not (await ask(session, 1, BLUE)).leads
 
 
-async def test_a_new_incarnation_takes_the_lead_at_once_and_its_predecessor_never_gets_the_lead_back(
+async def test_a_new_incarnation_takes_the_lead_immediately_and_its_predecessor_never_gets_the_lead_back(
     session: Session,
 ) -> None:
     await ask(session, 1, BLUE, fresh=True)
@@ -60,7 +62,7 @@ async def test_one_of_many_simultaneous_callers_gets_the_lead(dsn: str) -> None:
     assert sum(await asyncio.gather(*map(one, range(1, 9)))) == 1
 
 
-async def test_a_leader_that_resigns_is_followed_at_once(session: Session) -> None:
+async def test_a_leader_that_resigns_is_replaced_immediately(session: Session) -> None:
     await ask(session, 1, BLUE, fresh=True)
     await resign(session, 1)
 

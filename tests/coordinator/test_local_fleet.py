@@ -77,7 +77,9 @@ async def test_a_frozen_keeper_is_killed_too() -> None:
     assert await watched(keeper) == DIED
 
 
-async def test_a_fork_server_that_does_not_answer_is_not_news_of_any_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_without_an_answer_does_not_change_the_state_of_a_keeper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*_: object) -> None:
         raise ConnectionRefusedError("no listener")
 

@@ -48,7 +48,7 @@ def test_unsupervised_keepers_of_the_cluster_continue_until_a_supervised_keeper_
     assert lost(holder(1), holder(2), holder(9), supervised=("a9",)) == {1: NOT_OURS, 2: NOT_OURS}
 
 
-def test_unsupervised_keepers_of_another_cluster_are_left_alone() -> None:
+def test_unsupervised_keepers_of_another_cluster_are_not_ended() -> None:
     assert lost(holder(1), holder(3, "theirs"), supervised=("a1",)) == {}
 
 

@@ -55,7 +55,9 @@ async def test_a_failure_is_logged_and_tried_again_later(
     assert keeper._failures == 0
 
 
-async def test_late_timers_and_late_jobs_are_observed_if_an_endpoint_asks_for_them(dsn: str, session: Session) -> None:
+async def test_late_timers_and_late_jobs_are_observed_if_an_endpoint_subscribes_to_these_events(
+    dsn: str, session: Session
+) -> None:
     # Given a timer that is late, and a job that did not succeed for a day
     await add_timers(dsn, 1, "now() - interval '1 minute'", created_at="now() - interval '1 hour'")
     await query(dsn, LATE_JOB)
@@ -79,7 +81,7 @@ async def test_late_timers_and_late_jobs_are_observed_if_an_endpoint_asks_for_th
     assert texts[1].startswith("timers fire late: the oldest overdue timer waits for ")
 
 
-async def test_during_a_hold_the_lag_is_no_event(dsn: str, session: Session) -> None:
+async def test_during_a_hold_the_lag_causes_no_event(dsn: str, session: Session) -> None:
     await add_timers(dsn, 1, "now() - interval '1 minute'", created_at="now() - interval '1 hour'")
     await query(dsn, LATE_JOB)
     await query(dsn, "update shardclock.identity set held_why = 'prices are wrong'")

@@ -16,12 +16,12 @@ FOR_WORKERS = [
 
 
 @pytest.mark.parametrize("role", [SHARD, WORKER])
-def test_without_a_resource_of_workers_every_node_is_for_everybody(role: str) -> None:
+def test_without_a_resource_for_workers_every_node_may_run_every_role(role: str) -> None:
     assert nodes_for(role, [*FOR_WORKERS, *PLAIN], worker_resource=None) == ["a", "b", "w1", "w2"]
 
 
 @pytest.mark.parametrize(("role", "nodes"), [(SHARD, ["a", "b"]), (WORKER, ["w1", "w2"])])
-def test_workers_and_shards_keep_apart(role: str, nodes: list[str]) -> None:
+def test_workers_and_shards_run_on_different_nodes(role: str, nodes: list[str]) -> None:
     assert nodes_for(role, [*FOR_WORKERS, *PLAIN], worker_resource=RESOURCE) == nodes
 
 
@@ -39,5 +39,5 @@ def test_shards_run_on_nodes_for_workers_if_there_is_no_other_node() -> None:
     ("shards", "resource", "cpus"),
     [(3, None, 3), (3, RESOURCE, 3 + 5), (0, RESOURCE, 0), (3, "another", 3)],
 )
-def test_resources_of_nodes_for_workers_do_not_count_for_shards(shards: int, resource: str | None, cpus: int) -> None:
+def test_shards_do_not_use_the_resources_of_nodes_for_workers(shards: int, resource: str | None, cpus: int) -> None:
     assert cpus_for(shards, [*FOR_WORKERS, *PLAIN], worker_resource=resource) == cpus

@@ -62,7 +62,7 @@ def test_several_actors_lost_at_once_are_one_failure() -> None:
     assert quarantine.nodes(now_s=100.0 + FIRST_S) == ()
 
 
-def test_the_node_whose_quarantine_ends_first_is_named_first() -> None:
+def test_nodes_in_quarantine_are_listed_in_the_order_of_their_ends() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a"], now_s=102.0)
     quarantine.fail(["b"], now_s=100.0)
@@ -70,7 +70,7 @@ def test_the_node_whose_quarantine_ends_first_is_named_first() -> None:
     assert quarantine.nodes(now_s=103.0) == ("b", "a")
 
 
-def test_an_actor_that_starts_after_the_failure_ends_the_quarantine_but_the_next_one_is_longer() -> None:
+def test_an_actor_that_starts_after_the_failure_ends_the_quarantine_and_the_next_quarantine_is_longer() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a"], now_s=100.0)
 
@@ -83,7 +83,7 @@ def test_an_actor_that_starts_after_the_failure_ends_the_quarantine_but_the_next
     assert quarantine.nodes(now_s=104.0 + 2 * FIRST_S - 1) == ("a",)
 
 
-def test_a_shard_that_has_beaten_for_a_while_proves_its_node() -> None:
+def test_a_shard_that_has_sent_heartbeats_for_a_while_ends_the_doubt_about_its_node() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a"], now_s=100.0)
     for s in range(int(PROVED_S) + 1):
@@ -93,7 +93,7 @@ def test_a_shard_that_has_beaten_for_a_while_proves_its_node() -> None:
     assert quarantine.nodes(now_s=200.0 + FIRST_S) == ()
 
 
-def test_a_shard_that_is_silent_now_and_then_proves_nothing() -> None:
+def test_a_shard_with_repeated_silences_does_not_end_the_doubt_about_its_node() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a"], now_s=100.0)
     shard = serves("a", started_s=101.0)
@@ -104,7 +104,7 @@ def test_a_shard_that_is_silent_now_and_then_proves_nothing() -> None:
     assert quarantine.nodes(now_s=200.0 + FIRST_S) == ("a",)
 
 
-def test_a_shard_that_was_there_before_the_failure_proves_nothing_until_the_quarantine_has_ended() -> None:
+def test_a_shard_from_before_the_failure_does_not_end_the_quarantine_of_its_node() -> None:
     quarantine = Quarantine()
     for now_s in (100.0, 200.0, 300.0, 400.0):
         quarantine.fail(["a"], now_s=now_s)
@@ -125,7 +125,7 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
     assert quarantine.nodes(now_s=101.0) == ()
 
 
-def test_a_start_is_late_after_a_while() -> None:
+def test_a_start_counts_as_late_after_its_time_limit() -> None:
     starts = {"x": Start("a", 100.0, None), "y": Start("b", 100.0, 101.0)}
 
     assert late_starts(starts, limit_s=5.0, now_s=105.0) == set()
@@ -167,7 +167,7 @@ def test_a_crowded_node_keeps_its_shards_while_the_empty_one_is_in_quarantine() 
     assert plan(2, Observed(crowded, ["a", "b"])).spawn == ("b",)
 
 
-def test_a_start_that_stalls_is_tried_elsewhere_once() -> None:
+def test_a_stalled_start_is_retried_once_on_another_node() -> None:
     fleet = [*serving("a"), stalled("slow", "b")]
     (tried,) = plan(2, Observed(fleet, ["a", "b"])).spawn
 
@@ -175,7 +175,7 @@ def test_a_start_that_stalls_is_tried_elsewhere_once() -> None:
     assert plan(2, Observed([*fleet, starting("new", "a")], ["a", "b"])).spawn == ()
 
 
-def test_a_start_that_stalls_is_waited_for_where_no_better_node_is_left() -> None:
+def test_without_a_better_node_the_coordinator_waits_for_a_stalled_start() -> None:
     assert plan(2, Observed([*serving("a"), stalled("slow", "a")], ["a"])).spawn == ()
     assert plan(2, Observed([stalled("slow", "a"), stalled("slower", "b")], ["a", "b"])).spawn == ()
     assert plan(1, Observed([stalled("slow", "a")], ["a", "b"], quarantined=["a", "b"])).spawn == ()
@@ -319,7 +319,9 @@ def test_a_start_that_hangs_for_some_seconds_is_repeated_on_another_node() -> No
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 6), st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.integers(1, 40)), max_size=8))
-def test_the_cluster_is_whole_and_even_again_after_any_cuts(wanted: int, cuts: list[tuple[set[str], int]]) -> None:
+def test_after_any_network_cuts_the_cluster_is_complete_and_balanced_again(
+    wanted: int, cuts: list[tuple[set[str], int]]
+) -> None:
     it = world(wanted, "a", "b", "c")
     for cut, for_s in cuts:
         it.cut = cut

@@ -223,7 +223,7 @@ async def test_timers_fire_without_a_coordinator_and_the_next_one_adopts_its_sha
     assert load.takeover_s <= TAKEOVER_S
 
 
-async def test_a_frozen_shard_is_taken_over_in_two_seconds_and_gets_its_part_back_when_it_wakes(
+async def test_a_frozen_shard_is_taken_over_in_two_seconds_and_gets_its_slots_back_when_it_wakes(
     rays: RayOfNodes, dsn: str
 ) -> None:
     await rays.coordinate(dsn)
@@ -293,7 +293,7 @@ async def test_each_start_of_the_coordinator_is_on_the_node_of_up(rays: RayOfNod
 
 
 @pytest.mark.exhaustive
-async def test_a_coordinator_whose_node_is_gone_runs_elsewhere_until_up_starts_it_on_its_node(
+async def test_a_coordinator_without_its_node_runs_on_another_node_until_up_starts_it_on_its_own_node(
     rays: RayOfNodes, dsn: str
 ) -> None:
     home = await rays.add_node()

@@ -37,7 +37,7 @@ async def turn_without(reconciler: Reconciler) -> None:
         await reconciler.turn()
 
 
-async def test_the_slots_of_a_silent_shard_go_to_the_others(
+async def test_the_slots_of_a_silent_shard_are_assigned_to_the_other_shards(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     # Given two shards that serve, and a Ray that does not answer
@@ -105,7 +105,7 @@ async def test_a_coordinator_that_does_not_lead_ends_only_its_own_silent_shards(
     await until_left(session, partial(turn_without, reconciler), clock, 21, heard=False)
 
 
-async def test_after_a_question_without_an_answer_ray_is_left_alone_for_a_while(
+async def test_after_a_request_without_an_answer_the_coordinator_sends_no_request_to_ray_for_a_while(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcilers, "ASK_AGAIN_S", 600.0)

@@ -28,7 +28,7 @@ from tests.support.fake_fleet import (
 from tests.support.waiting import eventually
 
 
-async def test_a_superseded_coordinator_stops_and_touches_nothing(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_a_superseded_coordinator_stops_and_changes_nothing(session: Session, dsn: str, fleet: FakeFleet) -> None:
     old = reconciler_of(dsn, fleet)
     await serving(session, old)
     await ask(session, 2, BLUE, fresh=True)
@@ -43,7 +43,7 @@ async def test_a_superseded_coordinator_stops_and_touches_nothing(session: Sessi
     assert await value(dsn, "select leader from shardclock.leadership") == 2
 
 
-async def test_shards_of_a_cluster_that_lost_the_lead_serve_until_the_new_leaders_do(
+async def test_shards_of_a_cluster_that_lost_the_lead_serve_until_the_new_leaders_shards_serve(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     blue, green_fleet = reconciler_of(dsn, fleet), FakeFleet("green")
@@ -88,7 +88,7 @@ async def test_a_leader_ends_only_silent_shards_of_other_clusters(
     await until_left(session, reconciler.turn, clock)
 
 
-async def test_a_next_incarnation_adopts_the_shards_that_are_there(
+async def test_the_next_incarnation_of_a_coordinator_adopts_the_running_shards(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     await serving(session, reconciler_of(dsn, fleet))
@@ -149,7 +149,7 @@ async def test_shards_of_a_killed_up_end_after_a_while_without_a_next_up(
     assert [actor.drained for actor in fleet.there.values()] == [1, 1]
 
 
-async def test_an_orderly_stop_stays_one_when_its_input_ends(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_an_orderly_stop_continues_when_the_input_ends(session: Session, dsn: str, fleet: FakeFleet) -> None:
     stopped = reconciler_of(dsn, fleet, handover_s=60.0)
     await serving(session, stopped)
     stopped.stop()

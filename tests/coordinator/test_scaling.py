@@ -103,7 +103,7 @@ async def announce(cluster: Cluster, timers: int, ahead_s: float) -> None:
     await add_timers(cluster.dsn, timers, f"now() + interval '{ahead_s} s'")
 
 
-async def test_without_a_policy_the_wanted_number_stays_under_any_load(cluster: Cluster) -> None:
+async def test_without_a_policy_no_load_changes_the_wanted_number(cluster: Cluster) -> None:
     await scale(cluster.session, SHARD, 3)
     await announce(cluster, 5_000, 20)
 
@@ -132,7 +132,7 @@ async def test_a_distant_spike_causes_requests_for_nodes_and_a_near_spike_causes
     assert cluster.asked[-1] == 5
 
 
-async def test_each_reading_counts_a_backlog_until_it_has_fired(cluster: Cluster) -> None:
+async def test_each_reading_includes_a_backlog_until_the_backlog_has_fired(cluster: Cluster) -> None:
     await announce(cluster, 700, -3_600)
     counts = [await cluster.scaling._count_overdue() for _ in range(3)]
     await query(cluster.dsn, "delete from shardclock.timers")
@@ -151,7 +151,7 @@ async def test_the_bounds_of_the_policy_hold_under_any_load(cluster: Cluster, le
     assert least <= cluster.asked[-1] <= most
 
 
-async def test_overdue_timers_ask_for_shards_too(cluster: Cluster) -> None:
+async def test_overdue_timers_increase_the_wanted_number_of_shards_too(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await add_timers(cluster.dsn, 900, "now() - interval '1 minute'")
 
@@ -173,7 +173,7 @@ async def test_recent_firings_count_as_load(cluster: Cluster) -> None:
     await eventually(fires)
 
 
-async def test_shards_that_were_needed_are_kept_for_a_while_and_then_given_back(dsn: str) -> None:
+async def test_shards_that_are_no_longer_needed_are_kept_for_a_while_and_then_retired(dsn: str) -> None:
     async with cluster_of(dsn, give_back_s=0.5) as cluster:
         await follow(cluster, 1, 20)
         await announce(cluster, 700, 25)
@@ -196,7 +196,7 @@ async def test_surplus_shards_from_before_a_policy_end_only_after_a_while(cluste
     assert cluster.asked[-1] == 9
 
 
-async def test_a_policy_that_is_removed_takes_the_request_for_nodes_back(cluster: Cluster) -> None:
+async def test_the_removal_of_a_policy_withdraws_the_request_for_nodes(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.until(7)
@@ -251,7 +251,7 @@ async def test_an_operators_scaling_between_a_reading_and_its_use_has_precedence
     assert await cluster.next_reading() == 4
 
 
-async def test_a_reading_that_fails_changes_nothing_and_the_next_one_counts(
+async def test_a_failed_reading_changes_nothing_and_the_next_reading_is_used(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await follow(cluster, 1, 20)
@@ -271,7 +271,9 @@ async def test_a_reading_that_fails_changes_nothing_and_the_next_one_counts(
     await cluster.until(7)
 
 
-async def test_no_turn_waits_for_a_reading(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_turn_does_not_wait_for_a_reading_of_the_demand(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     never = asyncio.Event()
 
     async def hang(*_: Any, **__: Any) -> Any:

@@ -121,7 +121,7 @@ async def test_an_operator_finds_the_stand_by_cluster_by_its_session(two: Two) -
         assert await list_stand_bys(operator) == [LOCAL]
 
 
-async def test_a_free_lead_is_left_to_a_ray_whose_shards_run(two: Two) -> None:
+async def test_a_local_cluster_does_not_take_a_free_lead_if_rays_shards_run(two: Two) -> None:
     await two.ray_serves()
     await resign(two.session, 2)
 
@@ -199,7 +199,7 @@ def test_a_shard_is_ready_when_it_lives_and_may_fire(holder: Holder, ready: bool
     assert is_ready(living_of([holder], silent_s=1.2), {SHARD: 1}) is ready
 
 
-def test_all_keepers_that_are_wanted_must_be_ready() -> None:
+def test_the_cluster_is_ready_only_if_all_wanted_keepers_are_ready() -> None:
     assert not is_ready({SHARD: 1}, {SHARD: 2})
     assert not is_ready({SHARD: 1}, {SHARD: 1, ENGINE: 1})
     assert is_ready({SHARD: 1, ENGINE: 1}, {SHARD: 1, ENGINE: 1})
@@ -260,7 +260,7 @@ async def test_an_outage_of_postgres_is_not_a_loss_of_ray(two: Two, look: Looks,
     assert await two.leading() == RAY
 
 
-async def test_a_turn_without_an_answer_of_postgres_makes_no_ray_lost(
+async def test_a_turn_without_an_answer_of_postgres_does_not_count_as_a_loss_of_ray(
     two: Two, look: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails() -> None:

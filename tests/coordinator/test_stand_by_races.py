@@ -68,7 +68,7 @@ async def test_a_shard_of_a_lost_ray_that_registers_late_does_not_get_the_lead(t
     assert await two.leading() == LOCAL
 
 
-async def test_a_host_of_local_keepers_gives_no_lead_away_before_it_learns_that_ray_is_ready(two: Two) -> None:
+async def test_a_host_of_local_keepers_keeps_the_lead_until_it_learns_that_ray_is_ready(two: Two) -> None:
     await two.ray_serves()
     fleet = FakeFleet("again")
     again = reconciler_of(two.dsn, fleet, 4, LOCAL, beside=RAY)
@@ -192,7 +192,7 @@ async def test_a_shard_of_a_lost_ray_that_registers_after_the_next_ray_is_ready_
     assert await two.leading() == LOCAL
 
 
-async def test_a_ray_that_ends_in_order_serves_until_local_keepers_have_its_slots(two: Two) -> None:
+async def test_a_ray_with_an_orderly_end_serves_until_local_keepers_have_its_slots(two: Two) -> None:
     await two.ray_serves()
     two.ray.stop()
     ending = asyncio.create_task(two.ray.run())

@@ -93,7 +93,7 @@ async def test_the_replacement_of_a_dead_shard_delays_no_worker(session: Session
     assert list(fleets.workers.there)[1:] == ["worker-2"]
 
 
-async def test_an_actor_of_ray_starts_beside_the_first_shards(fleets: Fleets) -> None:
+async def test_an_actor_of_ray_does_not_wait_for_the_first_shards(fleets: Fleets) -> None:
     fleets.shards.kind = fleets.workers.kind = RAY
 
     await fleets.reconciler.turn()
@@ -177,7 +177,7 @@ async def test_a_worker_that_is_needed_again_gets_the_full_time_limit_at_its_nex
     assert await it.turn(1, held=3) == [0, 0], "its time began anew"
 
 
-async def test_a_retired_shard_ends_at_once_despite_its_leases(session: Session) -> None:
+async def test_a_retired_shard_ends_immediately_although_it_has_leases(session: Session) -> None:
     it = await two(session, SHARD)
 
     assert await it.turn(1, held=3) == [0, 1]

@@ -46,7 +46,7 @@ def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
     }
 
 
-def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
+def test_an_unknown_holder_is_counted_too() -> None:
     stats = CrewStats(SHARD)
 
     stats.count_takeovers([EndedHolder(7, 0, 1.0), EndedHolder(8, 0, 1.0)], {})
@@ -80,7 +80,7 @@ def test_a_suspension_is_counted_and_is_not_a_takeover() -> None:
     assert sum(sample.value for sample in heard.samples if sample.name == "takeovers") == 0
 
 
-def test_every_reason_is_reported_from_the_start_so_that_the_first_death_is_an_increase() -> None:
+def test_every_reason_is_reported_as_zero_at_the_start_so_that_the_first_death_is_an_increase() -> None:
     heard = said(CrewStats(SHARD))
 
     reasons = {sample.labels[1] for sample in heard.samples if sample.name == "takeovers"}
@@ -160,7 +160,7 @@ async def test_each_turn_is_reported_and_the_end_is_a_leave(
     assert [report.leaving for report in receiver.reports] == [*[False] * (len(receiver.reports) - 1), True]
 
 
-async def test_a_turn_that_fails_is_reported_on_too(dsn: str, receiver: ReportReceiver) -> None:
+async def test_a_failed_turn_is_reported_too(dsn: str, receiver: ReportReceiver) -> None:
     reconciler = reporting("postgresql://user@127.0.0.1:1/nowhere", FakeFleet(), receiver, reconcile_s=0.02)
     running = asyncio.create_task(reconciler.run())
 

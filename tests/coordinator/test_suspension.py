@@ -46,7 +46,7 @@ async def until_first_is_suspended(session: Session, reconciler: Reconciler, clo
     await eventually(concluded)
 
 
-async def test_a_shard_that_is_not_heard_is_suspended_and_one_that_is_heard_again_is_resumed(
+async def test_a_shard_without_heartbeats_is_suspended_and_is_resumed_after_the_next_heartbeat(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -93,7 +93,7 @@ async def test_the_next_turn_begins_when_a_shard_without_a_heartbeat_becomes_sus
     assert reconciler._pause_s == 0.25
 
 
-async def test_the_slots_of_a_silent_shard_move_before_the_fleet_is_asked_and_the_others_are_notified(
+async def test_the_slots_of_a_silent_shard_move_before_a_request_to_the_fleet_and_the_other_shards_are_notified(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given two serving shards, one of which is silent now
@@ -128,7 +128,7 @@ async def test_the_slots_of_a_silent_shard_move_before_the_fleet_is_asked_and_th
     assert steps.count("assign") == 1
 
 
-async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its_takeover_was_quick(
+async def test_a_suspended_shard_that_stays_silent_is_taken_over_quickly_and_is_ended_and_replaced_later(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -185,7 +185,7 @@ async def test_only_a_leader_suspends_shards_and_only_those_of_its_own_cluster(
     assert await suspended(session) == [11]
 
 
-async def test_after_an_outage_of_the_database_no_shard_is_called_silent(
+async def test_after_an_outage_of_the_database_no_shard_counts_as_silent(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The outage lasts longer than the permitted silence. During the outage no shard can send a heartbeat.

@@ -23,15 +23,15 @@ def test_a_cluster_in_the_desired_state_gets_no_steps() -> None:
     assert plan(3, Observed(serving("a", "b", "a"), ["a", "b"])) == Plan(part_count=3)
 
 
-def test_without_nodes_nothing_can_be_done() -> None:
+def test_without_nodes_the_plan_has_no_steps() -> None:
     assert plan(3, Observed([], [])) == Plan()
 
 
-def test_without_a_node_that_stays_the_shards_serve_on() -> None:
+def test_without_a_node_that_stays_the_shards_continue_to_serve() -> None:
     assert plan(2, Observed(serving("a", "b"), [])) == Plan(part_count=2)
 
 
-def test_a_death_shares_all_slots_among_the_survivors_and_is_replaced() -> None:
+def test_after_a_death_the_survivors_share_all_slots_and_a_replacement_starts() -> None:
     zero, _, two = serving("a", "b", "a")
 
     todo = plan(3, Observed([zero, two], ["a", "b"]))
@@ -57,7 +57,7 @@ def test_scaling_up_starts_the_missing_keepers_on_the_emptiest_nodes() -> None:
     assert plan(5, Observed(serving("a", "a", "b"), ["a", "b", "c"])).spawn == ("c", "b")
 
 
-def test_scaling_down_retires_the_surplus_and_the_first_keep_their_numbers() -> None:
+def test_scaling_down_retires_the_surplus_and_the_first_keepers_keep_their_numbers() -> None:
     fleet = serving("a", "b", "a", "b", "a")
 
     todo = plan(2, Observed(fleet, ["a", "b"]))
@@ -93,7 +93,7 @@ def test_a_draining_node_is_emptied_only_after_its_shards_are_replaced() -> None
     assert todo.assign == {new.holder: 1, leaves.holder: None}
 
 
-def test_a_crowded_node_gives_up_one_when_its_replacement_is_ready() -> None:
+def test_a_crowded_node_loses_one_keeper_when_the_replacement_is_ready() -> None:
     crowded = serving("a", "a", "a")
 
     assert plan(3, Observed(crowded, ["a", "b"])) == Plan(part_count=3, spawn=("b",))
@@ -104,7 +104,7 @@ def test_a_crowded_node_gives_up_one_when_its_replacement_is_ready() -> None:
     assert todo.assign == {new.holder: 2, crowded[2].holder: None}
 
 
-def test_nodes_that_differ_by_one_keeper_count_as_even() -> None:
+def test_nodes_that_differ_by_one_keeper_are_balanced() -> None:
     assert plan(3, Observed(serving("a", "a", "b"), ["a", "b"])).spawn == ()
 
 
@@ -112,7 +112,7 @@ def test_nodes_that_differ_by_one_keeper_count_as_even() -> None:
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, SHARDS_MAX), st.sets(st.integers(1, 99), max_size=4))
-def test_foreign_holders_lose_their_slots_exactly_when_our_shards_keep_all_slots(
+def test_foreign_holders_lose_their_slots_only_when_our_shards_serve_all_slots(
     ready: int, new: int, wanted: int, foreign_holders: set[int]
 ) -> None:
     keepers = serving(*["a"] * ready) + [starting(f"new-{number}", "a") for number in range(new)]
@@ -149,7 +149,7 @@ def test_a_suspended_shard_that_stays_silent_changes_nothing_more() -> None:
     assert plan(2, Observed([survivor, silent(keeper("s1", "b"), suspended=True)], ["a", "b"])) == Plan(part_count=1)
 
 
-def test_a_suspended_shard_that_is_heard_again_is_resumed_with_slots() -> None:
+def test_a_suspended_shard_is_resumed_with_slots_after_its_next_heartbeat() -> None:
     back = replace(keeper("s1", "b"), suspended=True)
 
     todo = plan(2, Observed([keeper("s0", "a", 0, 1), back], ["a", "b"]))
@@ -158,9 +158,7 @@ def test_a_suspended_shard_that_is_heard_again_is_resumed_with_slots() -> None:
     assert (todo.part_count, todo.suspend, todo.resume) == (2, (), (back.holder,))
 
 
-def test_if_all_keepers_are_suspect_the_assignment_stays_and_one_keeper_is_started_on_a_node_without_a_silent_one() -> (
-    None
-):
+def test_if_all_keepers_are_suspect_the_assignment_stays_and_one_keeper_starts_on_a_node_without_a_suspect() -> None:
     fleet = [silent(one) for one in serving("a", "b")]
 
     assert plan(2, Observed(fleet, ["a", "b", "c"])) == Plan(spawn=("c",))
@@ -183,7 +181,7 @@ def test_a_silent_single_shard_is_replaced_at_once_and_retired_after_its_next_he
     assert todo == Plan(part_count=1, retire=(awake,))
 
 
-def test_the_first_of_two_silent_shards_to_be_heard_gets_all_slots() -> None:
+def test_of_two_silent_shards_the_first_with_a_new_heartbeat_gets_all_slots() -> None:
     one = replace(keeper("s0", "a", 0, 1))
     other = replace(keeper("s1", "a"), suspended=True)
 
@@ -201,7 +199,7 @@ def test_a_suspended_shard_that_still_has_its_slots_is_resumed() -> None:
     assert (todo.assign, todo.resume) == ({one.holder: 1}, (one.holder,))
 
 
-def test_a_suspect_on_a_node_that_leaves_keeps_no_slots_either() -> None:
+def test_a_suspect_on_a_leaving_node_loses_its_slots_too() -> None:
     stays, leaves = serving("a", "b")
 
     todo = plan(2, Observed([stays, silent(leaves)], ["a"]))
@@ -291,7 +289,9 @@ def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_s
 
 
 @given(simulations(), st.data())
-def test_deaths_and_new_sizes_on_the_way_leave_no_slot_without_a_shard(fleet: Simulation, data: st.DataObject) -> None:
+def test_deaths_and_new_sizes_during_a_change_leave_no_slot_without_a_shard(
+    fleet: Simulation, data: st.DataObject
+) -> None:
     for _ in range(10):
         fleet.round()
         dead = data.draw(st.sets(st.integers(0, SHARDS_MAX), max_size=2))
@@ -305,7 +305,7 @@ def test_deaths_and_new_sizes_on_the_way_leave_no_slot_without_a_shard(fleet: Si
 
 
 @given(simulations(), st.data())
-def test_silences_on_the_way_leave_no_slot_without_a_shard_and_all_heard_again_are_resumed(
+def test_silences_during_a_change_leave_no_slot_without_a_shard_and_all_keepers_with_new_heartbeats_are_resumed(
     fleet: Simulation, data: st.DataObject
 ) -> None:
     for _ in range(10):

@@ -46,7 +46,7 @@ def call_until_it_ends(payload: object) -> tuple[Outcome, int]:
 @pytest.mark.parametrize(
     "payload", [{"warehouse": OPEN}, {"warehouse": BUSY}, {"warehouse": CLOSED}, {"warehouse": [1]}, [1], None], ids=str
 )
-def test_a_call_ends_as_its_payload_says(noted: Path, payload: object) -> None:
+def test_a_call_has_the_outcome_that_its_payload_requests(noted: Path, payload: object) -> None:
     outcome, attempt = call_until_it_ends(payload)
 
     expected = expected_end(None if payload is None else json.dumps(payload))

@@ -115,14 +115,14 @@ def test_a_call_without_a_firing_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("intent", ["DISCARDED", "DEAD"])
-def test_a_delivery_that_should_have_succeeded_and_did_not_has_a_wrong_end(intent: str) -> None:
+def test_a_failed_delivery_that_should_have_succeeded_has_a_wrong_end(intent: str) -> None:
     records, _ = run()
     records[END_OF[1]] = end(11, intent, 1, 1)
 
     assert faults(verdict_on(records)) == {"with a wrong end": 1}
 
 
-def test_a_delivery_that_should_be_dead_and_was_delivered_has_a_wrong_end() -> None:
+def test_a_successful_delivery_that_should_have_failed_has_a_wrong_end() -> None:
     records, _ = run()
     records[END_OF[CLOSED_KEY]] = end(21, "DELIVERED", CLOSED_KEY, 3)
 
@@ -134,7 +134,7 @@ def test_a_delivery_that_should_be_dead_and_was_delivered_has_a_wrong_end() -> N
     [(1, "DELIVERED", 2), (BUSY_KEY, "DELIVERED", 1), (CLOSED_KEY, "DEAD", 2)],
     ids=["too many", "too few", "dead too early"],
 )
-def test_an_attempt_too_many_or_too_few_is_a_fault(key: int, intent: str, attempt: int) -> None:
+def test_a_wrong_number_of_attempts_is_a_fault(key: int, intent: str, attempt: int) -> None:
     records, calls = run()
     records[END_OF[key]] = end(20, intent, key, attempt)
 
@@ -159,7 +159,7 @@ def test_an_attempt_that_was_called_before_and_after_the_kill_is_reported_and_no
     assert (verdict.called_again, verdict.repeated) == (2, 0)
 
 
-def test_without_a_kill_nothing_is_called_again_because_of_it() -> None:
+def test_without_a_kill_no_repeated_call_is_excused() -> None:
     _, calls = run()
 
     verdict = verdict_on(calls=[*calls, Call(1, 1, 110.0)], killed_s=None)

@@ -60,7 +60,7 @@ def test_a_run_without_faults_holds() -> None:
     assert verdict.takeover_s is None
 
 
-def test_a_firing_a_microsecond_early_is_early() -> None:
+def test_a_firing_one_microsecond_before_its_due_date_is_early() -> None:
     records = run()[1]
     records[7] = replace(records[7], recorded_at=records[7].due_date - timedelta(microseconds=1))
 

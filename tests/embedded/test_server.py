@@ -78,7 +78,7 @@ async def test_a_second_process_joins_the_server_and_the_last_one_stops_it(data_
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_killed_postmaster_comes_back_with_its_data(data_dir: Path, version: int) -> None:
+async def test_after_a_kill_of_the_postmaster_the_server_restarts_with_its_data(data_dir: Path, version: int) -> None:
     server = EmbeddedPostgres.start(data_dir, version=version)
     try:
         await _value(server.dsn, "create table kept as select 42 as answer")

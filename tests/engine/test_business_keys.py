@@ -74,7 +74,7 @@ async def test_an_instance_with_a_dead_start_is_shown_and_begins_after_a_redrive
         assert ((await it.see(key)).found.state, (await it.see(key)).found.incidents) == ("RUNNING", 0)
 
 
-async def test_an_instance_with_a_dead_start_is_cancelled_for_good() -> None:
+async def test_an_instance_with_a_dead_start_is_cancelled_permanently() -> None:
     async with running() as it:
         definition = await it.deploy(USER, connected="s>u")
         key = await given_up(it, definition)

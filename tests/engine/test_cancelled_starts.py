@@ -59,7 +59,7 @@ async def start_due_later(dsn: str) -> AsyncIterator[tuple[Session, SignalRunner
         yield session, engine, key
 
 
-async def test_a_cancelled_instance_with_a_later_start_ends_at_once(dsn: str) -> None:
+async def test_a_cancelled_instance_with_a_later_start_ends_immediately(dsn: str) -> None:
     async with start_due_later(dsn) as (session, engine, key):
         assert await cancel_instance(session, key) == "SENT"
 

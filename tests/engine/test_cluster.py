@@ -65,7 +65,7 @@ def state_of(up: ClusterProcess, instance_key: int) -> Any:
     return said(up, "processes", "show", str(instance_key))["state"]
 
 
-def test_an_order_is_approved_and_charged_also_after_its_engines_were_killed(up: ClusterProcess) -> None:
+def test_an_order_is_approved_and_charged_even_if_its_engines_are_killed(up: ClusterProcess) -> None:
     assert up.keepers(ENGINE) == []  # nothing is deployed
     (deployed,) = said(up, "deploy", MODEL)
     assert (deployed["process_id"], deployed["version"], deployed["is_new"]) == ("order", 1, True)

@@ -14,7 +14,7 @@ EACH = [model for folder in folders() for model in folder.models]
 
 
 @pytest.mark.parametrize("model", [it for it in EACH if it.moves], ids=lambda it: it.path)
-async def test_the_tokens_of_a_model_go_as_its_history_says(model: ElementModel) -> None:
+async def test_the_tokens_of_a_model_move_as_its_history_says(model: ElementModel) -> None:
     async with running() as it:
         await processes.deploy(it.session, model.text, resource=model.path)
         play = Play(it)

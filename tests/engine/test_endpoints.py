@@ -55,7 +55,7 @@ async def test_an_endpoint_gets_the_variables_of_the_task_and_its_answer_is_not_
         assert (await it.see(key)).result == {"order": {"total": 5}, "status": "open"}
 
 
-async def test_an_endpoint_that_fails_gets_the_model_s_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_endpoint_gets_the_number_of_attempts_in_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, RetryDelivery("it answered 500", 0.0, status=500))
     async with running() as it:
         await add_endpoint(it)

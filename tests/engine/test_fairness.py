@@ -36,7 +36,7 @@ async def ended(it: Processes, key: int) -> bool:
 
 
 @pytest.mark.parametrize("count", [8, 300])
-async def test_loops_without_an_end_delay_another_tenant_by_a_batch(count: int) -> None:
+async def test_endless_loops_delay_another_tenant_by_at_most_a_batch(count: int) -> None:
     async with running() as it:
         await deploy(it, START + COUNT + END, tenant="busy", connected=FOR_EVER)
         await deploy(it, START + END, tenant="zzz", connected="s>e")
@@ -53,7 +53,7 @@ async def test_loops_without_an_end_delay_another_tenant_by_a_batch(count: int) 
             assert await ended(it, key)
 
 
-async def test_a_backlog_of_one_tenant_delays_another_tenant_by_no_batch() -> None:
+async def test_a_backlog_of_one_tenant_does_not_delay_another_tenant() -> None:
     async with running() as it:
         for tenant in ("busy", "zzz"):
             await deploy(it, START + END, tenant=tenant, connected="s>e")
@@ -90,7 +90,9 @@ async def test_an_instance_over_its_limit_continues_though_another_tenant_is_alw
         assert left == []
 
 
-async def test_models_that_are_read_for_one_tenant_delay_another_by_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_the_models_of_one_tenant_delays_another_tenant_by_at_most_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(runner, "BATCH_S", 1e-9)
     async with running() as it:
         for number in range(5):
@@ -155,7 +157,7 @@ def test_the_tenant_with_the_least_used_time_is_next() -> None:
     assert order[:9].count("b") == 2 * order[:9].count("a")
 
 
-def test_a_pause_is_not_credit_and_a_heavy_tenant_waits_for_new_tenants() -> None:
+def test_a_tenant_gets_no_credit_for_a_pause_and_a_heavy_tenant_waits_for_new_tenants() -> None:
     queue = TenantScheduler()
     for tenant in queue.in_turn({"a": ["a"] * 100}):
         queue.charge(tenant, 1.0)
@@ -193,7 +195,7 @@ async def test_a_batch_ends_by_time_with_instances_of_any_tenant(monkeypatch: py
         assert await ended(it, key), "of two turns of one instance each, one was its tenant's"
 
 
-async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_others_first(
+async def test_if_a_batch_takes_too_long_because_of_one_tenant_the_rows_of_the_other_tenants_are_written_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a batch with the steps of two tenants. The write of the busy tenant's steps takes too long

@@ -156,7 +156,7 @@ async def sentence_of(it: Processes, key: int) -> str:
         ('matches("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "(a|a)*(a|a)*(a|aa)+b")', ""),
     ],
 )
-async def test_an_endless_expression_is_an_incident_soon_and_delays_no_other_instance(
+async def test_an_endless_expression_soon_becomes_an_incident_and_delays_no_other_instance(
     expression: str, sentence: str
 ) -> None:
     escaped = expression.replace('"', "&quot;")
@@ -203,7 +203,7 @@ async def test_a_number_outside_of_double_precision_is_refused_in_sql_as_over_ht
         assert await it.state(key) == "COMPLETED"
 
 
-async def test_a_computed_assignee_that_is_too_long_is_an_incident_at_once() -> None:
+async def test_a_computed_assignee_that_is_too_long_immediately_becomes_an_incident() -> None:
     assigned = '<extensionElements><zeebe:assignmentDefinition assignee="=a"/></extensionElements>'
     async with running() as it:
         await it.deploy(f'{START}<userTask id="u">{assigned}</userTask>', connected="s>u")

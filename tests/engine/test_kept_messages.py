@@ -152,7 +152,7 @@ async def test_a_returned_message_is_not_overtaken_by_a_newer_one() -> None:
         assert (await it.see(third)).result == {"order": "42", "i": 1}
 
 
-async def test_a_message_that_two_processes_return_is_for_both_again() -> None:
+async def test_a_message_that_two_processes_return_can_reach_both_processes_again() -> None:
     async with running() as it:
         keys = []
         for process_id in ("p", "q"):

@@ -32,7 +32,7 @@ async def look_again(it: Processes) -> None:
     await it.advance("PT1H1S")
 
 
-async def test_a_message_is_not_lost_to_a_token_that_has_gone_on() -> None:
+async def test_a_message_to_a_token_that_has_moved_on_is_not_lost() -> None:
     """A publisher's open transaction locks a subscription, which then receives another publisher's message."""
     gives_up = boundary("b", "r", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
     async with running() as it:
@@ -115,7 +115,7 @@ async def test_a_service_task_that_was_locked_when_its_token_left_is_not_handed_
         assert taken == []
 
 
-async def test_a_child_that_begins_while_its_call_ends_ends_with_it() -> None:
+async def test_a_child_that_begins_while_its_call_ends_is_cancelled_with_the_call() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e", process_id="child")
         await it.deploy(START + CALL + END, connected="s>c c>e")

@@ -133,7 +133,7 @@ async def test_a_long_step_is_cancelled_between_its_parts(monkeypatch: pytest.Mo
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_signals_that_come_between_the_parts_send_no_second_continuation(
+async def test_signals_between_the_parts_of_a_step_cause_no_second_continuation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(advance, "NODES_MAX", 10)
@@ -154,7 +154,7 @@ async def test_signals_that_come_between_the_parts_send_no_second_continuation(
         assert await it.stale(key) == []
 
 
-async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_expression_ends_the_current_part_of_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advance, "BUDGET_S", 0.0)
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
@@ -193,7 +193,7 @@ async def test_a_signal_after_a_completion_comes_after_all_parts_of_the_divided_
     assert found == ["hand", "hand"]
 
 
-async def test_a_move_after_a_completion_works_though_the_step_is_divided(
+async def test_a_move_after_a_completion_works_although_the_step_is_divided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A token can begin inside the sub-process only after the first step has reached it."""

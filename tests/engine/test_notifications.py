@@ -81,7 +81,7 @@ async def test_a_signal_notifies_only_engines_and_another_delivery_only_workers(
         await eventually(lambda: channels == [SIGNALS, DELIVERIES])
 
 
-async def test_the_check_for_other_targets_reads_one_row_of_any_number_of_signals(dsn: str) -> None:
+async def test_the_check_for_other_targets_reads_one_row_for_any_number_of_signals(dsn: str) -> None:
     await add_deliveries(dsn, 5_000, "process:instance")
     await query(dsn, "analyze shardclock.deliveries")
     notification = await prepare(dsn, "notify_of_deliveries")

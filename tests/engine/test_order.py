@@ -77,7 +77,7 @@ async def test_a_cancellation_waits_for_no_deferred_signal(puts_off: int) -> Non
         assert await tasks.find_tasks(it.session) == []
 
 
-async def test_only_deferred_signals_are_read_to_order_the_others(dsn: str) -> None:
+async def test_signals_are_ordered_by_reading_only_the_deferred_signals(dsn: str) -> None:
     add = (
         "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
         " occurrence, slot, tenant_id, timer_type, target, failed_attempts, payload)"

@@ -70,7 +70,7 @@ async def test_a_document_is_requested_each_day_until_it_comes_or_the_week_is_ov
         assert (await it.history(key)).count("SendTask_SendReminderEmail+") == (3 if answered else 6)
 
 
-async def test_each_timer_of_several_begins_instances() -> None:
+async def test_each_of_several_start_timers_begins_instances() -> None:
     async with running() as it:
         await deploy(it, "32_")
         await it.advance("PT1M")

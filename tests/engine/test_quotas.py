@@ -94,7 +94,7 @@ async def instances_complete(it: Processes, taken: tuple[int, int]) -> None:
     await it.query("select shardclock.complete_service_task($1, $2, '{}')", *taken)
 
 
-async def test_an_instance_at_a_full_quota_continues_from_wait_to_wait_and_ends() -> None:
+async def test_an_instance_continues_to_its_end_while_the_quota_is_full() -> None:
     async with running() as it:
         await limit(it, timers=1, tasks=1, instances=1)
         first = f'<userTask id="a"/>{boundary("b", "a", HOUR)}<userTask id="c"/>{boundary("d", "c", HOUR)}'
@@ -201,7 +201,7 @@ async def test_a_new_version_needs_quota_only_for_the_start_timers_that_it_adds(
         assert await rows(it, "timers") == most - 2
 
 
-async def test_a_large_quota_is_held_by_counts_of_an_engine() -> None:
+async def test_a_large_quota_is_enforced_by_an_engines_counts() -> None:
     async with running() as it:
         await limit(it, tasks=1_500)
         task = f'<userTask id="u">{MANY}</userTask>'

@@ -79,7 +79,7 @@ async def test_a_kept_message_is_found_after_its_engine_has_died() -> None:
         assert (await it.query("select correlated from shardclock.messages"))[0]["correlated"] == ["p"]
 
 
-async def test_two_messages_reach_two_tokens_of_one_process_one_each() -> None:
+async def test_two_messages_reach_two_tokens_of_one_process_and_each_token_gets_one() -> None:
     async with running() as it:
         await it.deploy(START + CATCH + END, connected="s>m1 m1>e", beside=SHARED)
         keys = [await it.start(order="42"), await it.start(order="42")]
@@ -100,7 +100,7 @@ async def test_a_signal_reaches_a_wait_of_the_same_step() -> None:
         assert await it.state(key) == "COMPLETED"
 
 
-async def test_an_unbegun_child_ends_with_its_call() -> None:
+async def test_a_child_that_has_not_begun_ends_with_its_call() -> None:
     interrupted = boundary("b", "c", timer("timeDuration", "PT1H")) + END + '<userTask id="w"/>'
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
@@ -186,7 +186,7 @@ async def test_invalid_json_in_a_signal_stops_no_other_instance() -> None:
         assert len(await it.query("select 1 from shardclock.dead_letters")) == 1
 
 
-async def test_a_deployment_of_one_file_with_two_processes_is_whole() -> None:
+async def test_a_deployment_of_a_file_with_two_processes_is_atomic() -> None:
     two = model(START, process_id="one").replace(b"</definitions>", b"") + (
         b'<process id="two" isExecutable="true"><startEvent id="t"/></process></definitions>'
     )

@@ -112,7 +112,7 @@ async def test_a_signal_that_is_earlier_by_a_clock_that_was_set_back_waits_for_t
         assert await query(dsn, "select reason from shardclock.dead_letters") == []
 
 
-async def test_later_variables_win_also_from_an_older_transaction(dsn: str) -> None:
+async def test_later_variables_replace_earlier_ones_even_if_their_transaction_is_older(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         key = await processes.start(it.session, "p")
@@ -198,7 +198,7 @@ async def test_a_child_without_its_start_signal_does_not_begin(dsn: str, monkeyp
         assert await instances.find_instances(it.session) == []
 
 
-async def test_a_key_of_yesterday_starts_an_instance_though_its_row_is_still_there(dsn: str) -> None:
+async def test_an_idempotency_key_of_yesterday_starts_an_instance_although_its_row_still_exists(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         first = await processes.start(it.session, "p", idempotency_key="daily-report")

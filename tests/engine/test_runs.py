@@ -60,7 +60,7 @@ async def test_a_handler_s_result_of_a_service_task_becomes_variables() -> None:
         assert (await it.see(key)).result == {"amount": 7, "charged": 7}
 
 
-async def test_a_dead_service_task_is_an_incident_and_continues_after_its_resolution() -> None:
+async def test_a_dead_service_task_is_an_incident_and_the_instance_continues_after_the_resolution() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("charge") + END, connected="s>charge charge>e")
         key = await it.start(fails=True)
@@ -109,7 +109,7 @@ async def test_a_user_task_is_claimed_and_completed_once() -> None:
 
 
 @pytest.mark.parametrize("first", ["timer", "completion"])
-async def test_either_the_timer_or_the_completion_wins_and_the_other_is_stale(first: str) -> None:
+async def test_only_the_first_of_timer_and_completion_is_effective_and_the_second_is_stale(first: str) -> None:
     elements = START + '<userTask id="u"/>' + boundary("b", "u", HOUR) + END + '<endEvent id="o"/>'
     async with running() as it:
         await it.deploy(elements, connected="s>u u>e b>o")
@@ -133,7 +133,7 @@ async def test_either_the_timer_or_the_completion_wins_and_the_other_is_stale(fi
         assert await it.stale(key) == ["completed" if first == "timer" else "fired"]
 
 
-async def test_closed_waits_of_a_token_have_no_rows() -> None:
+async def test_a_token_has_no_rows_for_its_closed_waits() -> None:
     elements = START + job("charge") + boundary("b", "charge", HOUR) + END + '<endEvent id="o"/>'
     async with running(APP) as it:
         await it.deploy(elements, connected="s>charge charge>e b>o")
@@ -155,7 +155,7 @@ async def test_an_open_service_task_ends_when_its_timer_interrupts_it() -> None:
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_a_start_timer_is_replaced_by_a_new_version_and_comes_back_when_that_is_deleted() -> None:
+async def test_a_new_version_replaces_the_start_timer_and_its_deletion_restores_the_old_start_timer() -> None:
     def starting(cycle: str) -> str:
         return f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'
 
@@ -251,7 +251,7 @@ async def test_a_process_with_a_message_start_event_can_t_be_started_by_a_client
         assert [found.state for found in await instances.find_instances(it.session)] == ["COMPLETED"] * 2
 
 
-async def test_a_start_with_a_key_is_one_start() -> None:
+async def test_a_repeated_start_with_the_same_key_starts_one_instance() -> None:
     async with running() as it:
         await it.deploy(START + END, connected="s>e")
         await it.deploy(START + END, connected="s>e", process_id="other")

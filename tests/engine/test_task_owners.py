@@ -73,7 +73,7 @@ async def test_a_completion_without_a_person_is_recorded_for_the_assignee() -> N
         assert (await told(it, nobodys))[-2:] == [("COMPLETED", None), ("by", "postgres")]
 
 
-async def test_the_first_of_a_concurrent_claim_and_completion_wins() -> None:
+async def test_only_the_first_of_a_concurrent_claim_and_completion_succeeds() -> None:
     async with running() as it, Session(it.cluster.dsn, application="bob") as bobs:
         key = await waiting(it)
         async with bobs.connection() as connection:
@@ -84,7 +84,7 @@ async def test_the_first_of_a_concurrent_claim_and_completion_wins() -> None:
         assert await asked == "TAKEN"
 
 
-async def test_an_unassigned_task_has_its_first_state_again() -> None:
+async def test_a_task_without_its_assignee_is_in_its_first_state_again() -> None:
     async with running() as it:
         key = await waiting(it)
         await tasks.claim_task(it.session, key, assignee="ann")

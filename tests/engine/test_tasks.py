@@ -138,7 +138,7 @@ async def test_an_ended_task_still_shows_its_fields() -> None:
             assert len(ended.acts[0].detail) == details, "no row is written for a missing task"
 
 
-async def test_a_task_without_stored_details_shows_no_invented_ones() -> None:
+async def test_a_task_without_stored_details_shows_no_details() -> None:
     async with running() as it:
         key = (await waiting(it)).task_key
         await it.query('update shardclock.task_acts set detail = \'{"node": "u"}\'')

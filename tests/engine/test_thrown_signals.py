@@ -37,7 +37,7 @@ async def completed(it: Processes) -> int:
     return len(await it.query("select from shardclock.instances where outcome = 'COMPLETED'"))
 
 
-async def test_large_variables_for_many_are_written_in_parts_of_4_mib() -> None:
+async def test_large_variables_for_many_receivers_are_written_in_parts_of_4_mib() -> None:
     async with running() as it:
         keys = await wait(it, 10)
 
@@ -59,7 +59,7 @@ async def test_large_variables_for_many_are_written_in_parts_of_4_mib() -> None:
         assert results == [{"n": MIB - 100}]
 
 
-async def test_few_receivers_get_a_signal_at_once() -> None:
+async def test_few_receivers_get_a_signal_in_one_statement() -> None:
     async with running() as it:
         keys = await wait(it, 4)
         assert await instances.throw_signal(it.session, "stop", variables=LARGE, tenant_id="default") == keys
@@ -101,7 +101,7 @@ async def test_a_later_signal_of_the_name_comes_after_one_that_is_sent_in_parts(
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_a_signal_is_due_since_it_was_thrown_and_waits_for_no_other_name_or_tenant() -> None:
+async def test_a_signal_is_due_at_its_throw_and_does_not_wait_for_other_names_or_tenants() -> None:
     async with running() as it:
         await wait(it, 6)
         await instances.throw_signal(it.session, "stop", variables=LARGE, tenant_id="default")
@@ -140,7 +140,7 @@ async def test_a_signal_of_an_instance_is_written_once_and_goes_to_all_subscript
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_an_unreadable_thrown_signal_is_given_up_alone() -> None:
+async def test_only_the_unreadable_thrown_signal_is_given_up() -> None:
     async with running() as it:
         unreadable = json.dumps({"kind": "thrown", "name": "stop", "after": "?", "until": 1, "variables": {}})
         await it.query("select shardclock.send_signal(null, 'default', $1)", unreadable)

@@ -48,7 +48,7 @@ PEOPLE = [{"name": "Ada", "age": 36}, {"name": "Bob", "age": 17}, {"name": "Cem"
         ("[1, 2, 3][item > [2, 0][1]]", [3]),
     ],
 )
-def test_a_filter_selects_by_position_or_by_condition(text: str, expected: object) -> None:
+def test_a_filter_selects_elements_by_position_or_condition(text: str, expected: object) -> None:
     assert json_of(text, xs=[5, 6, 7], n=2, two=2.0, people=PEOPLE) == expected
 
 

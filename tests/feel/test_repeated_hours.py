@@ -222,7 +222,7 @@ def test_a_zoned_moment_has_its_offset_and_its_zone(row: list[str]) -> None:
         ('time(@"2031-07-31T08:30:00").time offset', None),
     ],
 )
-def test_the_time_of_a_date_time_has_its_offset(text: str, expected: object) -> None:
+def test_the_time_of_a_date_and_time_has_its_offset(text: str, expected: object) -> None:
     assert answer(text) == expected
 
 

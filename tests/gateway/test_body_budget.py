@@ -51,7 +51,7 @@ async def begun(*bodies: Body) -> list[bool]:
     return [it.began.is_set() for it in bodies]
 
 
-async def test_bodies_get_room_in_their_order() -> None:
+async def test_bodies_get_memory_in_the_order_of_their_arrival() -> None:
     body_budget = BodyBudget(100)
     held = [body(body_budget, tenant, size) for tenant, size in (("a", 50), ("b", 40), ("c", 20), ("d", 5))]
     assert await begun(*held) == [True, True, False, False], "d waits behind c, though it has room"

@@ -29,7 +29,7 @@ async def sent(api: Api, body: bytes) -> list[dict[str, object]]:
     return done.lines
 
 
-async def test_each_line_has_its_outcome_and_a_faulty_one_fails_alone(dsn: str, api: Api) -> None:
+async def test_each_line_has_its_outcome_and_only_the_faulty_line_fails(dsn: str, api: Api) -> None:
     outcomes = await sent(
         api,
         lines(
@@ -115,7 +115,7 @@ async def test_a_bulk_change_is_counted_first_and_then_done_once(dsn: str, api: 
     assert [row["name"] for row in await pending_rows(dsn)] == ["other"]
 
 
-async def test_a_bulk_change_without_its_token_or_with_another_changes_nothing(dsn: str, api: Api) -> None:
+async def test_a_bulk_change_without_the_right_token_changes_nothing(dsn: str, api: Api) -> None:
     await sent(api, lines(*({**HOUR, "name": f"order-{n}"} for n in range(3))))
     asked = {"filter": {"name_prefix": "order-"}}
     token = (await api.post("/v1/timers/bulk/cancel?dry_run=true", asked)).json["token"]
@@ -135,7 +135,7 @@ async def test_a_bulk_change_without_its_token_or_with_another_changes_nothing(d
     assert len(await pending_rows(dsn)) == 3
 
 
-async def test_a_bulk_change_with_more_timers_than_were_counted_changes_none(dsn: str, api: Api) -> None:
+async def test_a_bulk_change_of_more_timers_than_were_counted_changes_no_timer(dsn: str, api: Api) -> None:
     await sent(api, lines(HOUR, HOUR))
     token = (await api.post("/v1/timers/bulk/pause?dry_run=true")).json["token"]
     await sent(api, lines(HOUR))
@@ -202,7 +202,9 @@ async def test_a_header_that_the_route_does_not_support_is_refused(api: Api) -> 
         assert not [path for path in declared if "bulk" in path or not path.startswith(heeded)]
 
 
-async def test_a_resume_of_many_takes_a_choice_for_the_missed_occurrences_after_the_count(dsn: str, api: Api) -> None:
+async def test_a_resume_of_many_timers_accepts_a_choice_for_missed_occurrences_after_the_count(
+    dsn: str, api: Api
+) -> None:
     await add_schedule(dsn)
     token = (await api.post("/v1/timers/bulk/pause?dry_run=true")).json["token"]
     await api.post(f"/v1/timers/bulk/pause?token={token}")

@@ -273,7 +273,9 @@ async def test_no_other_web_page_can_use_a_gateway_with_keys_even_with_a_key(dsn
     assert await pending_rows(dsn) == []
 
 
-async def test_programs_probes_and_own_pages_can_use_a_gateway_with_keys_by_any_name(dsn: str, owner: Session) -> None:
+async def test_programs_probes_and_the_gateways_pages_may_use_any_name_of_a_gateway_with_keys(
+    dsn: str, owner: Session
+) -> None:
     key = bearing(await key_of(owner, "ada", "write"))
     async with serving(dsn, needs_keys=True, gateway_url="https://ops.example/timers") as api:
         for headers in (

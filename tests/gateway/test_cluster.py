@@ -31,7 +31,7 @@ async def test_an_operator_sets_the_number_of_keepers(dsn: str, api: Api) -> Non
     ]
 
 
-async def test_the_forecast_may_choose_between_bounds_until_a_number_is_given(api: Api) -> None:
+async def test_the_forecast_chooses_a_number_within_bounds_until_an_operator_gives_a_number(api: Api) -> None:
     path = "/v1/cluster/scale/shard"
     bounds = (await api.ask("PUT", path, {"min": 3, "max": 9, "target_per_s": 5_000})).json
     assert (bounds["wanted"], bounds["min"], bounds["max"], bounds["target_per_s"]) == (3, 3, 9, 5_000)

@@ -58,7 +58,7 @@ def test_one_address_has_at_most_three_quarters_and_then_replaces_its_oldest_sil
     assert len(all_) == 12
 
 
-def test_a_new_connection_never_ends_a_young_one_of_the_same_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_connection_never_ends_a_young_connection_of_the_same_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: 7.0)
     all_ = Connections(8)
     begun = opened(all_, "10.0.0.1", 6)
@@ -77,7 +77,7 @@ def test_at_the_limit_the_address_with_the_most_silent_connections_loses_one() -
     assert ended(few) == [False] * 2
 
 
-def test_an_authenticated_idle_connection_is_ended_only_for_an_address_with_fewer() -> None:
+def test_an_authenticated_idle_connection_is_ended_only_for_an_address_with_fewer_connections() -> None:
     all_ = Connections(8)
     many = opened(all_, "10.0.0.1", 6, state="idle")
     opened(all_, "10.0.0.2", 2, state="busy")

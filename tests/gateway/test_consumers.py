@@ -64,7 +64,7 @@ async def test_an_acknowledgement_is_answered_again_after_a_lost_answer(api: Api
     late.assert_problem("conflict", 409, "stop the work")
 
 
-async def test_a_lease_that_ran_out_is_lost_and_another_member_gets_the_records(api: Api) -> None:
+async def test_an_expired_lease_is_lost_and_another_member_gets_the_records(api: Api) -> None:
     await canceled(api, *NAMES)
     lost = await leased(api, lease="PT0.2S")
     await asyncio.sleep(0.4)

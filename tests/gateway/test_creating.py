@@ -108,7 +108,9 @@ async def test_a_put_makes_the_timer_of_a_name_and_then_replaces_it(dsn: str, ap
     wrong.assert_problem("refused", 422, "name is not a field here")
 
 
-async def test_a_repeated_request_with_the_same_key_is_done_once_and_answered_alike(dsn: str, api: Api) -> None:
+async def test_a_repeated_request_with_the_same_key_is_executed_once_and_gets_the_same_answer(
+    dsn: str, api: Api
+) -> None:
     first = await api.post("/v1/timers", HOUR, Idempotency_Key="k1")
     again = await api.post("/v1/timers", HOUR, Idempotency_Key="k1")
 
@@ -157,7 +159,7 @@ async def test_many_concurrent_creates_become_few_statements(dsn: str, api: Api)
     assert counted["draw_keys"] <= 40
 
 
-async def test_a_faulty_timer_in_a_batch_is_refused_alone(dsn: str, api: Api) -> None:
+async def test_only_the_faulty_timer_of_a_batch_is_refused(dsn: str, api: Api) -> None:
     bodies = [{**HOUR, "target": "nobody"} if n == 7 else HOUR for n in range(20)]
     done = await asyncio.gather(*(api.post("/v1/timers", body) for body in bodies))
 

@@ -77,7 +77,9 @@ async def test_incidents_are_listed_with_their_sentences_and_resolved_by_a_filte
     assert left["instance_key"] == thrown
 
 
-async def test_an_incident_that_is_a_dead_letter_is_listed_and_not_resolved(served: tuple[SteppedCluster, Api]) -> None:
+async def test_a_bulk_resolve_lists_an_incident_that_is_a_dead_letter_and_does_not_resolve_it(
+    served: tuple[SteppedCluster, Api],
+) -> None:
     sc, api = served
     key = await start(api, "p", fails=True)
     await sc.advance("PT0S")

@@ -62,7 +62,7 @@ async def test_waits_for_instances_survive_a_lost_connection() -> None:
         assert (await asyncio.wait_for(wait, BOUND_S)).json["state"] == "CANCELED"
 
 
-async def test_while_postgres_is_away_a_wait_ends_in_time() -> None:
+async def test_while_postgres_is_away_a_wait_ends_after_its_timeout() -> None:
     async with waiting_instance() as (_, api, key):
         with mock.patch.object(instance_ends, "ended_instances", side_effect=StoreUnavailable("away")):
             assert (await wait_for(api, key, "PT0.3S")).json["state"] == "RUNNING"

@@ -15,7 +15,7 @@ from tests.support.jobs import job_spec
 REFRESH = {"function": "recurring:refresh", "every": "PT15M"}
 
 
-def test_a_request_has_the_fields_of_a_files_line() -> None:
+def test_a_request_has_the_fields_of_a_job_in_a_file() -> None:
     assert {"name", *JobRequest.model_fields} == set(FIELDS)
 
 

@@ -36,7 +36,7 @@ def test_a_tenant_has_a_burst_and_then_its_rate_per_second() -> None:
         assert taken(limits, "ada") == 8
 
 
-def test_a_full_bucket_grants_more_than_a_burst_which_is_paid_for_later() -> None:
+def test_a_full_bucket_may_grant_more_than_a_burst_and_the_debt_is_paid_later() -> None:
     clock = Clock()
     limits = RateLimits(clock=clock)
     limits.take("ada", 8.0, 80)

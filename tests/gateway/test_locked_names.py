@@ -132,7 +132,7 @@ async def test_while_a_migration_locks_the_table_all_timers_wait_and_none_is_wri
     assert await value(dsn, "select count(*) from shardclock.timers") == 80 < WAITING_MAX
 
 
-async def test_a_line_with_a_locked_name_fails_alone(dsn: str, api: Api) -> None:
+async def test_only_the_line_with_a_locked_name_fails(dsn: str, api: Api) -> None:
     lines: list[dict[str, Any]] = [{**HOUR, "name": f"n{n}"} for n in range(1_200)]
     lines[700] = HELD
     body = b"\n".join(json.dumps(line).encode() for line in lines)
@@ -145,7 +145,7 @@ async def test_a_line_with_a_locked_name_fails_alone(dsn: str, api: Api) -> None
     assert await value(dsn, "select count(*) from shardclock.timers") == 1_199
 
 
-async def test_a_locked_name_fails_alone_also_if_the_first_answer_was_lost(
+async def test_only_the_line_with_a_locked_name_fails_even_if_the_first_answer_was_lost(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await api.put("/v1/timers/by-name/held", HOUR)

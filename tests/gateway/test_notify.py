@@ -45,7 +45,7 @@ async def test_a_wrong_subscription_is_refused(api: Api) -> None:
     )
 
 
-async def test_a_tenant_s_key_subscribes_to_events_of_its_tenant_alone(locked: Api, owner: Session) -> None:
+async def test_a_tenants_key_subscribes_only_to_events_of_its_tenant(locked: Api, owner: Session) -> None:
     operator, tenant, reader = [
         {"Authorization": f"Bearer {(await keys.make(owner, WantedKey(of, scope, (scope,)))).text}"}
         for scope, of in (("operate", None), ("operate", "default"), ("read", "default"))
@@ -62,7 +62,7 @@ async def test_a_tenant_s_key_subscribes_to_events_of_its_tenant_alone(locked: A
     assert (await locked.get("/v1/notify", **reader)).json["subscriptions"][0]["kinds"] == ["cluster.lag"]
 
 
-async def test_only_a_key_that_may_change_endpoints_reads_their_whole_urls(locked: Api, owner: Session) -> None:
+async def test_only_a_key_that_may_change_endpoints_can_read_their_full_urls(locked: Api, owner: Session) -> None:
     operator, reader = [
         {"Authorization": f"Bearer {(await keys.make(owner, WantedKey('default', scope, (scope,)))).text}"}
         for scope in ("operate", "read")
@@ -80,7 +80,7 @@ async def test_only_a_key_that_may_change_endpoints_reads_their_whole_urls(locke
     assert await urls(operator) == {URL}
 
 
-async def test_a_tenant_sees_its_own_subscriptions_alone(dsn: str, api: Api) -> None:
+async def test_a_tenant_sees_only_its_own_subscriptions(dsn: str, api: Api) -> None:
     await subscribe(dsn, "delivery.dead", tenant_id="acme", name="chat")
 
     assert (await api.get("/v1/notify")).json["subscriptions"] == []

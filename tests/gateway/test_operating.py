@@ -50,7 +50,7 @@ async def test_another_tenants_dead_letters_are_not_found(dsn: str, api: Api, le
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
 
 
-async def test_a_request_without_a_filter_changes_nothing_unless_it_says_every(
+async def test_a_request_without_a_filter_changes_nothing_unless_it_has_the_parameter_every(
     dsn: str, api: Api, letters: list[int]
 ) -> None:
     for path, meant in (

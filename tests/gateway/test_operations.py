@@ -86,7 +86,7 @@ async def test_the_audit_has_the_count_of_each_bulk_change_of_deliveries(dsn: st
     ]
 
 
-async def test_a_gateway_continues_an_operation_that_another_one_left(
+async def test_a_gateway_continues_an_operation_that_another_gateway_left(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_change, "PAGE_TIMERS", 2)

@@ -33,7 +33,7 @@ async def test_a_process_is_deployed_started_and_driven(api: Api) -> None:
     assert (await api.get("/v1/instances/7")).status == 404
 
 
-async def test_a_version_is_deleted_and_the_one_before_it_is_the_newest_again(api: Api) -> None:
+async def test_after_the_deletion_of_a_version_the_previous_version_is_the_newest(api: Api) -> None:
     first = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
     second = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="t"/>'), XML)
     key = second.json["processes"][0]["definition_key"]
@@ -49,7 +49,7 @@ async def test_a_version_is_deleted_and_the_one_before_it_is_the_newest_again(ap
     assert newest["definition_key"] == first.json["processes"][0]["definition_key"]
 
 
-async def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(api: Api) -> None:
+async def test_a_deployed_model_can_be_read_unchanged_even_after_its_deletion(api: Api) -> None:
     deployed = await api.ask_raw("POST", "/v1/processes", MODEL, XML)
     (process,) = deployed.json["processes"]
     path = f"/v1/processes/{process['definition_key']}/model"
@@ -63,7 +63,7 @@ async def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(api
         (await asking.get(where)).assert_problem("not_found", 404, "is unknown: ")
 
 
-async def test_a_tenant_sees_its_own_alone(api: Api) -> None:
+async def test_a_tenant_sees_only_its_own_processes(api: Api) -> None:
     await api.ask_raw("POST", "/v1/processes", MODEL, XML)
     key = (await api.post("/v1/processes/order/start", {})).json["instance_key"]
     other = api.with_headers(Shardclock_Tenant="other")

@@ -196,7 +196,9 @@ async def test_an_empty_line_does_not_stop_the_keep_alive_timeout(dsn: str) -> N
         assert await wire.closed() == b""
 
 
-async def test_a_client_that_stops_reading_loses_its_place(dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_stops_reading_loses_its_connection(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(protocol, "UNREAD_S", 0.2)
     await query(dsn, LONG_RECORDS)
     async with connected(api) as wire:

@@ -224,7 +224,7 @@ async def test_a_failed_count_refuses_requests_only_when_the_last_count_is_too_o
     assert await pending(dsn) == 3
 
 
-async def test_a_count_that_times_out_leaves_the_last_count_in_use(dsn: str, api: Api) -> None:
+async def test_after_a_timeout_of_a_count_the_last_count_is_used(dsn: str, api: Api) -> None:
     await limit(dsn, timers_max=3)
     failing = mock.patch.object(quotas, "measure_pending", side_effect=StoreUnavailable("the count took too long"))
     with moved_clock(api) as ahead_s:

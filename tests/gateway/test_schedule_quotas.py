@@ -154,7 +154,7 @@ async def test_requests_for_plain_timers_count_no_schedules(dsn: str, api: Api) 
         assert [it["outcome"] for it in await lines(api, HOUR, HOUR)] == ["created"] * 2
 
 
-async def test_after_a_count_of_schedules_that_times_out_the_last_one_stays_in_use(dsn: str, api: Api) -> None:
+async def test_after_a_timeout_of_a_count_of_schedules_the_last_count_is_used(dsn: str, api: Api) -> None:
     await limit(dsn, 1)
     with mock.patch.object(quotas, "count_schedules", side_effect=StoreUnavailable("it took too long")):
         assert (await api.post("/v1/timers", DAILY, **ACME)).status == 201

@@ -70,7 +70,7 @@ async def ask_everything(api: Api) -> dict[tuple[str, str], Said]:
 
 
 @pytest.mark.exhaustive
-async def test_a_route_that_uses_the_wrong_tenant_shows_and_changes_nothing_of_it(dsn: str) -> None:
+async def test_a_route_that_uses_the_wrong_tenant_neither_shows_nor_changes_that_tenants_rows(dsn: str) -> None:
     await add_rows(dsn)
     before = await rows_of_eve(dsn)
 
@@ -82,7 +82,9 @@ async def test_a_route_that_uses_the_wrong_tenant_shows_and_changes_nothing_of_i
 
 
 @pytest.mark.exhaustive
-async def test_without_the_policies_the_same_mistake_shows_and_changes_the_other_tenants_rows(dsn: str) -> None:
+async def test_without_row_policies_a_route_that_uses_the_wrong_tenant_shows_and_changes_that_tenants_rows(
+    dsn: str,
+) -> None:
     await add_rows(dsn)
     before = await rows_of_eve(dsn)
 

@@ -27,7 +27,7 @@ async def test_while_one_tenant_floods_a_resource_another_tenant_is_served(resou
     await FLOODS[resource](dsn)
 
 
-async def test_an_explanation_of_a_moment_beyond_a_year_takes_the_place_of_a_preview(api: Api) -> None:
+async def test_an_explanation_of_a_moment_after_more_than_a_year_uses_the_slot_of_a_preview(api: Api) -> None:
     await api.post("/v1/timers", {"schedule": "0 0 29 2 *", "name": "leap"})
     path = "/v1/timers/by-name/leap/explanation"
     for _ in range(6):

@@ -53,7 +53,7 @@ async def test_operations_are_counted_by_the_names_of_the_reference(api: Api) ->
     assert counted <= named
 
 
-async def test_statuses_503_and_429_are_counted_apart_and_429_by_tenant(dsn: str) -> None:
+async def test_statuses_503_and_429_are_counted_separately_and_429_by_tenant(dsn: str) -> None:
     async with serving(dsn, gateway_rate_per_s=0.5, gateway_sessions=2, gateway_wait_s=0.1) as api:
         acme = api.with_headers(Shardclock_Tenant="Acme GmbH")
         assert [(await acme.post("/v1/timers", HOUR)).status for _ in range(3)] == [201, 429, 429]

@@ -156,13 +156,13 @@ async def test_waiting_callers_get_the_error_of_an_outage(waiting: Waiting, monk
     waits.cancel()
 
 
-async def test_a_caller_without_a_task_is_answered_when_its_time_is_over(waiting: Waiting) -> None:
+async def test_a_caller_without_a_task_is_answered_after_its_timeout(waiting: Waiting) -> None:
     shelf = Shelf()
     both = [waiting(shelf, who, 0.2) for who in ("first", "second")]
     assert await asyncio.wait_for(asyncio.gather(*both), BOUND_S) == [None, None]
 
 
-async def test_a_read_for_tasks_is_not_cancelled_when_the_time_is_over(waiting: Waiting) -> None:
+async def test_a_read_for_tasks_is_not_cancelled_at_the_timeout(waiting: Waiting) -> None:
     shelf = Shelf()
     shelf.gate.clear()
     late = waiting(shelf, "late", 0.01)
@@ -174,7 +174,7 @@ async def test_a_read_for_tasks_is_not_cancelled_when_the_time_is_over(waiting: 
     assert await asyncio.wait_for(late, BOUND_S) == 1
 
 
-async def test_a_task_is_not_given_to_a_caller_that_is_gone(waiting: Waiting) -> None:
+async def test_a_disconnected_caller_gets_no_task(waiting: Waiting) -> None:
     shelf = Shelf()
     first = waiting(shelf, "first")
     await is_first(shelf, "first")

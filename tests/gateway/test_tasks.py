@@ -64,7 +64,7 @@ async def test_tasks_are_listed_by_person_and_all_groups_in_one_request(it: Task
     assert (await it.api.get("/v1/tasks?" + 101 * "group=g&")).status == 422
 
 
-async def test_a_page_that_ends_early_has_a_next(it: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_that_ends_early_has_a_link_to_the_next_page(it: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "STEP_ROWS", 1)
     monkeypatch.setattr(routes, "SEARCH_S", 0.0)
     first, _ = await it.open(), await it.open()

@@ -56,7 +56,7 @@ async def test_a_wait_for_an_ended_timer_is_answered_at_once(api: Api, shard: Ho
     assert (await api.get(f"/v1/timers/{key}/end")).json == answer.json
 
 
-async def test_a_wait_without_an_end_is_answered_when_its_time_is_over(api: Api) -> None:
+async def test_a_wait_without_an_end_is_answered_after_its_timeout(api: Api) -> None:
     answer = await api.post("/v1/timers?wait=PT0.2S", HOUR)
     assert (answer.status, answer.json["end"]) == (201, None)
     assert (await api.get(f"/v1/timers/{answer.json['timer_key']}/end?wait=PT0.2S")).status == 204
@@ -157,7 +157,7 @@ async def test_an_invalid_wait_is_refused_and_nothing_is_stored(dsn: str, api: A
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 
-async def test_while_postgres_is_away_a_wait_ends_in_time(api: Api) -> None:
+async def test_while_postgres_is_away_a_wait_ends_after_its_timeout(api: Api) -> None:
     key = (await api.post("/v1/timers", HOUR)).json["timer_key"]
     with mock.patch.object(timer_ends, "log_end", side_effect=StoreUnavailable("away")):
         assert (await api.get(f"/v1/timers/{key}/end?wait=PT0.3S")).status == 204
@@ -250,7 +250,7 @@ async def test_a_check_that_times_out_is_retried_for_fewer_timers(
     assert [end and end.timer_key for end in ends] == keys
 
 
-async def test_only_records_with_a_waiting_caller_are_read_whole_and_a_few_at_a_time(
+async def test_only_records_with_a_waiting_caller_are_read_in_full_and_in_small_batches(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timer_ends, "WHOLE_MAX", 3, raising=False)

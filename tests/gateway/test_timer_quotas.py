@@ -76,7 +76,7 @@ async def test_lines_that_replace_timers_need_no_quota_and_new_timers_do(dsn: st
     assert "3 pending timers" in again[3]["why"]
 
 
-async def test_lines_are_not_refused_by_an_old_count(dsn: str, api: Api) -> None:
+async def test_lines_are_not_refused_because_of_an_old_count(dsn: str, api: Api) -> None:
     # Given a tenant that has scheduled two of four timers, and cancelled them
     await limit(dsn, timers_max=4)
     await canceled(api, "a", "b", tenant="acme")
@@ -111,7 +111,7 @@ async def test_a_repeated_request_needs_no_quota(dsn: str, api: Api) -> None:
     assert await value(dsn, "select count(*) from shardclock.timers") == 2
 
 
-async def test_while_earlier_answers_can_not_be_read_lines_are_untried_and_take_no_quota(dsn: str, api: Api) -> None:
+async def test_while_earlier_answers_can_not_be_read_lines_are_not_tried_and_use_no_quota(dsn: str, api: Api) -> None:
     await limit(dsn, timers_max=1)
 
     async def away(*_: object) -> set[tuple[str, str]]:

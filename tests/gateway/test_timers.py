@@ -182,7 +182,7 @@ async def test_an_invalid_move_is_refused_and_moves_nothing(api: Api) -> None:
     assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == FAR["due_date"]
 
 
-async def test_a_change_of_a_timer_that_was_changed_meanwhile_is_stale(api: Api) -> None:
+async def test_a_change_of_a_timer_with_an_old_etag_is_stale(api: Api) -> None:
     key = await made(api)
     tag = (await api.get(f"/v1/timers/{key}")).headers["ETag"]
     assert (await api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, If_Match=tag)).status == 200
@@ -194,7 +194,7 @@ async def test_a_change_of_a_timer_that_was_changed_meanwhile_is_stale(api: Api)
     assert (await api.post(f"/v1/timers/{key}/cancel", If_Match="*")).status == 200
 
 
-async def test_of_two_changes_with_the_same_tag_one_is_made(api: Api) -> None:
+async def test_only_one_of_two_changes_with_the_same_etag_is_made(api: Api) -> None:
     key = await made(api)
     tag = (await api.get(f"/v1/timers/{key}")).headers["ETag"]
 

@@ -48,7 +48,7 @@ async def test_an_operators_change_of_an_instances_timer_is_audited(dsn: str, ap
     wrong.assert_problem("refused", 422, "verb 'cancel' is unknown")
 
 
-async def test_a_tenants_key_neither_sees_nor_moves_a_jobs_timer(dsn: str, locked: Api, owner: Session) -> None:
+async def test_a_tenants_key_can_neither_read_nor_move_a_jobs_timer(dsn: str, locked: Api, owner: Session) -> None:
     """A key of the tenant `default` neither moves a job nor sees its timer and the reasons of operators."""
     await declare(dsn, job_spec(every_s=3600.0))
     await query(dsn, "select shardclock.change_system_timer('pause', name => 'job:refresh', reason => 'a secret')")

@@ -29,7 +29,7 @@ def let_in(usage: TenantUsage, most: int = 1_000) -> int:
     return most
 
 
-def test_timers_are_admitted_up_to_the_limit() -> None:
+def test_timers_are_accepted_up_to_the_limit() -> None:
     assert let_in(usage_of(Limits(timers_max=7), Pending(3, 30))) == 4
     assert let_in(usage_of(Limits(payload_bytes_max=79), Pending(3, 30))) == 4
     assert let_in(usage_of(Limits(timers_max=7, payload_bytes_max=50), Pending(3, 30))) == 2

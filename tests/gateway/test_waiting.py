@@ -71,7 +71,7 @@ async def test_a_stopping_gateway_ends_long_polls(dsn: str) -> None:
         assert (await asyncio.wait_for(waits, BOUND_S)).json["records"] == []
 
 
-async def test_a_run_can_be_awaited_with_its_start_and_later(dsn: str, api: Api) -> None:
+async def test_a_caller_can_wait_for_a_run_at_its_start_or_later(dsn: str, api: Api) -> None:
     await declare(dsn, job_spec(every_s=3600.0))
     await add_holder(dsn, 1)
     started = await api.post("/v1/jobs/refresh/run?wait=PT0.1S")

@@ -30,7 +30,7 @@ async def key_of(dsn: str, name: str) -> tuple[str, dict[str, str]]:
     return made.key.prefix, {"Authorization": f"Bearer {made.text}"}
 
 
-async def test_each_signal_records_the_key_of_its_sender_and_none_for_sql(dsn: str, locked: Api) -> None:
+async def test_each_signal_records_its_senders_key_and_a_signal_from_sql_records_no_key(dsn: str, locked: Api) -> None:
     (ann, anns), (bob, bobs) = [await key_of(dsn, name) for name in ("ann", "bob")]
     await locked.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml", **anns})
     key = (await locked.post("/v1/processes/p/start", {}, **anns)).json["instance_key"]
@@ -66,7 +66,9 @@ async def test_a_tasks_history_records_the_keys_of_its_claim_and_completion(dsn:
     assert json.loads(sent["payload"])["key_prefix"] == bob
 
 
-async def test_each_change_of_a_timer_records_the_key_and_none_for_sql(dsn: str, locked: Api) -> None:
+async def test_each_change_of_a_timer_records_the_callers_key_and_a_change_in_sql_records_no_key(
+    dsn: str, locked: Api
+) -> None:
     (ann, anns), (bob, bobs) = [await key_of(dsn, name) for name in ("ann", "bob")]
     keys = [(await locked.post("/v1/timers", {"delay": "PT1H"}, **anns)).json["timer_key"] for _ in range(2)]
     path = f"/v1/timers/{keys[0]}"

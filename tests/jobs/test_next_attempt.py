@@ -47,7 +47,7 @@ def test_a_failed_run_is_retried_until_its_retries_are_used_up() -> None:
     )
 
 
-def test_a_function_may_choose_the_pause_and_a_misfit_config_is_not_retried() -> None:
+def test_a_function_may_choose_the_pause_and_an_invalid_config_is_not_retried() -> None:
     assert ending(RetryLater(7.0, "the source is down")).delay_s == 7.0
     assert ending(RetryLater(7.0, "the source is down"), 4, max_retries=3).delay_s is None
     misfit = ending(Failed("the config does not fit", "payload"))

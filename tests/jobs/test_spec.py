@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("schedule", "zone"), [(None, "UTC"), ("0 3 * * *", "Europe/Berlin"), ("R/PT1H", "UTC"), ("@daily", "Asia/Tokyo")]
 )
-def test_a_rule_without_end_is_accepted(schedule: str | None, zone: str) -> None:
+def test_a_rule_that_never_ends_is_accepted(schedule: str | None, zone: str) -> None:
     check_rule(job_spec(schedule=schedule, zone=zone), now=NOW)
 
 
@@ -40,7 +40,7 @@ def test_a_rule_without_end_is_accepted(schedule: str | None, zone: str) -> None
         ("R/P9000Y", "UTC", "never occurs after 2026-01-31T08:00:00Z"),
     ],
 )
-def test_a_rule_that_is_invalid_or_ends_or_never_occurs_is_refused(schedule: str, zone: str, why: str) -> None:
+def test_a_rule_that_is_invalid_or_has_an_end_or_never_occurs_is_refused(schedule: str, zone: str, why: str) -> None:
     with pytest.raises(InvalidJob) as refused:
         check_rule(job_spec(schedule=schedule, zone=zone), now=NOW)
 

@@ -58,7 +58,9 @@ def test_a_total_is_the_sum_of_the_increases_of_its_sources(aggregator: Aggregat
     assert aggregator.reports == 4
 
 
-def test_a_source_with_earlier_reports_to_another_exporter_counts_from_now_on(aggregator: Aggregator) -> None:
+def test_a_source_with_earlier_reports_to_another_exporter_is_counted_from_its_first_report_here(
+    aggregator: Aggregator,
+) -> None:
     aggregator.add(report("a", fired=10, lags=[10]), now_s=0)
     aggregator.add(replace(report("older", fired=1_000_000, lags=[1_000_000]), number=77), now_s=1)
     assert value(aggregator) == 10
@@ -84,7 +86,7 @@ def test_a_counter_without_a_shard_adds_up_all_sources(aggregator: Aggregator) -
     assert [sample.value for sample in aggregator.samples()] == [6]
 
 
-def test_a_holder_that_moves_to_another_shard_adds_to_that_shard_from_then_on(aggregator: Aggregator) -> None:
+def test_a_holder_that_moves_to_another_shard_adds_to_the_new_shards_total(aggregator: Aggregator) -> None:
     aggregator.add(report("a", "0", fired=10, lags=[10]), now_s=0)
     aggregator.add(report("b", "1", fired=5, lags=[5]), now_s=0)
     aggregator.add(report("b", "0", fired=7, lags=[6, 1]), now_s=1)
@@ -106,7 +108,7 @@ def test_the_total_of_a_shard_continues_through_a_handover(aggregator: Aggregato
     assert value(aggregator, "none") is None
 
 
-def test_the_last_report_of_a_source_counts_and_drops_its_series(aggregator: Aggregator) -> None:
+def test_the_last_report_of_a_source_is_added_and_its_series_are_dropped(aggregator: Aggregator) -> None:
     aggregator.add(report("a", fired=10, lags=[10]), now_s=0)
     aggregator.add(report("b", fired=1), now_s=0)
     aggregator.add(report("a", fired=13, lags=[13], leaving=True), now_s=1)

@@ -52,7 +52,7 @@ def test_an_unknown_figure_has_no_sample() -> None:
     assert found["job_waiting_seconds", ("refresh",)] == 0
 
 
-def test_other_has_the_worst_value_and_the_sum_of_the_runs_of_its_jobs() -> None:
+def test_the_group_other_has_the_worst_value_and_the_sum_of_the_runs_of_its_jobs() -> None:
     late = replace(REFRESH, name="late", waiting_s=90.0, start_lag_s=None)
     worse = replace(REFRESH, name="worse", consecutive_crashes=7, state="RUNNING")
 

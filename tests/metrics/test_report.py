@@ -55,7 +55,7 @@ def test_a_report_reads_back_unchanged(report: MetricsReport) -> None:
     )
 
 
-def test_the_reports_of_these_tests_are_accepted_before_their_change() -> None:
+def test_the_unchanged_reports_of_these_tests_are_accepted() -> None:
     assert decode(sample(), REPORTED).samples == [Sample("timers_fired", (), 1.0)]
     assert decode(histogram(), REPORTED).histograms[0].counts == (1,) * 19
 

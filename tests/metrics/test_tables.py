@@ -191,7 +191,7 @@ def test_an_exporter_is_unready_without_its_database(dsn: str) -> None:
         assert "does not exist" in ready.text
 
 
-def test_an_exporter_is_unready_while_another_part_is(dsn: str) -> None:
+def test_an_exporter_is_not_ready_while_one_of_its_parts_is_not_ready(dsn: str) -> None:
     lacks = ["Ray has not started"]
     with short_dir() as place:
         exporter = Exporter(

@@ -66,13 +66,13 @@ def test_each_case_has_a_unique_name() -> None:
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_each_alert_has_a_case_that_fires_it_and_one_that_does_not(name: str) -> None:
+def test_each_alert_has_a_case_that_fires_it_and_a_case_that_does_not_fire_it(name: str) -> None:
     about = [case for case in CASES if case.about == name]
     assert any(name in case.fires for case in about)
     assert any(name not in case.fires for case in about)
 
 
-def test_each_case_is_about_an_existing_alert() -> None:
+def test_each_case_tests_an_existing_alert() -> None:
     assert {case.about for case in CASES} | {name for case in CASES for name in case.fires} == ALERTS.keys()
 
 
@@ -112,7 +112,7 @@ def test_each_recording_rule_has_level_metric_and_operation_in_its_name() -> Non
             assert operation
 
 
-def test_speeding_up_divides_only_waits_windows_and_ages() -> None:
+def test_accelerated_rules_divide_only_waits_windows_and_ages() -> None:
     given = """
 - alert: Some
   expr: max by (job) (count_over_time(x:rate5m[1h:1m] offset 1d)) > 5 * 60
@@ -156,7 +156,7 @@ def test_the_windows_of_an_alert_may_be_longer() -> None:
         sped_up(given, 30, longer={"Other": 2})
 
 
-def test_the_rules_are_still_valid_and_complete_when_sped_up(place: Path) -> None:
+def test_accelerated_rules_are_valid_and_complete(place: Path) -> None:
     fast = sped_up(rule_file(), 30)
     (place / "rules.yaml").write_text(fast)
     assert f"{len(rules())} rules found" in promtool("check", "rules", "rules.yaml", cwd=place)

@@ -101,7 +101,7 @@ def call(program: str, *words: str) -> None:
 
 
 @pytest.mark.slow
-def test_after_a_dump_readers_keep_their_positions_and_new_records_follow(dsn: str, restored: str) -> None:
+def test_a_restored_database_has_the_readers_positions_and_new_records_follow_them(dsn: str, restored: str) -> None:
     async def check() -> None:
         waiting = await unread(dsn)
         assert await unread(restored) == waiting
@@ -117,7 +117,7 @@ def test_after_a_dump_readers_keep_their_positions_and_new_records_follow(dsn: s
 
 
 @pytest.mark.slow
-def test_a_restored_dump_is_on_hold_holds_overdue_timers_back_and_draws_no_key_twice(restored: str) -> None:
+def test_a_restored_dump_is_on_hold_and_fires_no_overdue_timer_and_draws_no_key_twice(restored: str) -> None:
     def left() -> list[int]:
         return [row["timer_key"] for row in asyncio.run(query(restored, LEFT))]
 

@@ -47,7 +47,7 @@ def test_the_table_of_measured_costs_has_the_inputs_of_the_arithmetic() -> None:
     assert f"{names['REDO_MB_S']} MB/s" in table
 
 
-def test_each_computed_number_in_the_text_is_one_that_the_arithmetic_prints() -> None:
+def test_the_arithmetic_prints_each_computed_number_in_the_text() -> None:
     (block,) = SHOWN.finditer(PAGE)
     named = re.findall(r"\*\*([\d,.]+)\*\*", PAGE)
 
@@ -55,7 +55,7 @@ def test_each_computed_number_in_the_text_is_one_that_the_arithmetic_prints() ->
     assert [number for number in named if number not in re.findall(r"[\d,.]*\d", block["said"])] == []
 
 
-def test_shards_of_databases_that_share_the_slots_have_work_only_if_their_numbers_have_no_common_divisor() -> None:
+def test_shards_on_several_databases_all_have_work_only_if_the_numbers_have_no_common_divisor() -> None:
     """Give a database only the slots with one remainder, while its shards share all 840 slots."""
 
     def with_work(databases: int, shards: int) -> int:

@@ -37,7 +37,7 @@ TIES = re.compile(
 )
 
 
-def test_no_tracked_file_names_this_machine_or_an_index() -> None:
+def test_no_tracked_file_names_this_machine_or_a_package_index() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -67,7 +67,7 @@ def test_the_listed_long_files_exist() -> None:
     assert sorted(name for name in named if not (ROOT / "tests" / name).is_file()) == []
 
 
-def test_no_with_statement_has_more_items_than_each_python_compiles() -> None:
+def test_no_with_statement_has_more_items_than_every_python_version_can_compile() -> None:
     files = [path for name in (*PACKAGE_NAMES, "client") for path in (ROOT / name).rglob("*.py")]
     texts = {path: path.read_text() for path in files}
     many = [
@@ -100,7 +100,7 @@ def test_no_file_imports_from_a_test_file() -> None:
 @pytest.mark.parametrize(
     "text", ["import tests.a.test_b as b", "from tests.a import (\n    c,\n    test_b,\n)", "    from .test_b import c"]
 )
-def test_each_form_of_an_import_is_found(text: str) -> None:
+def test_the_check_finds_each_form_of_an_import(text: str) -> None:
     assert [found.group() for found in IMPORT.finditer(f"x = 1\n{text}\ntest_b = 2\n")] == [text]
 
 
@@ -128,7 +128,7 @@ def _defined_by(node: ast.AST) -> list[str]:
     return []
 
 
-def test_every_locked_package_is_pinned_and_hashed_and_comes_from_no_host() -> None:
+def test_every_locked_package_has_a_version_and_a_hash_and_no_host() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     assert "://" not in lock
     entries = re.split(r"\n(?=\S)", lock.strip())

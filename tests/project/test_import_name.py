@@ -25,7 +25,7 @@ SUSPECT = re.compile(rf"""(?:import|from) +(?:{"|".join(PACKAGE_NAMES)})\b|["']{
 SHIPPED = {".py", ".sql", ".css", ".html", ".js"}
 
 
-def test_each_package_has_a_link_and_the_import_name_has_nothing_else() -> None:
+def test_the_import_name_contains_a_link_for_each_package_and_no_other_entry() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {NAME, "benchmarks", "chaos", "charts"}
 
     assert {*PACKAGE_NAMES} == packages - {"tests", "tools"}

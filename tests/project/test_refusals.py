@@ -70,7 +70,7 @@ def test_sql_has_the_text_and_the_words_of_each_quota() -> None:
     assert words.keys() == {"timers", "instances", "messages", "definitions"}
 
 
-def test_each_code_has_one_name_and_a_text_that_can_be_written() -> None:
+def test_each_code_has_a_unique_name_and_a_valid_text() -> None:
     texts = [code.text for code in CODES.values() if code.text != VARIES]
     assert len(set(texts)) == len(texts)
     for name, code in CODES.items():

@@ -7,7 +7,7 @@ import pytest
 from tests.support.sampling import FEW, left_out
 
 
-def test_few_cases_are_all_run() -> None:
+def test_if_there_are_few_cases_all_of_them_run() -> None:
     assert left_out("test_a", range(FEW)) == []
 
 

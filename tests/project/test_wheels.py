@@ -75,7 +75,7 @@ def test_each_file_of_another_project_is_in_the_notice() -> None:
     assert CONFIGS["server"]["license"] == "Apache-2.0 AND 0BSD"
 
 
-def test_each_file_that_has_the_version_has_the_same() -> None:
+def test_each_file_with_the_version_has_the_same_version() -> None:
     assert CONFIGS["client"]["version"] == VERSION
     assert f"shardclock-client=={VERSION}" in CONFIGS["server"]["dependencies"]
     assert f"\n## {VERSION}" in (ROOT / "CHANGELOG.md").read_text()

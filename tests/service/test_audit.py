@@ -28,7 +28,7 @@ def test_given_fields_are_recorded_and_missing_ones_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("field", ["secret", "headers", "header", "url", "config", "payload", "colour"])
-def test_only_the_name_is_recorded_of_a_field_that_is_not_known_to_be_harmless(field: str) -> None:
+def test_of_a_field_that_may_be_secret_only_the_name_is_recorded(field: str) -> None:
     for value in ("hunter2", 7, ["hunter2"], {"name": "hunter2"}):
         assert recorded_fields({field: value, "policy": {field: value}}) == {
             field: WITHHELD,
@@ -36,7 +36,7 @@ def test_only_the_name_is_recorded_of_a_field_that_is_not_known_to_be_harmless(f
         }
 
 
-def test_a_token_is_shown_if_it_is_a_number_as_of_a_process_and_withheld_if_it_is_a_text_as_of_a_bulk_change() -> None:
+def test_the_token_of_a_process_is_recorded_and_the_token_of_a_bulk_change_is_withheld() -> None:
     assert recorded_fields({"instance_key": 200062, "token": 4}) == {"instance_key": 200062, "token": 4}
     for value in ("hunter2", ["hunter2"], {"name": "hunter2"}):
         assert recorded_fields({"token": value}) == {"token": WITHHELD}
@@ -50,7 +50,7 @@ def test_long_texts_lists_and_objects_are_cut() -> None:
     assert len(found) == 40
 
 
-def test_only_the_names_are_recorded_of_a_request_that_is_too_long_in_total() -> None:
+def test_of_a_request_that_is_too_long_only_the_names_of_the_fields_are_recorded() -> None:
     many = {"filter": {name: ["ä" * 200] * 20 for name in ("name", "target", "reason", "group")}}
 
     assert recorded_fields(many) == {"filter": WITHHELD}

@@ -99,7 +99,9 @@ async def test_a_permanent_outage_names_the_line_at_which_to_continue(monkeypatc
     [(b'{"delay": "PT1H"}', 2), (b'{"delay": "PT1H", "name": "a", "on_conflict": "ignore"}', 1)],
     ids=["without names", "with names"],
 )
-async def test_two_parts_are_written_at_once_unless_a_name_may_be_in_both(dsn: str, line: bytes, at_once: int) -> None:
+async def test_two_parts_are_written_at_the_same_time_unless_both_may_contain_the_same_name(
+    dsn: str, line: bytes, at_once: int
+) -> None:
     # Given a lock that blocks all writes to the table
     report, given = ImportReport(), 0
 
@@ -162,7 +164,7 @@ async def test_a_part_of_long_lines_has_fewer_lines_to_bound_its_memory(dsn: str
     assert done == [64, 128, 150]
 
 
-async def test_parts_written_beside_a_broken_part_are_reported_and_no_later_part_begins(
+async def test_concurrent_parts_of_a_broken_part_are_reported_and_no_later_part_begins(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk_import, "BATCH_RETRY", StoreRetry(attempts=3, backoff=Backoff(1.0, 1.0)))

@@ -100,7 +100,7 @@ async def test_a_dead_letter_that_dies_again_during_the_run_is_not_redriven_twic
     assert [row["timer_key"] for row in left] == [2, 3]
 
 
-async def test_with_a_rate_a_batch_waits_until_the_batch_before_is_due(dsn: str, operator: Session) -> None:
+async def test_with_a_rate_a_batch_waits_until_the_previous_batch_is_due(dsn: str, operator: Session) -> None:
     await bury_in_turn(dsn, 50)
     batches = Batches(redriving(operator, per_s=2))
     run = DeadLetterRun(an_operator(), batches.change, EACH, pause=batches.pause)
@@ -123,7 +123,7 @@ async def test_a_dry_run_counts_all_dead_letters_and_changes_nothing(dsn: str, o
     assert (list(would.keys), list(run.changed_keys)) == ([1, 2, 3, 4, 5, 6, 7], [])
 
 
-async def test_signals_that_stay_are_counted_over_all_batches(dsn: str, operator: Session) -> None:
+async def test_signals_that_can_not_be_redriven_are_counted_over_all_batches(dsn: str, operator: Session) -> None:
     await bury(dsn, 3)
     await bury(dsn, 2, "process:instance")
 

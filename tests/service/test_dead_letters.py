@@ -51,7 +51,9 @@ def test_a_sentence_names_a_few_targets_and_counts_the_others() -> None:
     assert of_targets([f"t{i}" for i in range(8)]) == "of the targets t0, t1, t2, t3, t4 and 3 others"
 
 
-async def test_the_rest_beyond_the_limit_may_be_changed_after_again_in_s(operator: Session, letters: list[int]) -> None:
+async def test_the_dead_letters_beyond_the_limit_may_be_changed_after_again_in_s(
+    operator: Session, letters: list[int]
+) -> None:
     first = await redrive(operator, EACH, limit=2, per_s=1, dry_run=False)
     rest = await discard(operator, EACH, limit=2, reason="refunded by hand", dry_run=False)
     none = await discard(operator, EACH, dry_run=False)
@@ -80,7 +82,7 @@ async def test_a_redrive_and_a_discard_do_not_read_the_payloads(dsn: str, dry_ru
     assert session.read < 10_000, "one payload alone has more"
 
 
-async def test_a_page_of_large_dead_letters_is_shorter_and_leads_to_the_rest(
+async def test_a_page_of_large_dead_letters_is_shorter_and_has_the_token_of_the_next_page(
     dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bury_large(dsn, 5)
@@ -97,7 +99,9 @@ async def test_a_page_of_large_dead_letters_is_shorter_and_leads_to_the_rest(
     assert ([letter.timer_key for letter in whole.letters], whole.next) == ([5], None)
 
 
-async def test_a_page_leads_to_the_next_and_any_other_text_is_refused(dsn: str, operator: Session) -> None:
+async def test_a_page_has_the_token_of_the_next_page_and_any_other_text_is_refused_as_a_token(
+    dsn: str, operator: Session
+) -> None:
     await bury(dsn, 5)
     first = await page_of(operator, EACH, size=3)
     second = await page_of(operator, EACH, size=3, page=first.next)

@@ -62,7 +62,7 @@ async def test_each_state_has_its_code(operator: Session, shard: HolderClient, w
     assert due == DeliveryResult("DUE", f"the next attempt of timer {key}'s delivery is due now")
 
 
-async def test_a_change_of_an_ended_delivery_is_too_late_unless_it_asks_for_that_end(
+async def test_a_change_of_an_ended_delivery_is_too_late_unless_the_delivery_has_the_requested_end(
     operator: Session, shard: HolderClient, worker: WorkerClient
 ) -> None:
     first, second = await deliver(shard, 2)
@@ -123,7 +123,9 @@ async def test_many_deliveries_are_retried_up_to_the_limit_and_a_dry_run_changes
     assert [it.timer_key for it in left.deliveries] == [6]
 
 
-async def test_a_page_leads_to_the_next_and_any_other_text_is_refused(dsn: str, operator: Session) -> None:
+async def test_a_page_has_the_token_of_the_next_page_and_any_other_text_is_refused_as_a_token(
+    dsn: str, operator: Session
+) -> None:
     await add_deliveries(dsn, 5, tenant_id="'a ' || i")
     first = await deliveries.page_of(operator, EACH, size=3)
     second = await deliveries.page_of(operator, EACH, size=3, page=first.next)

@@ -83,7 +83,7 @@ def test_a_cycle_that_occurs_again_is_accepted_even_if_it_began_long_ago(cycle: 
     assert start["schedule"] == cycle
 
 
-async def test_a_model_is_found_by_its_own_tenant_alone_also_without_row_level_security(dsn: str) -> None:
+async def test_only_its_own_tenant_finds_a_model_even_without_row_level_security(dsn: str) -> None:
     text = model(START)
     async with Session(dsn, application="test") as session:
         (deployed,) = await deploy(session, text, resource="p.bpmn", tenant_id="acme")

@@ -107,7 +107,9 @@ async def test_the_receiver_gets_only_the_public_key_of_a_key_pair(operator: Ses
     assert (await stored(operator)).secrets[0].startswith("whsk_")
 
 
-async def test_two_rotations_at_once_do_not_undo_each_other(operator: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_simultaneous_rotations_do_not_undo_each_other(
+    operator: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Given another client that rotates between our read of the endpoint and our write
     await endpoints.add(operator, billing())
     theirs = ("whsec_" + 44 * "B", SECRET)
@@ -167,7 +169,7 @@ def url_of(receiver: Receiver) -> str:
     return f"{receiver.scheme}://{receiver.host}:{receiver.port}/hook"
 
 
-async def test_a_change_leaves_the_other_fields_and_is_checked_with_them(operator: Session) -> None:
+async def test_a_change_keeps_the_other_fields_and_is_checked_together_with_them(operator: Session) -> None:
     await endpoints.add(operator, replace(billing(), headers={"x-a": "1"}, policy={"retry_min_s": 60.0}))
 
     changed = await endpoints.change(operator, KEY, EndpointChange(policy={"concurrency": 5}), rules=RULES)

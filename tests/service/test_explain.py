@@ -41,7 +41,9 @@ async def test_a_fired_timer_is_explained_with_its_date_its_delay_and_its_holder
     assert answer.record.timer_key == key
 
 
-async def test_a_firing_that_was_late_without_a_shard_is_explained_so(dsn: str, shard: HolderClient) -> None:
+async def test_a_firing_that_was_late_for_lack_of_a_shard_is_explained_by_this_lack(
+    dsn: str, shard: HolderClient
+) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await shard.take(fire_overdue=True)
 
@@ -59,7 +61,9 @@ async def test_a_timer_with_a_date_in_the_past_is_explained_by_its_creation(dsn:
     assert re.search(r"with a date in the past, and fired \d+\.\d m?s after that$", fired)
 
 
-async def test_a_moment_before_the_timer_was_made_is_not_yet_made(dsn: str, shard: HolderClient) -> None:
+async def test_for_a_moment_before_its_creation_a_timer_is_explained_as_not_yet_created(
+    dsn: str, shard: HolderClient
+) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
 
     assert (await why(shard, TimerRef(key), NOON)).verdict == "NOT_YET_MADE"
@@ -193,7 +197,7 @@ async def test_a_delay_by_a_client_is_not_explained_as_an_outage(dsn: str, shard
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])
-async def test_a_shard_that_started_after_the_date_and_before_a_client_s_change_counts_as_running(
+async def test_a_shard_that_started_after_the_due_date_and_before_a_clients_change_counts_as_running(
     dsn: str, shard: HolderClient, verb: str
 ) -> None:
     which = TimerRef(name="n")
@@ -324,7 +328,7 @@ async def test_a_schedule_s_future_is_explained_by_its_occurrences(
         ("fire_all", "and 4 more until then; then it ends"),
     ],
 )
-async def test_an_occurrence_that_was_moved_past_others_is_followed_by_the_policy_for_missed_ones(
+async def test_after_an_occurrence_that_was_moved_behind_others_the_policy_for_missed_occurrences_applies(
     dsn: str, shard: HolderClient, missed: str, told: str
 ) -> None:
     # Given five hourly occurrences, the first at one o'clock. A client moved the first occurrence behind all other

@@ -66,7 +66,7 @@ async def test_a_pause_is_explained_with_its_reason_after_its_end(shard: HolderC
     )
 
 
-async def test_the_last_fifty_holds_are_kept_and_a_new_reason_ends_the_hold_before(shard: HolderClient) -> None:
+async def test_the_last_fifty_holds_are_kept_and_a_new_reason_ends_the_previous_hold(shard: HolderClient) -> None:
     for number in range(60):
         await hold(shard.session, f"reason {number}")
     await release(shard.session, "")

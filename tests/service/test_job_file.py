@@ -67,7 +67,7 @@ async def test_a_file_with_a_bad_job_is_not_written_and_each_bad_job_is_reported
     assert [job.name for job in await list_jobs(session)] == ["refresh"]
 
 
-async def test_a_dry_run_of_a_file_reports_the_same_and_writes_nothing(dsn: str, session: Session) -> None:
+async def test_a_dry_run_of_a_file_gives_the_same_report_and_writes_nothing(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec())
     content = lines(entry("eu", every="PT1H"))
     before = await query(dsn, "select position from shardclock.command_log")
@@ -97,7 +97,7 @@ async def test_a_file_without_valid_jobs_or_with_too_many_is_refused(
         await apply_file(session, content)
 
 
-async def test_a_job_that_changes_between_the_check_and_the_write_refuses_the_whole_file(
+async def test_if_a_job_changes_between_the_check_and_the_write_the_whole_file_is_refused(
     dsn: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await declare(dsn, job_spec())

@@ -109,7 +109,7 @@ def first_none(find: Callable[..., Awaitable[list[JobRun]]]) -> Callable[..., Aw
     return found
 
 
-async def test_the_wait_for_a_start_that_no_worker_takes_ends_with_its_time(dsn: str, session: Session) -> None:
+async def test_the_wait_for_a_start_that_no_worker_claims_ends_after_its_timeout(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec())
     key = await run_job(session, "refresh")
 

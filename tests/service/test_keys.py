@@ -106,7 +106,7 @@ async def test_every_wrong_key_is_refused_in_the_same_sentence(dsn: str, owner: 
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_each_scope_includes_those_before_it(number: int) -> None:
+def test_each_scope_includes_the_scopes_before_it(number: int) -> None:
     for place, needed in enumerate(SCOPES):
         assert allows((SCOPES[number],), needed) is (place <= number)
         assert allows(("read", SCOPES[number]), needed) is (place <= number)

@@ -28,7 +28,7 @@ def previewed(plan: UpcomingTimer, now: str, count: int = 3) -> list[tuple[int, 
     return [(it.number, it.local[:16]) for it in preview_of(plan, plan.schedule, moment(now), count=count)]
 
 
-def test_the_next_occurrence_of_a_schedule_comes_first_and_the_others_follow_its_grid() -> None:
+def test_a_preview_begins_with_the_next_occurrence_and_the_others_follow_the_grid() -> None:
     hourly = plan("R/PT1H", "2026-03-01T12:00")
 
     assert previewed(hourly, "2026-03-01T11:30") == [

@@ -30,7 +30,7 @@ IN_A_DAY = "now() + interval '1 day'"
 pytestmark = pytest.mark.usefixtures("small_pages")
 
 
-async def test_a_begin_that_is_repeated_finds_its_operation(dsn: str, operator: Session) -> None:
+async def test_a_repeated_begin_finds_its_operation(dsn: str, operator: Session) -> None:
     await add_timers(dsn, 3, IN_A_DAY)
     actor, numbers = an_operator(), []
     for _ in range(2):
@@ -43,7 +43,7 @@ async def test_a_begin_that_is_repeated_finds_its_operation(dsn: str, operator: 
     assert await value(dsn, "select count(*) from shardclock.operation_pages") == 2
 
 
-async def test_a_change_in_one_step_is_an_operation_that_has_ended(dsn: str, operator: Session) -> None:
+async def test_a_change_that_needs_one_step_is_recorded_as_an_ended_operation(dsn: str, operator: Session) -> None:
     await declare(dsn, HANDLER)
     await bury(dsn, 3)
     run = DeadLetterRun(an_operator(), redriving(operator), DeadLetterFilter())

@@ -47,9 +47,7 @@ async def intents_of(dsn: str) -> dict[str, int]:
     return dict(map(tuple, rows))
 
 
-async def test_another_gateway_continues_after_the_first_one_died_between_two_pages(
-    dsn: str, operator: Session
-) -> None:
+async def test_if_a_gateway_dies_between_two_pages_another_gateway_continues(dsn: str, operator: Session) -> None:
     await add_timers(dsn, 5, IN_A_DAY)
     async with opened(dsn, OPERATOR) as first:
         due = await begun(first, reason="closed")
@@ -66,7 +64,7 @@ async def test_another_gateway_continues_after_the_first_one_died_between_two_pa
     assert await value(dsn, "select count(*) from shardclock.operation_pages") == 0
 
 
-async def test_a_page_whose_gateway_died_before_the_commit_is_changed_by_another_one(
+async def test_if_a_gateway_dies_before_the_commit_of_a_page_another_gateway_changes_the_page(
     dsn: str, operator: Session
 ) -> None:
     await add_timers(dsn, 3, IN_A_DAY)
@@ -234,7 +232,7 @@ async def test_operations_take_turns(dsn: str, operator: Session) -> None:
     assert due.operation_id == bulk.operation_id
 
 
-async def test_with_a_rate_the_next_page_waits_until_the_page_before_is_due(dsn: str, operator: Session) -> None:
+async def test_with_a_rate_the_next_page_waits_until_the_previous_page_is_due(dsn: str, operator: Session) -> None:
     await declare(dsn, HANDLER)
     await bury(dsn, 30)
     run = DeadLetterRun(an_operator(), redriving(operator, per_s=2), DeadLetterFilter())
@@ -266,7 +264,7 @@ async def test_an_operation_changes_no_page_that_another_login_added_to_it(dsn: 
     assert key != foreign
 
 
-async def test_a_run_whose_operation_a_gateway_ended_reports_the_refusal_and_the_true_count(
+async def test_if_a_gateway_ended_the_operation_the_run_reports_the_refusal_and_the_true_count(
     dsn: str, operator: Session
 ) -> None:
     await add_timers(dsn, 2, IN_A_DAY)

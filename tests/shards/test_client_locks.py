@@ -134,7 +134,7 @@ async def test_a_timer_that_commits_half_a_second_late_fires_within_two_turns_be
     assert await client.fetchval(FLOOD) >= 10 * SLOTS
 
 
-async def test_a_timer_fires_within_two_turns_also_if_another_tenants_timers_fill_the_queue(
+async def test_a_timer_fires_within_two_turns_even_if_another_tenants_timers_fill_the_queue(
     dsn: str, client: asyncpg.Connection, shard: Shard
 ) -> None:
     await add_timers(dsn, 4 * SLOTS, "now() + interval '20 s'", tenant_id="'herd'")
@@ -178,7 +178,7 @@ async def many(dsn: str) -> str:
     return dsn
 
 
-async def test_a_shard_holds_the_starts_within_its_horizon_and_none_of_the_others(many: str) -> None:
+async def test_a_shard_holds_only_the_starts_within_its_horizon(many: str) -> None:
     shard = Shard(incarnation(), ShardSettings(horizon_s=HORIZON_S, lease_s=2 * HORIZON_S), as_role(many, "shard"))
     await add_holder(many, shard.holder, 0, 1)
     await shard.beat_turn()

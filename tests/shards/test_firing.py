@@ -42,7 +42,7 @@ def nth(number: int) -> ScheduledOccurrence:
     return ScheduledOccurrence(number, due(number), ANCHOR, 0)
 
 
-def test_a_hold_keeps_timers_for_the_time_of_a_lease_and_forgets_the_other_timers() -> None:
+def test_during_a_hold_a_shard_keeps_timers_for_the_time_of_a_lease_and_drops_the_others() -> None:
     timers = [unplanned("R/PT1H"), unplanned("R/PT1H")]
     due_s = ANCHOR.timestamp()
 
@@ -50,11 +50,11 @@ def test_a_hold_keeps_timers_for_the_time_of_a_lease_and_forgets_the_other_timer
     assert held_and_forgotten(timers, now_s=due_s + 10.0, lease_s=10.0) == ([], timers)
 
 
-def test_nothing_follows_a_plain_timer() -> None:
+def test_a_plain_timer_has_no_next_occurrence() -> None:
     assert firing_of(plain(1), ANCHOR) == Firing(plain(1))
 
 
-def test_a_rule_that_was_changed_ends_at_the_row_s_number_not_at_its_own_count() -> None:
+def test_a_changed_rule_ends_at_the_repetitions_of_the_row_and_not_at_the_count_of_the_rule() -> None:
     timer = repeat("R3/PT1M", 3, repetitions=5)
 
     assert firing_of(timer, due(3)).next == nth(4)
@@ -130,7 +130,7 @@ def test_timers_that_did_not_fire_are_separated_by_postgres_own_time() -> None:
     assert leftover([early, cancelled, on_time], fired) == Leftover(early=[early], unexplained=[2])
 
 
-def test_nothing_is_left_over_when_all_fired() -> None:
+def test_if_all_timers_fired_none_is_left_to_explain() -> None:
     sent = [plain(key) for key in (1, 2)]
 
     assert leftover(sent, Fired(ANCHOR, ANCHOR, frozenset([1, 2]), ())) == Leftover(early=[], unexplained=[])
@@ -140,7 +140,7 @@ def test_nothing_is_left_over_when_all_fired() -> None:
     ("missed", "fires", "skipped", "next_number"),
     [("skip", False, 7, 10), ("fire_once", True, 6, 10), ("fire_all", True, 0, 4)],
 )
-def test_a_resumes_choice_decides_about_the_occurrences_before_the_resume_alone(
+def test_the_choice_of_a_resume_applies_only_to_the_occurrences_before_the_resume(
     missed: str, *, fires: bool, skipped: int, next_number: int
 ) -> None:
     # At the resume, occurrence 10 was the next occurrence, so it was not missed; now occurrence 15 is due.

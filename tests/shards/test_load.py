@@ -160,7 +160,7 @@ async def test_the_oldest_of_a_backlog_fire_first_within_each_slot(pool: ShardPo
     assert await breaches(pool.db, keys) == {}
 
 
-async def test_an_idle_shard_asks_once_a_poll(pool: ShardPool, scans: list[tuple[str, ScanResult]]) -> None:
+async def test_an_idle_shard_scans_once_per_poll(pool: ShardPool, scans: list[tuple[str, ScanResult]]) -> None:
     shard = await pool.start(poll_s=0.05, sweep_s=3_600.0)
     # The first scans read the ramp's rate. Until the ramp has room for a batch, an outage's timers have their own scan.
     await eventually(lambda: len(scans) >= 6)

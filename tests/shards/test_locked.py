@@ -52,7 +52,7 @@ def test_one_of_the_timers_that_a_transaction_has_locked_is_retried(locked: Lock
     assert len(locked) == 5, "the one that is tried waits in the queue"
 
 
-def test_a_timer_that_is_found_later_waits_behind_the_same_one(locked: LockedTimers) -> None:
+def test_a_timer_that_is_found_locked_later_waits_for_the_same_retried_timer(locked: LockedTimers) -> None:
     locked.learn([1, 2], by("700", [1, 2]), now_s=NOW_S)
 
     assert tried(locked.learn([3, 4], by("700", [3, 4]), now_s=NOW_S)) == ([], [1])
@@ -60,7 +60,7 @@ def test_a_timer_that_is_found_later_waits_behind_the_same_one(locked: LockedTim
 
 
 @pytest.mark.parametrize("found", [[], by("701", [1])], ids=["free", "locked by another"])
-def test_when_the_retried_timer_is_free_the_others_are_retried_too(
+def test_when_the_retried_timer_is_free_the_other_timers_are_retried_too(
     locked: LockedTimers, found: list[LeasedRow]
 ) -> None:
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
@@ -71,7 +71,7 @@ def test_when_the_retried_timer_is_free_the_others_are_retried_too(
     assert len(locked) == 0
 
 
-def test_while_it_is_locked_the_others_wait(locked: LockedTimers) -> None:
+def test_while_the_retried_timer_is_locked_the_other_timers_wait(locked: LockedTimers) -> None:
     locked.learn([1, 2], by("700", [1, 2]), now_s=NOW_S)
 
     for second in range(9):
@@ -97,7 +97,7 @@ def test_a_timer_that_is_locked_for_longer_than_a_lease_is_forgotten(locked: Loc
     assert len(locked) == 0
 
 
-def test_one_that_is_sent_again_for_another_reason_waits_no_more(locked: LockedTimers) -> None:
+def test_a_timer_that_is_fired_again_for_another_reason_waits_no_more(locked: LockedTimers) -> None:
     """For example, a shard has leased and fired a timer again: the table of locked timers must not send it once
     more."""
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
@@ -114,7 +114,7 @@ def test_timers_beyond_the_limit_are_not_kept(locked: LockedTimers) -> None:
     assert keys(locked.learn([0], [], now_s=NOW_S).now) == list(range(1, 10))
 
 
-def test_the_first_of_each_group_is_always_one_that_is_tried(locked: LockedTimers) -> None:
+def test_the_first_timer_of_each_group_is_always_retried(locked: LockedTimers) -> None:
     """Otherwise the group's timers would wait for ever. The rule is true for any order of tries and answers."""
 
     for seed in range(300):
@@ -172,7 +172,7 @@ async def test_two_thousand_timers_that_a_client_holds_locked_cost_as_many_tries
     assert max((await intents(pool.dsn)).values()) == 1
 
 
-async def test_one_lock_that_ends_does_not_wait_for_one_that_lasts(
+async def test_after_the_end_of_a_short_lock_its_timers_do_not_wait_for_a_long_lock(
     pool: ShardPool, client: asyncpg.Connection, dsn: str
 ) -> None:
     shard = await pool.start(lease_s=600.0)
@@ -228,7 +228,7 @@ async def test_a_locked_schedule_without_a_date_delays_no_other_timer(
     await client.execute("rollback")
 
 
-async def test_the_holders_of_locks_are_distinguished(dsn: str) -> None:
+async def test_the_transactions_that_hold_locks_are_distinguished(dsn: str) -> None:
     await add_holder(dsn, 7)
     first, second, third, free = await add_timers(dsn, 4, "now() + interval '1 s'")
     async with HolderClient(dsn, 7) as shard, HolderClient(dsn) as one, HolderClient(dsn) as other:

@@ -160,7 +160,7 @@ async def test_a_holder_that_was_ended_sends_a_last_report(pool: ShardPool, rece
     assert pool.work.pop(shard).exception() is not None
 
 
-async def test_a_shard_that_changes_its_part_counts_on_under_the_new_one(
+async def test_a_shard_that_gets_another_part_reports_its_counts_under_the_new_part(
     pool: ShardPool, receiver: ReportReceiver
 ) -> None:
     shard = await pool.start(0, 2, metrics_socket=receiver.socket_path, heartbeat_s=0.05)
@@ -173,7 +173,7 @@ async def test_a_shard_that_changes_its_part_counts_on_under_the_new_one(
     assert receiver.reports[0].shard == "none", "before its first sign of life it keeps nothing"
 
 
-async def test_turns_that_fail_are_counted(
+async def test_failed_turns_are_counted(
     pool: ShardPool, receiver: ReportReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = await pool.start(metrics_socket=receiver.socket_path, retry_max_s=0.05)

@@ -265,7 +265,7 @@ def in_a_password_file(login: Login, place: Path, password: str) -> Dsn:
 
 
 @pytest.mark.parametrize("write", [in_its_file, in_a_password_file])
-async def test_a_password_that_was_changed_is_picked_up_by_a_shard_that_runs(
+async def test_a_running_shard_reads_a_changed_password(
     login: Login, tmp_path: Path, write: Callable[[Login, Path, str], Dsn]
 ) -> None:
     async with pool_of(login.dsn) as pool:
@@ -290,7 +290,7 @@ async def test_a_password_that_was_changed_is_picked_up_by_a_shard_that_runs(
     assert not await login.gets_in(FIRST)
 
 
-async def test_a_clock_that_was_ahead_once_leads_to_one_retry_and_nothing_early(
+async def test_a_clock_that_was_ahead_once_causes_one_retry_and_no_early_firing(
     pool: ShardPool, fire_calls: list[int]
 ) -> None:
     shard = await pool.start(lease_s=600.0)

@@ -10,7 +10,7 @@ from tests.support.verdict import breaches
 from tests.support.waiting import eventually
 
 
-async def test_a_timer_whose_record_is_refused_fails_alone_on_both_paths(
+async def test_only_the_timer_with_a_refused_record_fails_on_both_paths(
     pool: ShardPool, claim_calls: list[str]
 ) -> None:
     keys = await add_timers(pool.dsn, 200, "now() + i % 3 * interval '0.3 s'")  # some are overdue, some are leased
@@ -33,7 +33,7 @@ async def test_a_timer_whose_record_is_refused_fails_alone_on_both_paths(
     assert await breaches(pool.db, keys) == {}
 
 
-async def test_a_schedule_that_can_not_be_read_fails_alone_and_is_set_aside(pool: ShardPool) -> None:
+async def test_only_the_unreadable_schedule_fails_and_it_is_paused(pool: ShardPool) -> None:
     keys = await add_timers(pool.dsn, 100, "now() + interval '0.3 s'")
     poison = await add_schedule(pool.dsn, "R/often", "now() + interval '0.3 s'")
     overdue = await add_schedule(pool.dsn, "R/seldom", name="'seldom'")
@@ -51,7 +51,7 @@ async def test_a_schedule_that_can_not_be_read_fails_alone_and_is_set_aside(pool
     assert len(whys) == 2
 
 
-async def test_a_schedule_that_sql_wrote_down_is_planned_by_a_shard_and_then_fires_on_its_grid(pool: ShardPool) -> None:
+async def test_a_schedule_from_sql_is_planned_by_a_shard_and_then_fires_on_its_grid(pool: ShardPool) -> None:
     key = await pool.db.fetchval("select shardclock.schedule_timer(schedule => '* * * * * *', name => 'tick')")
     never = await pool.db.fetchval(
         "insert into shardclock.timers (timer_key, due_date, name, schedule, anchor, anchor_occurrence, repetitions)"
@@ -73,7 +73,7 @@ async def test_a_schedule_that_sql_wrote_down_is_planned_by_a_shard_and_then_fir
     assert "never occurs" in aside["detail"]
 
 
-async def test_a_poison_timer_is_left_alone_until_its_lease_ends(pool: ShardPool, fire_calls: list[int]) -> None:
+async def test_a_poison_timer_is_not_retried_until_its_lease_ends(pool: ShardPool, fire_calls: list[int]) -> None:
     keys = await add_timers(pool.dsn, 64, "now() + interval '0.2 s'")
     await _refuse_records_of(pool, {keys[20]})
 

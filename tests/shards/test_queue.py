@@ -127,7 +127,9 @@ def test_a_due_timer_that_is_leased_again_before_its_turn_is_given_once(due_s: f
 
 
 @pytest.mark.parametrize(("older_s", "newer_s"), [(10, 20), (20, 10)], ids=["moved later", "moved earlier"])
-def test_the_answer_to_an_older_question_never_replaces_that_to_a_newer_one(older_s: float, newer_s: float) -> None:
+def test_the_answer_of_an_older_statement_never_replaces_the_answer_of_a_newer_one(
+    older_s: float, newer_s: float
+) -> None:
     older, newer = timer(1, older_s, request_number=1), timer(1, newer_s, request_number=2)
 
     for order in ([older, newer], [newer, older], [older, newer, older]):
@@ -177,7 +179,7 @@ def test_stale_entries_are_bounded_however_often_timers_are_leased_again() -> No
     assert keys(queue.pop_due(10_000, 1_000)) == list(reversed(range(100)))
 
 
-def test_the_same_lease_again_adds_nothing() -> None:
+def test_a_repeated_lease_adds_no_entry() -> None:
     queue = TimerQueue()
 
     for _ in range(200):
@@ -186,7 +188,7 @@ def test_the_same_lease_again_adds_nothing() -> None:
     assert len(queue._heap) == 1
 
 
-async def test_waits_until_the_soonest_is_due() -> None:
+async def test_the_queue_waits_until_the_soonest_timer_is_due() -> None:
     queue, started = TimerQueue(), time.monotonic()
     queue.add([timer(1, 0.05), timer(2, 3_600)])
 
@@ -196,7 +198,7 @@ async def test_waits_until_the_soonest_is_due() -> None:
     assert time.monotonic() - started >= 0.05
 
 
-async def test_an_overdue_loop_lets_others_run() -> None:
+async def test_a_loop_with_overdue_timers_lets_other_tasks_run() -> None:
     queue, turns = TimerQueue(), 0
     queue.add([timer(1, 10)])
 
@@ -257,7 +259,7 @@ async def test_a_timer_put_off_past_the_soonest_does_not_wake_the_waiter() -> No
         assert not waiter.done()
 
 
-async def test_wake_ends_the_wait_at_once() -> None:
+async def test_a_wake_ends_the_wait_immediately() -> None:
     queue = TimerQueue()
     queue.add([timer(1, 3_600)])
 

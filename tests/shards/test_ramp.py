@@ -28,14 +28,14 @@ NOTHING = ScanResult(datetime(2026, 1, 1, tzinfo=UTC), 0, lags=(), saturated=Fal
 # The number of timers that a shard may take, tested without a database
 
 
-def test_nothing_that_an_outage_left_is_taken_before_the_rate_is_known() -> None:
+def test_no_timer_of_an_outage_is_claimed_before_the_rate_is_known() -> None:
     ramp = Ramp()
 
     assert ramp.holds_back(100, now_s=5.0)
     assert ramp.room(100, now_s=5.0) == 0
 
 
-def test_the_free_rate_grows_with_time_up_to_a_second_and_shrinks_by_the_taken_timers() -> None:
+def test_the_ramps_capacity_grows_up_to_one_second_and_shrinks_by_the_claimed_timers() -> None:
     ramp = Ramp()
     ramp.learn(OUTAGE, NOTHING, now_s=5.0)
 
@@ -49,7 +49,7 @@ def test_the_free_rate_grows_with_time_up_to_a_second_and_shrinks_by_the_taken_t
     assert ramp.room(100, now_s=60.0) == 10
 
 
-def test_the_ramp_waits_after_a_scan_beyond_its_free_rate() -> None:
+def test_after_a_scan_that_exceeds_the_ramps_rate_the_ramp_waits() -> None:
     ramp = Ramp()
     ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=300), now_s=5.0)
 
@@ -57,7 +57,7 @@ def test_the_ramp_waits_after_a_scan_beyond_its_free_rate() -> None:
     assert ramp.holds_back(100, now_s=5.375)
 
 
-def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
+def test_with_a_rate_of_zero_no_timer_is_claimed_and_without_a_rate_all_are() -> None:
     stopped, free = Ramp(), Ramp()
     stopped.learn(OUTAGE, replace(NOTHING, ramp_per_s=0), now_s=5.0)
     free.learn(OUTAGE, replace(NOTHING, ramp_per_s=None), now_s=5.0)
@@ -77,7 +77,7 @@ def test_timers_taken_without_a_rate_are_not_counted_when_a_rate_is_set() -> Non
     assert [ramp.room(100, now_s=now_s) for now_s in (6.0, 6.0625, 7.0)] == [0, 62, 100]
 
 
-def test_tenants_get_fair_shares_from_a_scan_that_finds_too_much_until_a_round_finds_no_more() -> None:
+def test_tenants_get_equal_shares_from_the_first_full_scan_until_a_round_finds_no_more_timers() -> None:
     ramp = Ramp(per_s=None)
     ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None), now_s=0.0)
     assert ramp.holds_back(100, now_s=0.0)
@@ -123,7 +123,7 @@ def test_a_turn_that_the_ramp_holds_back_leaves_the_backlog_to_outage_scans() ->
 # Which timers one scan takes
 
 
-async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_oldest(dsn: str) -> None:
+async def test_a_scan_over_the_backlog_claims_equally_many_timers_of_each_tenant_and_of_the_oldest(dsn: str) -> None:
     await add_holder(dsn, 1)
     flood = await add_timers(dsn, 500, OLD, tenant_id="'flood'")
     await add_timers(dsn, 50, "now() - interval '1 minute'", tenant_id="'small'")
@@ -247,7 +247,7 @@ async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(poo
 
 
 @pytest.mark.slow
-async def test_a_tenant_with_a_few_timers_does_not_wait_for_another_with_many(pool: ShardPool) -> None:
+async def test_a_tenant_with_few_timers_does_not_wait_for_a_tenant_with_many(pool: ShardPool) -> None:
     await add_timers(pool.dsn, 20_000, OLD, tenant_id="'flood'")
     few = await add_timers(pool.dsn, 20, "now() - interval '20 s'", tenant_id="'few'")
     async with Session(pool.dsn, application="test") as operator:

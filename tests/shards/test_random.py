@@ -245,7 +245,7 @@ SEEDED: dict[Callable[[asyncpg.Connection], Awaitable[None]], set[str]] = {
 }
 
 
-async def test_a_seeded_bug_is_found_and_nothing_else(db: asyncpg.Connection) -> None:
+async def test_exactly_the_seeded_bug_is_found(db: asyncpg.Connection) -> None:
     for seed, found in SEEDED.items():
         transaction = db.transaction()
         await transaction.start()

@@ -57,7 +57,7 @@ def test_one_scan_takes_overdue_and_upcoming_timers(planner: ScanPlanner) -> Non
     assert scans(planner) == [AHEAD]
 
 
-def test_room_for_one_whole_batch_is_enough_to_scan_ahead(planner: ScanPlanner) -> None:
+def test_space_for_one_batch_in_the_queue_is_enough_to_scan_ahead(planner: ScanPlanner) -> None:
     assert scans(planner, held=900) == [AHEAD]
     assert scans(planner, held=901) == [OVERDUE_ONLY]
 
@@ -67,12 +67,12 @@ def test_with_a_full_queue_only_overdue_timers_are_taken(planner: ScanPlanner) -
     assert scans(planner, held=1_099) == [OVERDUE_ONLY]
 
 
-def test_a_queue_that_is_over_full_by_a_claim_takes_nothing_not_even_a_sweep(planner: ScanPlanner) -> None:
+def test_if_the_queue_exceeds_its_limit_by_a_claim_not_even_a_sweep_begins(planner: ScanPlanner) -> None:
     assert scans(planner, held=1_100, now_s=NOW_S + 60) == []
     assert scans(planner, held=1_099, now_s=NOW_S + 60) == [OVERDUE_ONLY, SWEEP]
 
 
-def test_with_a_backlog_it_takes_overdue_timers_each_turn_and_passes_the_backlog_once_a_poll(
+def test_with_a_backlog_each_turn_claims_overdue_timers_and_one_scan_per_poll_skips_the_backlog(
     planner: ScanPlanner,
 ) -> None:
     """A scan ahead and a scan for the newest timers take turns."""
@@ -107,7 +107,7 @@ def test_a_scan_for_the_newest_timers_that_failed_waits_for_its_next_turn(planne
     assert turn(planner, now_s=NOW_S + 0.75) == [NEWEST, OVERDUE_ONLY]
 
 
-def test_the_next_scan_ahead_covers_the_time_of_one_that_failed(planner: ScanPlanner) -> None:
+def test_the_next_scan_ahead_covers_the_time_of_a_failed_scan_ahead(planner: ScanPlanner) -> None:
     planner.has_backlog = True
 
     for late_s in (0.0, 0.25, 0.875):
@@ -147,7 +147,7 @@ def test_with_a_backlog_and_a_full_queue_the_newest_timers_are_taken(planner: Sc
     assert scans(planner, held=held) == [NEWEST, OVERDUE_ONLY]
 
 
-def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
+def test_a_shard_sweeps_at_the_first_turn_and_then_at_the_sweep_interval() -> None:
     planner = ScanPlanner(SETTINGS, ramp=Ramp(per_s=None))
 
     assert scans(planner, now_s=NOW_S) == [AHEAD, SWEEP]
@@ -189,7 +189,7 @@ def test_a_shard_has_a_backlog_if_a_scan_left_overdue_timers(
 
 
 @pytest.mark.parametrize("scan", [UPCOMING, NEWEST, SWEEP, Scan("outage", 0.0, 100, floor_s=10.0)])
-def test_other_scans_say_nothing_about_its_own_backlog(planner: ScanPlanner, scan: Scan) -> None:
+def test_scans_of_other_slots_do_not_change_the_shards_own_backlog(planner: ScanPlanner, scan: Scan) -> None:
     for before in (False, True):
         planner.has_backlog = before
 
@@ -235,7 +235,7 @@ def test_with_a_backlog_a_direct_shard_still_scans_ahead(planner: ScanPlanner) -
     assert scans(planner, now_s=now_s) == [UPCOMING, OVERDUE_ONLY]
 
 
-def test_a_shard_that_has_long_fired_nothing_is_not_direct_for_one_burst(planner: ScanPlanner) -> None:
+def test_one_burst_after_a_long_pause_does_not_start_direct_firing(planner: ScanPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
     planner.rate(5_000, now_s=NOW_S + 60)
 
@@ -305,7 +305,7 @@ def test_rare_scans_read_all_slots_in_full() -> None:
     assert [calm(planner, now_s=NOW_S + number / 2) for number in range(2)] == [[None], [None]]
 
 
-def test_sweeps_rotate_too_and_their_window_is_longer_than_a_lease(planner: ScanPlanner) -> None:
+def test_sweeps_also_rotate_over_the_slots_and_their_window_is_longer_than_a_lease(planner: ScanPlanner) -> None:
     sweeps = [calm(planner, now_s=NOW_S + number)[1] for number in range(1, 12)]
 
     assert sweeps[0] is None
@@ -354,7 +354,7 @@ def test_an_outage_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slot
     }
 
 
-def test_each_scan_of_a_turn_is_timed_by_itself(planner: ScanPlanner) -> None:
+def test_each_scan_of_a_turn_is_timed_separately(planner: ScanPlanner) -> None:
     """Four scans of 0.3 s don't count as one slow scan: each outage scan still reads all slots in full."""
     now_s, windows = NOW_S + 1, []
     for _ in range(9):

@@ -68,7 +68,7 @@ async def test_a_shard_without_timers_has_the_connection_and_the_plan_of_its_fir
     assert await fires() == before
 
 
-async def test_a_timer_that_is_due_at_once_is_claimed_as_soon_as_a_notification_says_so(pool: ShardPool) -> None:
+async def test_a_timer_that_is_due_immediately_is_claimed_after_its_notification(pool: ShardPool) -> None:
     shard = await pool.start(poll_s=60.0)
     await eventually(lambda: shard._notifications._on is not None)
     await add_timers(pool.dsn, 1, "now()")
@@ -98,7 +98,7 @@ async def test_a_repeat_fires_each_occurrence_on_its_grid_and_in_order(each_pool
 
 
 @pytest.mark.slow
-async def test_missed_occurrences_that_are_fired_one_by_one_do_not_wait_for_a_poll_each(pool: ShardPool) -> None:
+async def test_missed_occurrences_fire_one_after_the_other_without_waiting_for_polls(pool: ShardPool) -> None:
     await add_schedule(
         pool.dsn, "R60/PT1M", missed="'fire_all'", anchor="now() - interval '61 minutes'", repetitions="60",
         due="now() - interval '1 hour'",
@@ -157,7 +157,9 @@ async def test_a_timer_moved_earlier_fires_at_its_new_due_date(pool: ShardPool) 
 
 
 @pytest.mark.slow
-async def test_a_drained_shard_hands_back_within_a_second_and_another_fires_on_time(pool: ShardPool) -> None:
+async def test_a_drained_shard_releases_its_timers_within_a_second_and_another_shard_fires_them_on_time(
+    pool: ShardPool,
+) -> None:
     ahead: dict[str, Any] = {"horizon_s": 5.0, "lease_s": 60.0, "queue_max": 20_000}
     first = await pool.start(**ahead)
     keys = await pool.lease(first, 5_000, "now() + interval '2 s' + i * interval '0.1 ms'")
@@ -201,7 +203,7 @@ async def test_a_shard_drained_before_it_began_ends_at_once(pool: ShardPool) -> 
     assert await pool.db.fetchval("select ended_why from shardclock.holders") == "drained"
 
 
-async def test_a_shard_without_an_assignment_sweeps_slots_without_a_keeper(each_pool: ShardPool) -> None:
+async def test_a_shard_without_slots_of_its_own_sweeps_the_slots_that_have_no_keeper(each_pool: ShardPool) -> None:
     pool = each_pool
     keys = await add_timers(pool.dsn, 30, "now() - interval '1 s'")
     keys += await add_timers(pool.dsn, 30, "now() + interval '0.3 s'")

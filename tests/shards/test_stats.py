@@ -63,7 +63,7 @@ def test_a_lag_is_counted_in_the_first_bucket_with_a_bound_above_it(
     assert lag_histograms.sums_s == {("log", "USER", "ahead"): 0.005}
 
 
-def test_types_are_counted_apart(lag_histograms: LagHistograms) -> None:
+def test_types_of_timers_are_counted_separately(lag_histograms: LagHistograms) -> None:
     lag_histograms.learn([QUICK, replace(QUICK, timer_type="BOUNDARY", timers=3), QUICK])
 
     assert {key[1]: sum(counts) for key, counts in lag_histograms.counts.items()} == {"USER": 20, "BOUNDARY": 3}
@@ -89,7 +89,7 @@ def test_the_first_scan_over_a_backlog_and_some_later_ones_are_measured(lag_hist
     assert measured == [*[False] * (MEASURED_OF_BACKLOG - 1), True] * 3
 
 
-def test_each_kind_of_scan_is_measured_for_itself(lag_histograms: LagHistograms) -> None:
+def test_each_kind_of_scan_is_measured_separately(lag_histograms: LagHistograms) -> None:
     lag_histograms.learn([QUICK], OWN)
 
     assert lag_histograms.measures(OUTAGE, has_backlog=True)
@@ -189,7 +189,7 @@ def test_a_swept_timer_counts_as_swept_whether_leased_or_fired() -> None:
     assert (stats.fired, stats.claimed, stats.swept) == (10, 2, 12)
 
 
-def test_only_leased_timers_that_have_gone_are_counted() -> None:
+def test_only_leased_timers_whose_rows_are_deleted_are_counted() -> None:
     plain_one, late, missed, fenced = (plain(key, NOW - timedelta(hours=1)) for key in (1, 2, 3, 4))
     firings = [
         Firing(plain_one),
@@ -241,7 +241,7 @@ def test_all_shards_together_own_every_slot_once(shard_count: int) -> None:
     assert sum(ShardGauges(shard, shard_count, 0, 0.0, 0.0).slots_owned for shard in range(shard_count)) == 840
 
 
-def test_a_holder_without_a_shard_says_so() -> None:
+def test_a_holder_without_a_part_is_reported_as_no_shard() -> None:
     report = report_of("abc", ShardStats(), ShardGauges(None, None, 0, 0.0, 0.0), leaving=True)
 
     assert (report.shard, report.leaving) == (NO_SHARD, True)

@@ -54,7 +54,7 @@ async def test_the_timers_of_a_killed_shard_are_free_as_soon_as_its_holder_is_en
 
 
 @pytest.mark.slow
-async def test_the_timers_of_a_killed_shard_are_free_when_its_lease_runs_out_and_no_sooner(pool: ShardPool) -> None:
+async def test_the_timers_of_a_killed_shard_are_free_exactly_when_its_lease_ends(pool: ShardPool) -> None:
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=4.0, heartbeat_s=0.1) as killed:
         await until_up(pool, killed)
         keys = await add_timers(pool.dsn, 300, "now() + interval '3 s'")
@@ -127,7 +127,7 @@ async def test_a_live_shard_with_an_ended_holder_stops_and_reports_this(pool: Sh
     assert await pool.db.fetchval("select ended_why from shardclock.holders where holder = $1", ended.holder) == "test"
 
 
-async def test_a_shard_with_a_cancelled_task_hands_back_as_after_a_drain(pool: ShardPool) -> None:
+async def test_a_shard_with_a_cancelled_task_releases_its_timers_like_after_a_drain(pool: ShardPool) -> None:
     cancelled = await pool.start(lease_s=600.0)
     keys = await pool.lease(cancelled, 1_000, "now() + interval '1 s'")
 
@@ -145,7 +145,7 @@ async def test_a_shard_with_a_cancelled_task_hands_back_as_after_a_drain(pool: S
 
 
 @pytest.mark.exhaustive
-async def test_assignments_that_change_under_load_lose_and_double_nothing(pool: ShardPool) -> None:
+async def test_changes_of_assignments_under_load_lose_and_duplicate_no_timer(pool: ShardPool) -> None:
     shards = [await pool.start(place, 2) if place < 2 else await pool.start(None, None) for place in range(7)]
     keys: list[int] = []
 

@@ -111,7 +111,7 @@ async def test_an_expired_key_does_not_count(owner: Session) -> None:
     assert await make_key(owner, SHOP, proof("c"), now=first.expires_at) is not None
 
 
-async def test_two_of_many_keys_made_at_once_are_made(each_dsn: str, owner: Session) -> None:
+async def test_two_of_many_simultaneously_created_keys_are_created(each_dsn: str, owner: Session) -> None:
     async def make(letter: str) -> ApiKey | None:
         async with session(each_dsn, "owner") as operator:
             return await make_key(operator, SHOP, proof(letter))
@@ -162,7 +162,7 @@ async def test_a_rotation_begins_only_after_the_last_one_is_over(owner: Session)
     assert len(await list_keys(owner, limit=10)) == 3
 
 
-async def test_one_of_many_rotations_at_once_succeeds(each_dsn: str, owner: Session) -> None:
+async def test_one_of_many_simultaneous_rotations_succeeds(each_dsn: str, owner: Session) -> None:
     await made(owner, "a")
 
     async def rotate(letter: str) -> object:
@@ -187,7 +187,7 @@ async def test_keys_are_listed_by_tenant_name_and_age_with_those_for_all_tenants
     assert [key.name for key in await list_keys(gateway, prefix="cccccccc", limit=10)] == ["z"]
 
 
-async def test_reading_keys_does_not_wait_for_making_one(owner: Session, gateway: Session) -> None:
+async def test_a_read_of_keys_does_not_wait_for_the_creation_of_a_key(owner: Session, gateway: Session) -> None:
     key = await made(owner, "a")
     async with owner.transaction() as connection:
         await connection.execute(*statement("lock_api_keys").with_values({}))

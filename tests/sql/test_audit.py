@@ -41,7 +41,7 @@ async def test_only_the_owner_changes_a_record_or_writes_one_by_hand(dsn: str, r
 
 @pytest.mark.shared_database
 @pytest.mark.parametrize("role", ["consumer", "reader"])
-async def test_roles_that_do_not_operate_record_and_read_nothing(dsn: str, role: str) -> None:
+async def test_roles_without_the_operators_rights_can_neither_write_nor_read_records(dsn: str, role: str) -> None:
     async with session(dsn, role) as other:
         with pytest.raises(StatementRefused, match="permission denied"):
             await record_act(other, ACT, "done")

@@ -66,7 +66,7 @@ async def test_no_statement_reads_old_versions_of_heartbeats_and_renewals(each_d
     assert {name: (before[name], after[name]) for name in before if after[name] > before[name] + 12} == {}
 
 
-async def test_each_beat_is_read_by_the_next_statement(each_dsn: str, session: Session) -> None:
+async def test_the_next_statement_reads_each_heartbeat(each_dsn: str, session: Session) -> None:
     await live(session, 50)
 
     assert {it.holder: it.held for it in await list_holders(session)} == {A: 49, B: 49}

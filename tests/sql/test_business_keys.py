@@ -136,7 +136,7 @@ async def test_a_key_is_deleted_with_its_instance(dsn: str) -> None:
     assert set(await keys(dsn)) == set(range(1, 7))
 
 
-async def test_a_release_without_keys_leaves_none_behind(dsn: str) -> None:
+async def test_the_deletion_of_instances_also_deletes_their_business_keys(dsn: str) -> None:
     await query(dsn, FILL, 100)
     await query(dsn, "delete from shardclock.instances where instance_key > 8")
     assert set(await keys(dsn)) == {1, 4, 5, 8}
@@ -167,7 +167,7 @@ async def test_a_page_by_business_key_reads_the_rows_of_the_key_and_the_shown_in
     await connection.close()
 
 
-async def test_pages_of_a_key_follow_one_another_and_other_filters_hold(dsn: str) -> None:
+async def test_the_pages_of_a_key_have_all_instances_and_other_filters_apply(dsn: str) -> None:
     await query(dsn, FILL, MANY)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
         of_all = await find_instances(session, business_key="shared", page_size=1_000)

@@ -95,7 +95,7 @@ LENGTHS = ["P1D", "P1M", "P1Y", "P2W", "PT36H", "P1DT0.000001S", "P11M30DT23H", 
 
 
 @pytest.mark.exhaustive
-async def test_a_length_later_is_the_same_moment_in_sql_and_python(each_dsn: str) -> None:
+async def test_a_moment_plus_a_duration_is_the_same_moment_in_sql_and_python(each_dsn: str) -> None:
     random = Random(2032)
     clocks = Clocks(each_dsn)
     asked = []
@@ -130,7 +130,9 @@ SETTINGS = ["set timezone = 'Asia/Tokyo'", "set timezone_abbreviations = 'Austra
 @pytest.mark.shared_database
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("zone", [*sorted(ALSO_ABBREVIATIONS), "EST", "MST", "HST", "EST5EDT", "GB", "Europe/Brussels"])
-async def test_a_zone_whose_name_is_also_an_abbreviation_is_the_zone(each_dsn: str, zone: str, setting: str) -> None:
+async def test_a_name_that_is_both_a_zone_and_an_abbreviation_means_the_zone(
+    each_dsn: str, zone: str, setting: str
+) -> None:
     winter, summer = datetime(2027, 1, 31, 10, tzinfo=UTC), datetime(2027, 7, 31, 10, tzinfo=UTC)
     length = parse_duration("P6M")
     async with HolderClient(each_dsn, plans={}) as client:
@@ -159,7 +161,7 @@ async def test_a_zone_whose_name_is_also_an_abbreviation_is_the_zone(each_dsn: s
     assert shifted == add_duration(due, parse_duration("P3M"), clock)
 
 
-async def test_going_back_by_a_length_equals_adding_its_negative(client: HolderClient) -> None:
+async def test_subtracting_a_duration_equals_adding_the_negative_duration(client: HolderClient) -> None:
     rows = {
         "2031-03-31 10:00+02": ("-P1M", "2031-02-28 10:00+01"),
         "2031-03-31 10:00:00.5+02": ("-P1DT0.5S", "2031-03-30 10:00+02"),
@@ -192,7 +194,7 @@ async def test_a_delay_is_counted_on_the_zone_s_calendar_from_the_transaction_s_
     assert dues == [add_duration(now, parse_duration(delay), zone_of(zone)) for delay in delays]
 
 
-async def test_the_zones_are_names_of_places_and_none_means_this_machine(each_dsn: str) -> None:
+async def test_zones_are_names_of_places_and_no_zone_means_this_machine(each_dsn: str) -> None:
     zones = {row["zone"] for row in await query(each_dsn, "select zone from shardclock.zones")}
 
     assert zones >= {"UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+12"}

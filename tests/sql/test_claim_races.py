@@ -51,7 +51,7 @@ async def suspend(dsn: str, holder: int, *, until_heard: bool = True) -> None:
 
 
 @pytest.mark.parametrize("how", ["lease_ran_out", "holder_ended", "holder_suspended"])
-async def test_a_zombie_whose_timer_was_taken_over_fires_nothing(
+async def test_a_zombie_does_not_fire_a_timer_that_was_taken_over(
     dsn: str, shards: tuple[HolderClient, HolderClient], how: str
 ) -> None:
     zombie, replacement = shards
@@ -178,7 +178,7 @@ async def test_a_late_firing_succeeds_if_no_other_shard_took_the_lease(
     assert (await other.take(fire_overdue=True)).fired == 0
 
 
-async def test_an_ended_holder_takes_nothing_more(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+async def test_an_ended_holder_claims_no_more_timers(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
     ended, other = shards
     await add_timers(dsn, 1)
     await end_holders(other.session, [ended.holder], why="silent")
@@ -188,7 +188,7 @@ async def test_an_ended_holder_takes_nothing_more(dsn: str, shards: tuple[Holder
         assert (taken.fired, taken.claimed) == (0, [])
 
 
-async def test_a_holder_without_slots_takes_only_what_it_sweeps(dsn: str) -> None:
+async def test_a_holder_without_slots_claims_only_the_timers_of_its_sweeps(dsn: str) -> None:
     await add_holder(dsn, 1, None, None)
     await add_timers(dsn, 1, "now() - interval '1 minute'")
     async with HolderClient(dsn, holder=1) as spare:
@@ -243,7 +243,7 @@ async def test_a_shard_skips_rows_that_another_shard_has_locked(
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 11, 840])
-async def test_shards_share_all_slots_and_none_twice(dsn: str, count: int) -> None:
+async def test_the_shards_have_all_slots_and_no_slot_twice(dsn: str, count: int) -> None:
     keys = await add_timers(dsn, 840)
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as shard:

@@ -60,7 +60,7 @@ async def test_a_client_that_rolls_back_leaves_the_name_to_the_second(
     assert [row["timer_key"] for row in await pending_rows(client.dsn)] == [key]
 
 
-async def test_two_clients_that_replace_one_timer_each_replace_the_newest_one(
+async def test_if_two_clients_replace_one_timer_each_client_replaces_the_newest_timer(
     client: HolderClient, other: HolderClient, ask: Ask
 ) -> None:
     old = await schedule(client, name="n")
@@ -77,7 +77,7 @@ async def test_two_clients_that_replace_one_timer_each_replace_the_newest_one(
 
 
 @pytest.mark.parametrize(("policy", "outcome"), [("ignore", "unchanged"), ("replace", "replaced")])
-async def test_a_client_that_waits_for_a_firing_schedule_meets_its_next_occurrence(
+async def test_a_client_that_waits_for_the_firing_of_a_schedule_finds_the_next_occurrence(
     client: HolderClient, shard_ahead: HolderClient, ask: Ask, policy: str, outcome: str
 ) -> None:
     (held,) = await held_beat(shard_ahead, name="'n'")

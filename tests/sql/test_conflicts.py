@@ -27,7 +27,7 @@ from tests.support.sql_client import refusal, schedule
 LATER = "2040-01-01T00:00:00Z"
 
 
-async def test_the_same_call_twice_makes_one_timer_and_returns_its_key(client: HolderClient, ask: Ask) -> None:
+async def test_a_repeated_call_makes_no_second_timer_and_returns_the_key(client: HolderClient, ask: Ask) -> None:
     key, outcome = await ask(client, on_conflict="ignore")
 
     assert outcome == "created"
@@ -50,7 +50,9 @@ async def test_a_taken_name_is_refused_by_default(client: HolderClient) -> None:
     assert [row["timer_key"] for row in await pending_rows(client.dsn)] == [key]
 
 
-async def test_an_ignored_timer_leaves_the_other_unchanged_also_a_paused_one(client: HolderClient, ask: Ask) -> None:
+async def test_an_ignored_timer_does_not_change_the_existing_timer_even_if_that_is_paused(
+    client: HolderClient, ask: Ask
+) -> None:
     key = await schedule(client, due_date=datetime(2040, 1, 1, tzinfo=UTC), name="n")
     await pause_timer(client.session, TimerRef(key))
     before = await pending_rows(client.dsn)
@@ -62,7 +64,7 @@ async def test_an_ignored_timer_leaves_the_other_unchanged_also_a_paused_one(cli
     assert said == Scheduled(key, datetime(2040, 1, 1, tzinfo=UTC), "unchanged"), "its date is the one it goes by"
 
 
-async def test_a_timer_that_replaces_another_is_a_new_one_and_the_old_one_ends_with_the_reason(
+async def test_a_replacement_is_a_new_timer_and_the_old_timer_ends_with_the_reason(
     client: HolderClient, ask: Ask
 ) -> None:
     old, _ = await ask(client, schedule="R5/PT1H", payload={"v": 1}, process_instance_key=7)

@@ -82,7 +82,7 @@ async def test_a_shards_changes_do_not_count_as_clients_changes(dsn: str) -> Non
     assert await counted(dsn) == dict.fromkeys(("canceled", "rescheduled", "paused", "resumed"), 0)
 
 
-async def test_rolled_back_changes_count_and_no_count_waits_for_another(dsn: str) -> None:
+async def test_rolled_back_changes_are_counted_and_no_count_waits_for_another_count(dsn: str) -> None:
     first, second = await add_timers(dsn, 2, FAR)
     async with HolderClient(dsn) as undecided:
         await undecided.begin()

@@ -149,7 +149,7 @@ async def test_a_count_by_target_reads_one_row_for_each_target_and_the_counted_r
     await count.connection.close()
 
 
-async def test_a_group_of_the_newest_reads_no_others(full: str) -> None:
+async def test_a_group_of_the_newest_dead_letters_reads_no_other_dead_letters(full: str) -> None:
     group = await prepare(full, "group_dead_letters", **EACH_TIME)
 
     reading = await group.explain("null", "null", "100", "50", touched=True, table="dead_letters")

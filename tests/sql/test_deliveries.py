@@ -57,7 +57,9 @@ async def test_a_firing_writes_its_record_and_its_delivery_in_one_statement(
     assert await intents(dsn) == {(key, "TRIGGERED"): 1}
 
 
-async def test_a_timer_for_the_log_leaves_no_delivery(dsn: str, shard: HolderClient, worker: WorkerClient) -> None:
+async def test_a_timer_without_a_target_creates_no_delivery(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
     await add_timers(dsn, 2)
     await shard.take(fire_overdue=True)
     await add_timers(dsn, 2)
@@ -169,7 +171,7 @@ async def test_workers_share_the_slots(dsn: str, shard: HolderClient) -> None:
     assert {it.timer_key for it in theirs} == {key for key in keys if key % 840 % 2 == 1}
 
 
-async def test_a_worker_takes_only_its_targets_and_only_as_many_as_it_has_places(
+async def test_a_worker_claims_only_deliveries_of_its_targets_and_only_as_many_as_it_has_slots(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await declare(dsn, HANDLER, "cart.left")
@@ -205,7 +207,7 @@ async def test_many_deliveries_of_one_target_delay_no_other_target(
     assert [it.target for it in both.claimed] == ["cart.left"] * 5
 
 
-async def test_tenants_share_few_places_at_random_and_take_no_more_than_there_are(
+async def test_tenants_share_few_slots_at_random_and_never_exceed_them(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     # Given so many tenants that no random choice uses up one tenant's deliveries, as empty lanes stay known for a while
@@ -220,7 +222,7 @@ async def test_tenants_share_few_places_at_random_and_take_no_more_than_there_ar
     )
 
 
-async def test_deliveries_on_the_way_need_workers_also_when_their_target_is_gone(
+async def test_open_deliveries_need_workers_even_if_their_target_was_removed(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await deliver(shard)

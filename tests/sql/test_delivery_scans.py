@@ -31,7 +31,7 @@ async def scan(worker: WorkerClient, lanes: dict[Lane, Position], batch: int = 1
     return [it.timer_key for it in (await claim_deliveries(worker.claims, 11, wanted, lease_s=10.0)).claimed]
 
 
-async def test_a_scan_continues_after_a_position_also_among_deliveries_due_at_one_moment(
+async def test_a_scan_continues_after_a_position_even_among_deliveries_with_the_same_due_date(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_deliveries(dsn, 6, next_attempt_at="date_trunc('hour', now())")
@@ -43,7 +43,9 @@ async def test_a_scan_continues_after_a_position_also_among_deliveries_due_at_on
     assert await scan(worker, {ORDERS: Position(end.next_attempt_at, 5)}) == [6]
 
 
-async def test_only_the_given_lanes_are_read_each_from_its_position(dsn: str, worker: WorkerClient) -> None:
+async def test_only_the_given_lanes_are_read_and_each_lane_is_read_from_its_position(
+    dsn: str, worker: WorkerClient
+) -> None:
     await add_deliveries(dsn, 3, next_attempt_at="now() - interval '1 h'")
     await add_deliveries(dsn, 3, CART)
     moment = (await query(dsn, "select now() - interval '1 min' as at"))[0]["at"]
@@ -82,7 +84,9 @@ async def test_a_handler_gets_its_share_beside_many_endpoints_that_have_waited_l
     assert len(claimed) == 2
 
 
-async def test_a_known_lane_with_nothing_due_takes_no_share_of_another(dsn: str, worker: WorkerClient) -> None:
+async def test_a_known_lane_without_due_deliveries_reduces_no_share_of_another_lane(
+    dsn: str, worker: WorkerClient
+) -> None:
     await add_deliveries(dsn, 20)
     await add_deliveries(dsn, 3, CART, next_attempt_at="now() + interval '1 h'")
     moment = (await query(dsn, "select now() - interval '1 min' as at"))[0]["at"]

@@ -184,7 +184,7 @@ async def test_a_start_of_a_job_is_not_cancelled_as_a_delivery(dsn: str, operato
 
 
 @each_verb
-async def test_a_claim_under_way_wins_when_it_is_committed(
+async def test_if_a_concurrent_claim_commits_the_verb_changes_nothing(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -224,7 +224,7 @@ async def test_a_cancel_that_is_rolled_back_leaves_the_delivery_to_the_next_clai
 
 
 @each_verb
-async def test_a_late_settlement_under_way_that_fails_the_attempt_leaves_it_to_the_verb(
+async def test_if_a_late_settlement_fails_the_attempt_the_waiting_verb_changes_the_delivery(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -240,7 +240,7 @@ async def test_a_late_settlement_under_way_that_fails_the_attempt_leaves_it_to_t
 
 
 @each_verb
-async def test_a_late_settlement_under_way_that_ends_it_gives_the_answer(
+async def test_if_a_late_settlement_ends_the_delivery_the_waiting_verb_returns_that_end(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -254,7 +254,9 @@ async def test_a_late_settlement_under_way_that_ends_it_gives_the_answer(
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
 
 
-async def test_many_are_retried_except_locked_ones(dsn: str, operator: HolderClient, worker: WorkerClient) -> None:
+async def test_all_selected_deliveries_except_locked_ones_are_retried(
+    dsn: str, operator: HolderClient, worker: WorkerClient
+) -> None:
     await add_deliveries(dsn, 3, next_attempt_at="now() + interval '1 h'")
     await add_deliveries(dsn, 1)
     async with worker.settles.transaction() as settling:
@@ -306,7 +308,7 @@ async def test_a_long_reason_is_listed_by_its_beginning(dsn: str, operator: Hold
     assert failing.last_error == ("no " * 1_000)[:1_000]
 
 
-async def test_pages_give_each_delivery_once_also_those_of_one_moment(dsn: str, operator: HolderClient) -> None:
+async def test_pages_have_each_delivery_once_even_if_due_dates_are_equal(dsn: str, operator: HolderClient) -> None:
     for target in (HANDLER, OTHER):
         await add_deliveries(dsn, 12, target, next_attempt_at="date_trunc('hour', now())", tenant_id="'t' || i % 2")
     seen: list[FoundDelivery] = []

@@ -67,7 +67,7 @@ async def test_some_endpoints_of_one_large_tenant_and_all_endpoints_of_other_ten
     assert found.more is None
 
 
-async def test_deliveries_due_in_one_instant_are_read_part_by_part_and_none_twice(
+async def test_deliveries_with_the_same_due_date_are_read_in_parts_and_none_is_read_twice(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_endpoints(dsn, 250, at="date_trunc('second', now()) - interval '1 s'")

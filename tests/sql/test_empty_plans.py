@@ -89,7 +89,7 @@ READ = """
         "discard_dead_letters(array[4000000 + $1], 'no use')",
     ],
 )
-async def test_a_plan_from_empty_tables_reads_none_of_them_whole(dsn: str, call: str) -> None:
+async def test_a_plan_from_empty_tables_scans_no_whole_table(dsn: str, call: str) -> None:
     # Given a client with plans that Postgres made while the tables were empty and vacuumed
     async with Session(dsn, application="test") as session:
         await deploy(session, model('<startEvent id="s"/><userTask id="u"/>', connected="s>u"), resource="p.bpmn")
@@ -170,7 +170,7 @@ async def plan_of(connection: asyncpg.Connection[Any], name: str) -> dict[str, A
     return plan
 
 
-def test_the_statements_are_found() -> None:
+def test_this_test_finds_all_statements() -> None:
     assert len(STATEMENTS) > 100
 
 

@@ -177,7 +177,7 @@ async def test_an_occurrence_that_is_due_at_the_end_of_the_pause_is_not_missed(
     assert done == [("SKIPPED", 1), ("TRIGGERED", 3)]
 
 
-async def test_a_resume_by_hand_ends_the_pause_for_good(shard: HolderClient, client: HolderClient) -> None:
+async def test_a_clients_resume_ends_the_pause_permanently(shard: HolderClient, client: HolderClient) -> None:
     await paused_plain(client)
 
     assert await resume_timer(client.session, BEAT) == "PENDING"
@@ -188,7 +188,7 @@ async def test_a_resume_by_hand_ends_the_pause_for_good(shard: HolderClient, cli
 
 
 @pytest.mark.parametrize("until", [None, NOON])
-async def test_a_second_pause_changes_the_end_and_keeps_the_rest(
+async def test_a_second_pause_changes_only_the_end_of_the_pause(
     shard: HolderClient, client: HolderClient, until: datetime | None
 ) -> None:
     await paused_plain(client)
@@ -220,7 +220,7 @@ async def test_other_verbs_keep_the_pause_and_its_end(shard: HolderClient, clien
 
 
 @pytest.mark.parametrize("first", ["resume", "cancel", "longer pause", "end"])
-async def test_of_the_end_and_a_client_s_verb_at_the_same_moment_one_decides(
+async def test_if_the_end_and_a_clients_verb_are_simultaneous_only_one_of_them_decides(
     shard: HolderClient, client: HolderClient, first: str
 ) -> None:
     await paused_plain(client)
@@ -265,7 +265,7 @@ async def test_two_shards_end_each_pause_once(shard: HolderClient, other: Holder
     assert len(await details(shard.dsn, "RESUMED")) == 10
 
 
-async def test_a_timer_that_postgres_refuses_to_resume_fails_alone_and_is_tried_again(
+async def test_only_the_timer_that_postgres_refuses_to_resume_fails_and_it_is_retried(
     shard: HolderClient, client: HolderClient
 ) -> None:
     # Given forty pauses that have ended; three of these timers, including the first and the last, break a rule
@@ -288,7 +288,7 @@ async def test_a_timer_that_postgres_refuses_to_resume_fails_alone_and_is_tried_
     assert (await pauses.turn()).ended == 3, "the cause is removed"
 
 
-async def test_a_shard_that_dies_before_its_commit_leaves_the_end_to_another(
+async def test_if_a_shard_dies_before_its_commit_another_shard_ends_the_pause(
     shard: HolderClient, other: HolderClient, client: HolderClient
 ) -> None:
     await paused_plain(client)
@@ -319,7 +319,7 @@ async def test_an_end_that_is_not_in_the_future_is_refused_and_nothing_changes(
     assert (await row(shard.dsn))["paused_due_date"] is None
 
 
-async def test_a_choice_goes_with_an_end(client: HolderClient) -> None:
+async def test_a_pause_with_a_choice_needs_an_end(client: HolderClient) -> None:
     await schedule(client, due_date=NOON, name="beat")
 
     with pytest.raises(InvalidTimer, match="missed 'skip' goes with until"):
@@ -328,7 +328,7 @@ async def test_a_choice_goes_with_an_end(client: HolderClient) -> None:
         await pause_timer(client.session, BEAT, until=NOON, missed="never")
 
 
-async def test_the_end_may_be_a_length_from_now(client: HolderClient) -> None:
+async def test_the_end_of_a_pause_may_be_a_duration_from_now(client: HolderClient) -> None:
     before = datetime.now(UTC)
 
     found = await end_of_pause(client.session, parse_duration("PT2H"))

@@ -45,7 +45,7 @@ async def worker(dsn: str) -> AsyncIterator[Session]:
         yield session
 
 
-async def test_an_endpoint_keeps_its_last_attempts_and_a_removed_one_none(dsn: str, worker: Session) -> None:
+async def test_an_endpoint_keeps_its_last_attempts_and_its_removal_deletes_them(dsn: str, worker: Session) -> None:
     await keep_attempts(worker, [ended(number) for number in range(1, 16)])
     await keep_attempts(worker, [ended(number) for number in range(16, 31)])
     await keep_attempts(worker, [ended(1, EndpointName("acme", "billing")), ended(2, EndpointName("acme", "nobody"))])

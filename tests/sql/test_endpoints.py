@@ -74,7 +74,7 @@ async def test_an_endpoint_is_found_with_all_its_properties_and_each_tenant_has_
     assert "whsec_" not in repr(await find_endpoints(operator, [BILLING.key]))
 
 
-async def test_only_its_tenant_s_timers_may_name_an_endpoint(dsn: str, operator: Session) -> None:
+async def test_only_timers_of_its_tenant_may_name_an_endpoint(dsn: str, operator: Session) -> None:
     await query(as_role(dsn, "scheduler"), SCHEDULE, "webhook:billing", "default")
 
     assert await refusal(dsn, "webhook:biling") == (

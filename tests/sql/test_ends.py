@@ -177,7 +177,7 @@ async def quiet(dsn: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-async def test_pages_that_end_early_together_have_all_timers(dsn: str, quiet: list[int], size: int) -> None:
+async def test_all_timers_are_on_the_pages_even_if_pages_end_early(dsn: str, quiet: list[int], size: int) -> None:
     async with session(dsn) as client:
         pages = await pages_of(client, QUIET, size=size)
 
@@ -235,7 +235,7 @@ REFUSE = """
 """
 
 
-async def test_only_timers_that_a_shard_has_paused_are_found_the_last_first(each_dsn: str) -> None:
+async def test_only_timers_that_a_shard_has_paused_are_found_in_descending_order_of_the_pause(each_dsn: str) -> None:
     for name in ("one", "two", "by-hand", "mended"):
         await add_timers(each_dsn, 1, "now() + interval '1 hour'", name=f"'{name}'")
         await query(each_dsn, "select shardclock.pause_timer(name => $1)", name)
@@ -252,7 +252,7 @@ async def test_only_timers_that_a_shard_has_paused_are_found_the_last_first(each
     assert (first, others) == (found[:1], [])
 
 
-async def test_timers_of_jobs_are_found_for_operators_alone(each_dsn: str) -> None:
+async def test_only_operators_find_timers_of_jobs(each_dsn: str) -> None:
     await add_timers(each_dsn, 1, "now() + interval '1 hour'", name="'beat'")
     await query(each_dsn, "select shardclock.pause_timer(name => 'beat')")
     await query(each_dsn, REFUSE, ["beat"])

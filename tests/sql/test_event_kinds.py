@@ -78,7 +78,7 @@ async def test_an_incident_is_an_event_of_its_instance_s_tenant(dsn: str) -> Non
     assert (body["data"]["subject"], body["data"]["instance_key"]) == ("order", 7)
 
 
-async def test_a_start_that_was_given_up_is_an_incident_and_a_signal_of_an_instance_is_one_event_alone(
+async def test_a_given_up_start_is_an_incident_and_a_given_up_signal_of_an_instance_is_a_single_event(
     dsn: str,
 ) -> None:
     await subscribe(dsn, *TENANT_KINDS, tenant_id="acme")
@@ -102,7 +102,7 @@ async def test_a_hold_and_its_end_are_two_events(dsn: str) -> None:
     assert released["text"] == "the hold has ended, and timers fire again: prices are wrong"
 
 
-async def test_a_holder_that_was_lost_is_a_takeover_and_one_that_stopped_is_none(dsn: str) -> None:
+async def test_a_lost_holder_causes_a_takeover_event_and_a_stopped_holder_causes_no_event(dsn: str) -> None:
     await subscribe(dsn, "cluster.takeover")
     for holder in (1, 2, 3):
         await add_holder(dsn, holder)
@@ -133,7 +133,7 @@ async def test_a_schedule_that_a_shard_has_paused_is_an_event(dsn: str, shard: H
     assert (body["data"]["subject"], body["data"]["schedule"]) == ("beat", "0 0 30 2 *")
 
 
-async def test_an_endpoint_that_answers_that_it_is_gone_is_an_event_for_the_others(dsn: str) -> None:
+async def test_an_endpoint_that_answers_410_is_an_event_for_the_other_endpoints(dsn: str) -> None:
     await subscribe(dsn, "endpoint.disabled")
     gone = await subscribe(dsn, "endpoint.disabled", name="gone")
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
@@ -144,7 +144,7 @@ async def test_an_endpoint_that_answers_that_it_is_gone_is_an_event_for_the_othe
     assert (await only(dsn))["text"] == "endpoint webhook:gone is disabled: answered 410 Gone"
 
 
-async def test_a_state_that_lasts_is_noted_once_in_five_minutes_and_only_if_an_endpoint_subscribes(dsn: str) -> None:
+async def test_a_lasting_state_is_recorded_at_most_once_in_five_minutes_and_only_with_a_subscription(dsn: str) -> None:
     lag = ObservedEvent("cluster.lag", "lag", "timers fire late: by a minute", {"reason": "by a minute"})
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         await note_events(session, [lag])

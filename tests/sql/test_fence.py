@@ -169,7 +169,7 @@ async def test_a_changed_timer_is_not_paused_for_its_old_fault(
     assert (await intents(shard.dsn))[key, PAUSED] == (2 if change is pauses_and_resumes else 1)
 
 
-async def test_a_timer_that_is_still_leased_comes_back_with_its_current_version(
+async def test_a_repeated_claim_returns_a_leased_timer_with_its_current_version(
     shard: HolderClient, client: HolderClient
 ) -> None:
     """A user's own update keeps the lease: the holder reads the new row version, and fires this version."""
@@ -201,7 +201,7 @@ async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version(
     assert await shard.send([Firing(once_more), Firing(two)]) == {first}
 
 
-async def test_the_newer_lease_wins_in_memory_even_if_the_clock_was_set_back_in_between(
+async def test_the_newer_lease_is_kept_in_memory_even_if_the_clock_was_set_back_in_between(
     shard: HolderClient, client: HolderClient
 ) -> None:
     """A client runs a timer that was leased while the clock was an hour ahead: the run must not wait for this hour."""
@@ -232,7 +232,7 @@ async def test_each_answer_about_a_timer_is_newer_than_the_one_before(shard: Hol
     }
 
 
-async def test_a_late_answer_is_older_than_a_question_that_was_asked_meanwhile(
+async def test_a_late_answer_is_older_than_the_answer_to_a_later_statement(
     shard: HolderClient, late: HolderClient, client: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await plain(shard.dsn)

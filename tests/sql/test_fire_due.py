@@ -29,7 +29,7 @@ SKIPPED = "SKIPPED"
 # Time
 
 
-async def test_nothing_fires_before_its_due_date_with_any_move_of_time(
+async def test_no_timer_fires_before_its_due_date_however_the_clock_moves(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards
@@ -102,7 +102,9 @@ async def test_missed_occurrences_are_recorded_with_their_count(
     assert await value(dsn, "select occurrence from shardclock.timers") == 11
 
 
-async def test_no_occurrence_follows_a_schedule_s_last_one(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+async def test_a_schedules_last_occurrence_has_no_next_occurrence(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
     shard, _ = shards
     assert shard.now
     await add_schedule(dsn, "R3/PT1H", repetitions="3")

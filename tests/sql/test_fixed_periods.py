@@ -160,7 +160,7 @@ async def test_a_claim_reports_more_until_each_missed_occurrence_has_fired(shard
     assert await log(shard.dsn) == [("TRIGGERED", number) for number in range(3, 9)]
 
 
-async def test_a_leased_schedule_that_gets_another_rule_follows_that_rule(shard: HolderClient) -> None:
+async def test_a_leased_schedule_that_gets_another_rule_follows_the_new_rule(shard: HolderClient) -> None:
     await add_beat(shard.dsn)
 
     assert await shard.reschedule(name="beat", schedule="R/PT5M") == "RESCHEDULED"
@@ -243,7 +243,7 @@ async def test_a_verb_waits_for_a_claim_that_fires_the_schedule_and_finds_the_ne
 
 @pytest.mark.parametrize("commits", [False, True], ids=["undone", "committed"])
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_claim_skips_a_schedule_while_a_verb_is_under_way_and_then_follows_the_verb(
+async def test_a_claim_skips_a_schedule_during_a_verb_and_then_uses_the_changed_schedule(
     shard: HolderClient, client: HolderClient, verb: str, *, commits: bool
 ) -> None:
     function, arguments, intent = VERBS[verb]

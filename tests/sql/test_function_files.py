@@ -38,7 +38,7 @@ NEEDS = """
 """
 
 
-def test_each_file_has_the_function_of_its_name_and_no_other() -> None:
+def test_each_file_has_only_the_function_with_the_files_name() -> None:
     made = {
         name: re.findall(r"^create or replace function shardclock\.(\w+)\(", path.read_text(), re.MULTILINE)
         for name, path in FILES.items()

@@ -248,7 +248,7 @@ async def test_a_timer_is_checked_when_any_column_but_its_lease_changes(dsn: str
     assert await value(dsn, UNCHECKED) == ["claimed_by", "claimed_until", "slot"]
 
 
-async def test_a_write_of_a_row_plans_no_long_rule_first(dsn: str) -> None:
+async def test_a_write_of_a_row_does_not_first_plan_a_long_rule(dsn: str) -> None:
     """If the table's rules were check constraints, Postgres would need 50 µs to plan each statement: 0021."""
     assert await value(dsn, RULES) < 1_000
 

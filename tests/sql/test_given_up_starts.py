@@ -39,7 +39,7 @@ async def given_up(dsn: str) -> int:
     return key
 
 
-async def test_the_schedulers_role_cancels_it(each_dsn: str) -> None:
+async def test_a_scheduler_can_cancel_a_given_up_start(each_dsn: str) -> None:
     key = await given_up(each_dsn)
     async with as_role(each_dsn) as session:
         assert await cancel_instance(session, key) == "SENT"
@@ -62,14 +62,14 @@ async def test_a_gateway_cancels_the_starts_of_its_tenants(each_dsn: str) -> Non
         assert await cancel_instance(session, key) == "SENT"
 
 
-async def test_one_of_two_callers_cancels_it_and_the_other_gets_that_answer(each_dsn: str) -> None:
+async def test_one_of_two_callers_cancels_the_start_and_both_get_the_same_answer(each_dsn: str) -> None:
     key = await given_up(each_dsn)
     async with as_role(each_dsn) as one, as_role(each_dsn) as two:
         said = await asyncio.gather(cancel_instance(one, key), cancel_instance(two, key))
     assert sorted(said) == ["CANCELED", "SENT"]
 
 
-async def test_a_caller_between_the_search_for_the_instance_and_the_search_for_its_start_finds_it(
+async def test_a_start_that_is_given_up_between_the_two_searches_is_found(
     each_dsn: str,
 ) -> None:
     key = await given_up(each_dsn)
@@ -198,7 +198,7 @@ async def test_instances_with_incidents_are_listed_with_those_that_never_began(d
     assert [it.instance_key for it in (*after, *of_q)] == [24, 21, 27]
 
 
-async def test_each_filter_holds_for_starts(dsn: str) -> None:
+async def test_each_filter_applies_to_starts(dsn: str) -> None:
     await give_up_starts(dsn, 90)
     await query(dsn, WAITS)
 

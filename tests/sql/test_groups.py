@@ -64,7 +64,7 @@ async def test_a_group_is_listed_with_its_lag_in_records_and_in_seconds(each_dsn
     assert (done.lag_records, done.lag_s, done.error, done.members) == (0, 0.0, None, [])
 
 
-async def test_a_group_of_partitions_counts_the_rest_of_each(dsn: str) -> None:
+async def test_the_lag_of_a_group_is_the_sum_over_its_partitions(dsn: str) -> None:
     await append(dsn, *range(1, 31))
     async with member_session(dsn) as member:
         await open_group(member, "g", 3)
@@ -168,7 +168,7 @@ async def test_the_position_of_a_moment_is_before_records_that_are_still_being_w
     assert found == [early, late]
 
 
-async def test_a_position_after_the_end_is_refused_and_the_end_is_not(dsn: str) -> None:
+async def test_a_position_after_the_end_is_refused_and_the_end_itself_is_accepted(dsn: str) -> None:
     positions = await append(dsn, 1, 2)
     async with session(dsn) as member, operator(dsn) as client:
         await open_group(member, "g")
@@ -305,7 +305,7 @@ grant execute on function shardclock.log_horizon() to public
 
 
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
-async def test_a_lower_horizon_takes_no_record_from_a_group(dsn: str, way: str) -> None:
+async def test_a_lower_horizon_hides_no_record_from_a_group(dsn: str, way: str) -> None:
     seen: list[int] = []
 
     async def work(_: object, records: Sequence[LogRecord]) -> None:
@@ -366,7 +366,7 @@ async def test_the_largest_numbers_that_a_consumer_can_write_are_listed(dsn: str
     assert (group.lag_records, group.failures) == (0, 840 * 10**15)
 
 
-async def test_a_list_of_many_groups_has_the_ones_that_are_furthest_behind(dsn: str) -> None:
+async def test_a_list_of_many_groups_has_the_groups_with_the_largest_lag(dsn: str) -> None:
     await query(
         dsn,
         "insert into shardclock.consumers (group_name, position) values ('a', 3), ('b', 1), ('c', 2), ('d', 4)",

@@ -38,7 +38,7 @@ def keys_of(handed: Handed) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["fused", "leased"])
-async def test_a_firing_claims_its_delivery_for_the_worker_of_its_slot_and_gives_what_a_claim_gives(
+async def test_a_firing_claims_its_delivery_for_the_worker_of_its_slot_and_returns_the_same_columns_as_a_claim(
     dsn: str, shard: HolderClient, *, at_once: bool
 ) -> None:
     await add_worker(dsn, WORKER)
@@ -92,7 +92,7 @@ async def test_each_worker_gets_the_deliveries_of_its_slots(dsn: str, shard: Hol
     }
 
 
-async def test_of_two_owners_of_a_slot_one_gets_its_delivery(dsn: str, shard: HolderClient) -> None:
+async def test_if_a_slot_has_two_owners_only_one_gets_the_delivery(dsn: str, shard: HolderClient) -> None:
     await add_worker(dsn, WORKER)
     await add_worker(dsn, OTHER)
     keys = await add_timers(dsn, 4, target=f"'{HANDLER}'")
@@ -114,7 +114,7 @@ UNFIT: Mapping[str, str] = {
 
 
 @pytest.mark.parametrize("how", UNFIT)
-async def test_a_worker_that_may_claim_nothing_gets_nothing(dsn: str, shard: HolderClient, how: str) -> None:
+async def test_a_worker_without_the_right_to_claim_gets_no_delivery(dsn: str, shard: HolderClient, how: str) -> None:
     await add_worker(dsn, WORKER)
     await query(dsn, "update shardclock.identity set name = 'mine', origin = shardclock.origin()")
     await query(dsn, f"update shardclock.holders set {UNFIT[how]} where holder = {WORKER}")
@@ -155,7 +155,7 @@ async def test_a_delivery_that_never_arrived_is_free_when_its_lease_is_over_and_
     assert await intents(dsn) == {(key, "TRIGGERED"): 1, (key, "DELIVERED"): 1}
 
 
-async def test_a_firing_that_is_rolled_back_has_handed_nothing_over(dsn: str, shard: HolderClient) -> None:
+async def test_a_rolled_back_firing_hands_no_delivery_over(dsn: str, shard: HolderClient) -> None:
     await add_worker(dsn, WORKER)
     await add_timers(dsn, 1, target=f"'{HANDLER}'")
     await shard.begin()
@@ -165,9 +165,7 @@ async def test_a_firing_that_is_rolled_back_has_handed_nothing_over(dsn: str, sh
     assert await deliveries(dsn) == []
 
 
-async def test_each_occurrence_of_a_schedule_is_handed_over_and_a_missed_one_is_not(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_each_occurrence_except_missed_ones_is_handed_over(dsn: str, shard: HolderClient) -> None:
     await add_worker(dsn, WORKER)
     await add_schedule(dsn, "R/PT1H", "now() - interval '5 hours'", anchor="now() - interval '6 hours'",
                        target=f"'{HANDLER}'", missed="'skip'")  # fmt: skip

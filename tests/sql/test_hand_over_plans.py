@@ -63,7 +63,7 @@ async def test_without_places_no_timer_is_compared_with_them(full: str, is_grant
     await fire.connection.close()
 
 
-async def test_a_beat_reads_the_workers_of_its_machine_alone(full: str) -> None:
+async def test_a_heartbeat_reads_only_the_workers_on_its_machine(full: str) -> None:
     beat = await prepare(full, "beat")
 
     reading = await beat.explain("1", "0", table="holders")

@@ -180,7 +180,9 @@ async def test_a_cluster_on_another_installations_database_holds_itself_and_stop
         assert await fires(production) == 5
 
 
-async def test_a_cluster_on_hold_never_leads_and_leaves_an_absent_leader_its_slots(hand: HolderClient) -> None:
+async def test_a_cluster_on_hold_never_leads_and_does_not_change_the_slots_of_an_absent_leader(
+    hand: HolderClient,
+) -> None:
     await start(hand, PROD, holder=OTHER)
 
     async def ask(leader: int, identity: str) -> Any:
@@ -260,7 +262,7 @@ async def test_a_copy_without_its_sequences_continues_after_the_recorded_positio
 
 
 @pytest.mark.shared_database
-async def test_the_check_reads_one_row_and_nothing_else(each_dsn: str) -> None:
+async def test_the_check_of_the_identity_reads_one_row(each_dsn: str) -> None:
     ask = (
         "explain (analyze, buffers, timing off, format json)"
         " select shardclock.hold_reason(case when i > 0 then 'prod' end) from generate_series(1, {}) i"
@@ -278,6 +280,6 @@ async def test_the_check_reads_one_row_and_nothing_else(each_dsn: str) -> None:
     assert pages[2] - pages[1] <= 1_000 * (2 + databases)
 
 
-async def test_there_is_one_identity(hand: HolderClient) -> None:
+async def test_the_database_has_one_identity_row(hand: HolderClient) -> None:
     with pytest.raises(asyncpg.UniqueViolationError):
         await query(hand.dsn, "insert into shardclock.identity default values")

@@ -117,7 +117,7 @@ async def test_a_page_of_running_instances_reads_no_newer_ones_that_have_ended(
     await find.connection.close()
 
 
-async def test_running_instances_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
+async def test_running_instances_are_listed_page_by_page_and_other_filters_apply(dsn: str) -> None:
     await query(dsn, FILL, MANY)
     await query(dsn, THE_OLDEST_RUN, OF_A_STATE)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
@@ -132,7 +132,7 @@ async def test_running_instances_come_page_by_page_and_other_filters_hold(dsn: s
     assert none == []
 
 
-async def test_instances_of_a_state_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
+async def test_instances_of_a_state_are_listed_page_by_page_and_other_filters_apply(dsn: str) -> None:
     await query(dsn, FILL, MANY)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
         failed = await find_instances(session, state="ERROR", page_size=1_000)

@@ -18,7 +18,7 @@ RUNNING = JobStateName.RUNNING.value
 DUE_IN_A_DAY = "select count(*) from shardclock.timers where name = $1 and due_date < now() + interval '1 day'"
 
 
-async def test_a_job_locked_by_a_client_uses_no_place(
+async def test_a_job_locked_by_a_client_uses_no_slot_of_a_worker(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     # Given four jobs that a client has locked, and a later start of another job
@@ -37,7 +37,7 @@ async def test_a_job_locked_by_a_client_uses_no_place(
     assert await is_whole(dsn) == []
 
 
-async def test_a_crashed_run_needs_no_place_and_uses_none(
+async def test_a_crashed_run_is_found_without_a_free_slot_and_uses_no_slot(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("b", every_s=60.0), job_spec("c", every_s=60.0))
@@ -89,7 +89,7 @@ async def test_after_the_clock_was_set_back_a_crash_is_found_within_one_lease(
     assert found.lease_left == timedelta(seconds=LEASE_S)
 
 
-async def test_states_of_a_run_are_to_be_sent_again_while_its_job_is_locked(
+async def test_a_worker_must_send_a_runs_states_again_while_its_job_is_locked(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))
@@ -204,7 +204,7 @@ async def test_a_run_that_began_while_the_clock_was_ahead_is_found_when_it_crash
     assert (await worker.one()).crashed
 
 
-async def test_a_rest_after_a_crash_stays_when_another_start_of_the_job_waits_for_the_old_clock(
+async def test_the_pause_after_a_crash_is_kept_when_another_start_of_the_job_waits_for_the_old_clock(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await ask_for_run(dsn, shard)

@@ -44,7 +44,7 @@ async def test_a_poll_reads_the_first_starts_and_reports_that_there_may_be_more(
 @pytest.mark.parametrize(
     ("places", "short"), [((3, 2), (False, False)), ((2, 2), (True, False)), ((0, 1), (True, True))]
 )
-async def test_a_poll_reports_which_places_are_too_few(
+async def test_a_poll_reports_which_kind_of_slots_is_used_up(
     dsn: str, shard: HolderClient, worker: JobWorker, places: tuple[int, int], short: tuple[bool, bool]
 ) -> None:
     plain = [job_spec(f"plain{number}", every_s=60.0) for number in range(3)]
@@ -58,7 +58,7 @@ async def test_a_poll_reports_which_places_are_too_few(
     assert (begun.short, begun.short_reserving) == short
 
 
-async def test_starts_locked_by_a_client_do_not_count_as_short_of_places(
+async def test_starts_locked_by_a_client_do_not_count_as_waiting_for_slots(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec("one", every_s=60.0), job_spec("two", every_s=60.0))
@@ -141,7 +141,7 @@ async def test_a_poll_reports_whether_a_start_waits_for_its_job_s_run(
 
 
 @pytest.mark.parametrize(("overlap", "left"), [("skip", 3), ("queue", 4)])
-async def test_planned_starts_do_not_pile_up_while_one_waits_for_a_place(
+async def test_planned_starts_do_not_accumulate_while_one_waits_for_a_slot(
     dsn: str, shard: HolderClient, worker: JobWorker, overlap: str, left: int
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap=overlap))
@@ -185,7 +185,7 @@ async def test_the_last_of_too_many_replacing_starts_begins(dsn: str, shard: Hol
     assert ([run.config for run in begun.runs], begun.dropped) == (["102"], 102)
 
 
-async def test_a_start_on_request_that_was_put_back_runs_although_another_is_due_earlier(
+async def test_a_released_start_on_request_runs_although_another_start_is_due_earlier(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))

@@ -78,7 +78,7 @@ async def test_a_start_that_is_not_fired_or_begun_waits_since_its_due_date(
     assert unbegun.next_start_s is None
 
 
-async def test_a_run_without_its_process_waits_and_a_called_one_does_not(
+async def test_a_run_without_a_process_counts_as_waiting_and_a_called_run_does_not(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -185,7 +185,7 @@ async def test_the_last_start_reports_its_delay_and_later_attempts_and_skipped_s
     assert job.last_run_s == pytest.approx(3.0), "the second attempt's"
 
 
-async def test_the_present_run_is_in_no_count(
+async def test_the_present_run_is_not_counted(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -237,7 +237,7 @@ async def test_on_a_grid_a_success_is_overdue_since_the_first_start_after_the_la
     assert 7_200 <= (await of(session)).success_overdue_s < 7_210
 
 
-async def test_the_first_of_very_many_failures_may_be_deleted(session: Session, dsn: str) -> None:
+async def test_a_success_is_overdue_even_if_the_first_failure_was_deleted(session: Session, dsn: str) -> None:
     await declare(dsn, job_spec(**HOURLY))
     await age(dsn, "changed_at", 86_400)
     await query(dsn, "update shardclock.jobs set last_success = now() - interval '10 hours', consecutive_failures = 60")
@@ -247,7 +247,7 @@ async def test_the_first_of_very_many_failures_may_be_deleted(session: Session, 
 
 
 @pytest.mark.parametrize("rule", [EVERY, HOURLY], ids=["interval", "grid"])
-async def test_a_job_that_was_just_enabled_has_its_time(session: Session, dsn: str, rule: dict[str, Any]) -> None:
+async def test_a_job_that_was_just_enabled_is_not_overdue(session: Session, dsn: str, rule: dict[str, Any]) -> None:
     await declare(dsn, job_spec(**rule))
     await add_run(dsn, scheduled_s_ago=7_200)
     await query(dsn, "update shardclock.jobs set last_success = now() - interval '30 days'")
@@ -270,7 +270,7 @@ async def test_a_job_that_runs_on_request_is_never_overdue(session: Session, dsn
 # All jobs
 
 
-async def test_jobs_without_an_app_come_last(session: Session, dsn: str) -> None:
+async def test_jobs_without_an_app_are_listed_last(session: Session, dsn: str) -> None:
     await declare(dsn, job_spec("a.gone", **EVERY), job_spec("b.here", max_runtime_s=60.0))
     await declare(dsn, job_spec("b.here", max_runtime_s=60.0))
 

@@ -255,7 +255,9 @@ async def replacing(dsn: str, shard: HolderClient, one: JobWorker) -> BegunRun:
     return await one.one()
 
 
-async def test_the_later_start_runs_in_the_end_if_two_workers_see_one_start_each(dsn: str, shard: HolderClient) -> None:
+async def test_if_two_workers_each_read_one_of_two_starts_the_later_start_finally_runs(
+    dsn: str, shard: HolderClient
+) -> None:
     async with JobWorker(dsn, 11) as one, JobWorker(dsn, 12) as other:
         for holder, part in ((11, 0), (12, 1)):
             await query(dsn, "update shardclock.holders set part = $2, part_count = 2 where holder = $1", holder, part)
@@ -294,7 +296,7 @@ select n, 1, $1, $2, 1, now(), now() - n * interval '1 second', now(), 11 from g
 """
 
 
-async def test_old_runs_are_deleted_faster_than_they_come_and_skipped_starts_take_no_place_of_runs(
+async def test_old_runs_are_deleted_faster_than_new_ones_are_added_and_skipped_starts_replace_no_runs(
     dsn: str, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(), job_spec("other"))

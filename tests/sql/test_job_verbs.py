@@ -40,7 +40,7 @@ async def plan_and_fire(dsn: str) -> None:
     await shard._hand_back()
 
 
-async def test_a_start_of_the_app_returns_the_changes_and_the_next_start_returns_none(dsn: str) -> None:
+async def test_the_first_declaration_of_an_app_returns_the_changes_and_the_next_returns_none(dsn: str) -> None:
     refresh, nightly = job_spec(every_s=900.0), job_spec("nightly", **DAILY)
 
     assert await declare(dsn, refresh, nightly) == {"refresh": ["added"], "nightly": ["added"]}
@@ -84,7 +84,7 @@ async def test_on_a_grid_the_firing_writes_the_next_start_before_the_run_begins(
     assert (await job_of(dsn, "beat")).next_start == row["due_date"]
 
 
-async def test_an_operators_change_stays_until_the_app_declares_another_value(dsn: str, client: HolderClient) -> None:
+async def test_an_operators_change_is_kept_until_the_app_declares_another_value(dsn: str, client: HolderClient) -> None:
     await declare(dsn, job_spec(every_s=900.0, config='{"city": "Berlin"}'))
     assert json.loads(await call(client, "configure_job", name="refresh", config='{"city": "Rome"}')) == {
         "city": "Berlin"
@@ -249,7 +249,7 @@ async def test_a_target_that_starts_no_job_is_refused(dsn: str, client: HolderCl
     assert "enable it (shardclock jobs enable)" in await refusal(client, "run_job", name="'refresh'")
 
 
-async def test_a_job_may_run_the_function_of_another_by_a_rule_of_its_own(
+async def test_a_job_may_run_the_function_of_another_job_with_a_different_rule(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(config='{"city": "Rome"}', max_retries=7, priority=1))
@@ -331,7 +331,7 @@ async def test_a_job_that_lost_its_next_start_or_its_delivery_is_repaired(
         assert await maintain_jobs(session, 12) == {}, "one worker is enough"
 
 
-async def test_a_mark_that_a_failover_left_does_not_stop_a_job_for_good(
+async def test_a_mark_that_is_left_after_a_failover_does_not_stop_a_job_permanently(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))

@@ -190,7 +190,7 @@ async def test_a_crash_is_counted_once_even_if_its_finder_dies_too(
     assert ((await job_of(dsn)).crashes, await outcomes(dsn)) == (1, {"CRASHED": 1})
 
 
-async def test_a_job_that_crashed_rests_before_any_start(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
+async def test_after_a_crash_a_job_pauses_before_any_start(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
     await declare(dsn, job_spec(every_s=0.1, overlap="queue"))
     await fire(shard)
     await worker.wait(0.0)
@@ -257,7 +257,7 @@ async def test_the_starts_in_a_queue_are_bounded(dsn: str, shard: HolderClient, 
     assert (dropped, (await job_of(dsn)).waiting) == (30, 100)
 
 
-async def test_jobs_with_the_lowest_number_come_first_if_places_are_few(
+async def test_if_slots_are_scarce_jobs_with_the_lowest_priority_number_start_first(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     names = {"third": 3, "first": 1, "fourth": 4, "second": 2}
@@ -302,7 +302,7 @@ async def test_no_attempt_is_later_than_the_next_start(dsn: str, shard: HolderCl
     assert await value(dsn, "select timer_key from shardclock.deliveries") == soon
 
 
-async def test_a_run_of_a_job_that_is_disabled_meanwhile_is_its_last(
+async def test_if_a_job_is_disabled_during_a_run_no_run_follows(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))

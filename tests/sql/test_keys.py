@@ -105,7 +105,7 @@ async def twins(each_dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient
 
 
 @pytest.mark.parametrize("fate", ["pending", "canceled", "fired", "uncommitted"])
-async def test_two_clients_that_drew_one_key_both_get_true_answers(
+async def test_two_clients_that_drew_the_same_key_both_get_correct_answers(
     twins: tuple[HolderClient, HolderClient], fate: str
 ) -> None:
     # Given two clients that drew one key, and the first client has written its timer,
@@ -150,7 +150,7 @@ async def test_a_batch_whose_keys_are_taken_is_written_under_other_keys(each_dsn
     assert [it.timer_key for it in outcomes if isinstance(it, Scheduled)] == [row["timer_key"] for row in rows]
 
 
-async def test_keys_in_the_log_are_taken_too_and_the_sequence_moves_after_them(each_dsn: str) -> None:
+async def test_keys_in_the_log_count_as_used_and_the_sequence_skips_them(each_dsn: str) -> None:
     await add_holder(each_dsn, 1)
     async with HolderClient(each_dsn, holder=1, role=OPERATOR) as shard:
         keys = await add_timers(each_dsn, 50)
@@ -301,7 +301,7 @@ async def test_a_released_copy_draws_no_key_that_it_holds(each_dsn: str) -> None
     assert await value(each_dsn, "select nextval('shardclock.timer_key_seq')") > max(keys)
 
 
-async def test_the_sequence_never_goes_back_and_no_far_key_uses_it_up(each_dsn: str) -> None:
+async def test_the_sequence_never_decreases_and_a_very_large_key_does_not_exhaust_it(each_dsn: str) -> None:
     await query(each_dsn, "select setval('shardclock.timer_key_seq', 2000000)")
     await add_timers(each_dsn, 1, timer_key="9223372036854775807")
     assert await value(each_dsn, "select shardclock.advance_keys()") is False

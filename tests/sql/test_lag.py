@@ -81,7 +81,9 @@ async def test_a_backfill_that_no_shard_fires_is_overdue_since_its_request(shard
 
 
 @pytest.mark.parametrize("to", ["the past", "now"])
-async def test_a_timer_that_is_moved_to_the_past_is_late_from_then_on(shard: HolderClient, to: str) -> None:
+async def test_a_timer_that_is_moved_to_the_past_is_late_from_the_moment_of_the_move(
+    shard: HolderClient, to: str
+) -> None:
     await add_timers(shard.dsn, 1, "now() + interval '1 hour'", created_at="now() - interval '1 year'", name="'it'")
     when = await shard.value(f"select {YEAR_AGO}") if to == "the past" else parse_duration("PT0S")
     assert await reschedule_timer(shard.session, TimerRef(name="it"), when) == "RESCHEDULED"
@@ -95,7 +97,7 @@ async def test_a_timer_that_is_moved_to_the_past_is_late_from_then_on(shard: Hol
     assert status.lag_max_ms < QUICK_S * 1_000
 
 
-async def test_a_timer_that_is_resumed_is_late_from_then_on(shard: HolderClient) -> None:
+async def test_a_resumed_timer_is_late_from_the_moment_of_the_resume(shard: HolderClient) -> None:
     await add_timers(shard.dsn, 1, YEAR_AGO, name="'it'")
     await pause_timer(shard.session, TimerRef(name="it"))
     await resume_timer(shard.session, TimerRef(name="it"))
@@ -182,7 +184,7 @@ async def test_a_clock_that_was_set_back_makes_no_lag_negative(shard: HolderClie
     assert (await read_status(shard.session)).lag_max_ms == 0.0
 
 
-async def test_the_rule_costs_no_call_for_each_row(each_dsn: str) -> None:
+async def test_postgres_inlines_the_function_of_the_lag(each_dsn: str) -> None:
     rule = "shardclock.late_since(due_date, created_at, changed_at, occurrence)"
 
     rows = await query(each_dsn, f"explain (verbose) select {rule} from shardclock.timers")

@@ -105,7 +105,7 @@ async def test_the_older_of_two_claims_of_a_locked_delivery_is_lost(
     assert renewal == (frozenset(), frozenset([newer.claim]))
 
 
-async def test_a_locked_delivery_that_another_worker_has_claimed_since_is_lost(
+async def test_a_locked_delivery_is_lost_if_another_worker_has_claimed_it_later(
     dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
 ) -> None:
     await client.rollback()
@@ -120,7 +120,7 @@ async def test_a_locked_delivery_that_another_worker_has_claimed_since_is_lost(
     assert await settle(worker, done(lost)) == Unsettled(lost=frozenset([lost.claim]))
 
 
-async def test_a_locked_lease_stays_and_is_not_lost(
+async def test_the_lease_of_a_locked_delivery_is_kept(
     dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
 ) -> None:
     one, locked, three = taken

@@ -72,7 +72,7 @@ async def test_a_reader_continues_from_its_position_with_at_most_the_limit_of_re
         ("partitions => null", "partition 0 of <NULL> is refused"),
     ],
 )
-async def test_a_page_or_partition_that_can_not_be_read_is_refused_and_is_not_empty(
+async def test_an_unreadable_page_or_partition_is_refused_instead_of_returned_empty(
     dsn: str, arguments: str, sentence: str
 ) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match=sentence):

@@ -68,7 +68,7 @@ async def test_a_writer_that_finds_no_free_mark_key_gets_the_holders_in_the_erro
 
 
 @pytest.mark.parametrize("taken", ["pg_advisory_lock_shared", "pg_advisory_lock"])
-async def test_a_session_that_does_not_write_holds_no_reader_back_with_any_lock(
+async def test_a_session_that_does_not_write_delays_no_reader_with_any_lock(
     each_dsn: str, stranger: asyncpg.Connection, taken: str
 ) -> None:
     (key,) = await add_timers(each_dsn, 1)
@@ -79,7 +79,7 @@ async def test_a_session_that_does_not_write_holds_no_reader_back_with_any_lock(
     assert await value(each_dsn, "select count(*) from shardclock.log_writers") == 0
 
 
-async def test_a_writer_that_uses_another_roles_function_holds_readers_back_too(
+async def test_a_writer_that_uses_another_roles_function_delays_readers_too(
     each_dsn: str, stranger: asyncpg.Connection
 ) -> None:
     one, two = await add_timers(each_dsn, 2)
@@ -173,7 +173,7 @@ WRITES: dict[str, Callable[[HolderClient], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_every_writer_of_the_log_holds_readers_back_until_it_has_ended(
+async def test_every_writer_of_the_log_delays_readers_until_its_transaction_ends(
     dsn: str, write: Callable[[HolderClient], Awaitable[None]]
 ) -> None:
     await add_holder(dsn, HOLDER)

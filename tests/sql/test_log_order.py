@@ -33,7 +33,7 @@ async def test_a_record_that_commits_late_is_not_skipped(each_dsn: str) -> None:
     assert after == [first, second]
 
 
-async def test_only_a_writer_of_the_log_holds_readers_back(dsn: str) -> None:
+async def test_only_a_writer_of_the_log_delays_readers(dsn: str) -> None:
     keys = await add_timers(dsn, 2)
     async with foreign_write(dsn), HolderClient(dsn) as reads, session(dsn) as reader:
         await reads.begin()
@@ -45,7 +45,7 @@ async def test_only_a_writer_of_the_log_holds_readers_back(dsn: str) -> None:
         assert await keys_in(reader) == keys
 
 
-async def test_a_writer_of_another_database_holds_no_reader_back(dsn: str, each_dsn: str) -> None:
+async def test_a_writer_of_another_database_delays_no_reader(dsn: str, each_dsn: str) -> None:
     (elsewhere,), (key,) = await add_timers(each_dsn, 1), await add_timers(dsn, 1)
     async with HolderClient(each_dsn) as other, session(dsn) as reader:
         await other.begin()
@@ -81,7 +81,7 @@ async def test_a_mark_is_rolled_back_with_its_savepoint_and_taken_again_after_it
         assert await keys_in(reader) == [first, second]
 
 
-async def test_a_prepared_transaction_holds_readers_back_like_an_open_one(dsn: str) -> None:
+async def test_a_prepared_transaction_delays_readers_like_an_open_transaction(dsn: str) -> None:
     one, two = await add_timers(dsn, 2)
     async with HolderClient(dsn) as writer, session(dsn) as reader:
         connection = await asyncpg.connect(dsn)
@@ -207,7 +207,7 @@ async def test_a_role_without_a_right_on_the_sequence_gets_an_error_and_not_an_e
             await query(each_dsn, f"{ends} {role}")
 
 
-async def test_the_sequence_keeps_no_values_for_a_session(each_dsn: str) -> None:
+async def test_the_sequence_reserves_no_values_for_a_session(each_dsn: str) -> None:
     cache = "select seqcache from pg_sequence where seqrelid = 'shardclock.position_seq'::regclass"
     assert await value(each_dsn, cache) == 1
 

@@ -40,7 +40,7 @@ from tests.support.sql_client import call
 # Made ahead
 
 
-async def test_today_and_the_week_ahead_have_partitions_and_a_second_call_makes_none(each_dsn: str) -> None:
+async def test_today_and_the_next_week_have_partitions_and_a_second_call_makes_none(each_dsn: str) -> None:
     expected = [*days_ahead(0, 7), "default"]
     assert await partitions(each_dsn) == expected
 
@@ -120,7 +120,7 @@ async def test_while_a_transaction_holds_the_log_open_no_day_is_made_and_no_writ
         assert await ensure_log_partitions(maker.session) == 1
 
 
-async def test_a_day_stays_for_a_record_that_was_committed_during_the_check(dsn: str) -> None:
+async def test_a_day_is_kept_because_of_a_record_that_was_committed_during_the_check(dsn: str) -> None:
     await add_records(dsn, -40)
     await live_through(dsn, 45)
     async with (
@@ -173,7 +173,7 @@ async def test_without_its_day_s_partition_a_record_stays_in_the_default_until_t
     assert await intents(each_dsn) == {(key, "TRIGGERED"): 1}
 
 
-async def test_the_days_in_the_default_become_a_partition_and_the_order_stays(each_dsn: str) -> None:
+async def test_the_records_in_the_default_partition_move_to_a_new_partition_in_the_same_order(each_dsn: str) -> None:
     for ahead in (-1, -3, -2):
         await add_records(each_dsn, ahead, partition=ahead == -3)
     async with session(each_dsn) as reader, session(each_dsn) as maker:
@@ -190,7 +190,7 @@ async def test_the_days_in_the_default_become_a_partition_and_the_order_stays(ea
         assert await ensure_log_partitions(maker) == 0
 
 
-async def test_a_partition_between_two_days_in_the_default_leaves_all_in_place(each_dsn: str) -> None:
+async def test_a_new_partition_between_two_days_in_the_default_partition_moves_no_record(each_dsn: str) -> None:
     for ahead in (-1, -3, -2):
         await add_records(each_dsn, ahead, partition=ahead == -2)
     before = await homes(each_dsn)

@@ -75,7 +75,7 @@ async def test_timers_are_counted_between_edges_without_the_later_edge(each_sess
     assert (list(due.timers), due.estimated) == ([1 + 2, 4 + 8, 16], False)
 
 
-async def test_the_earliest_and_the_latest_possible_due_dates_are_counted_too(session: Session, dsn: str) -> None:
+async def test_the_counts_include_the_earliest_and_the_latest_possible_due_dates(session: Session, dsn: str) -> None:
     await add_timers(dsn, 2, "'0001-01-01Z'::timestamptz")
     await add_timers(dsn, 3, "'9999-12-31 23:59:59.999997Z'::timestamptz")
     await query(dsn, "select shardclock.pause_timer(min(timer_key)) from shardclock.timers")
@@ -221,14 +221,14 @@ async def test_slots_that_two_shards_keep_for_a_moment_are_counted_once(dsn: str
 
 
 @pytest.mark.parametrize(("oldest_s", "recent_s"), [(0.0, 12.0), (3_600.0, 3_612.0)])
-def test_the_search_for_the_oldest_goes_back_as_far_as_it_was_counted(oldest_s: float, recent_s: float) -> None:
+def test_the_search_for_the_oldest_timer_covers_the_counted_range(oldest_s: float, recent_s: float) -> None:
     due = DueCounts([1, 2], estimated=False, oldest_overdue_s=oldest_s)
 
     assert recent_of(due, took_s=2.0) == seconds(recent_s)
     assert recent_of(replace(due, estimated=True), took_s=2.0) is None
 
 
-async def test_overdue_timers_are_seen_with_every_shard_dead(dsn: str) -> None:
+async def test_overdue_timers_are_counted_even_if_every_shard_is_dead(dsn: str) -> None:
     await add_timers(dsn, 3, "now() - interval '1 hour' - i * interval '1 minute'")
     await add_timers(dsn, 3, "now() + interval '1 hour'")
 
@@ -304,7 +304,7 @@ async def test_days_with_a_partition_are_counted_up_to_the_first_missing_one(
     assert (await measure(each_dsn)).log_partitions_ahead == ahead
 
 
-async def test_a_measurement_neither_waits_for_locks_nor_holds_any(dsn: str) -> None:
+async def test_a_measurement_neither_waits_for_locks_nor_holds_locks(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1)
     async with HolderClient(dsn, role=OPERATOR) as client:
         await client.begin()

@@ -108,7 +108,7 @@ async def test_status_reads_one_overdue_timer_for_each_slot_beside_that_count(ma
 ESTIMATE = "update pg_class set reltuples = $1 where oid = 'shardclock.timers'::regclass"
 
 
-async def test_an_estimate_of_very_many_is_close(many: str) -> None:
+async def test_an_estimate_of_very_many_timers_is_close(many: str) -> None:
     async with Session(as_role(many, "reader"), application="test") as session:
         exact = [row[0] for row in await query(many, COUNT)]
         due = await count_due(session, (EVER, EVER - EVER, timedelta(days=1, hours=4), timedelta(days=400)))

@@ -215,7 +215,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(module, "functions", lambda: made)
 
 
-async def test_only_functions_with_a_changed_file_are_made_anew(each_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_functions_with_a_changed_file_are_replaced(each_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = "select xmin::text from shardclock.functions where name = $1"
     other = await value(each_dsn, made, "late_since")
     changed(monkeypatch, "is_free", "later")
@@ -230,7 +230,7 @@ async def test_only_functions_with_a_changed_file_are_made_anew(each_dsn: str, m
     assert await migrate(each_dsn) == MigrationResult()
 
 
-async def test_a_function_dropped_by_hand_is_made_again(dsn: str) -> None:
+async def test_a_manually_dropped_function_is_created_again(dsn: str) -> None:
     await query(dsn, "drop function shardclock.find_timers")
 
     assert await migrate(dsn) == MigrationResult((), ("find_timers",))
@@ -347,7 +347,7 @@ async def test_a_migration_waits_for_a_day_of_the_log_that_is_being_dropped(each
         await coordinator.close()
 
 
-async def test_a_migration_that_hangs_soon_loses_the_locks_of_all_tables(
+async def test_a_hanging_migration_soon_loses_its_locks_of_all_tables(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = "create table shardclock.seen as select current_setting('idle_in_transaction_session_timeout') as idle;"

@@ -108,7 +108,7 @@ async def test_a_schedule_of_a_fixed_period_has_its_period_again_after_the_catch
     assert (await row(shard.dsn))["period_us"] == 3_600_000_000
 
 
-async def test_the_choice_skip_leaves_out_an_occurrence_of_a_moment_ago(shard: HolderClient) -> None:
+async def test_the_choice_skip_skips_even_an_occurrence_that_was_missed_a_moment_ago(shard: HolderClient) -> None:
     await add_schedule(shard.dsn, "R/PT1H", "now() - interval '5 s'", anchor="now() - interval '1 hour 5 s'")
     await pause_timer(shard.session, BEAT)
 
@@ -179,7 +179,7 @@ async def test_a_run_on_request_that_was_paused_follows_the_choice_and_keeps_the
     assert (after["occurrence"], after["due_date"], after["missed_once"]) == (2, before["due_date"], None)
 
 
-async def test_a_plain_timer_is_due_at_once_with_every_choice(shard: HolderClient) -> None:
+async def test_a_plain_timer_is_due_immediately_with_every_choice(shard: HolderClient) -> None:
     key = await schedule(shard, due_date=await shard.value("select now() - interval '1 hour'"))
     await pause_timers(shard.session, [key])
 

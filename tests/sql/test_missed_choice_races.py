@@ -97,7 +97,7 @@ async def test_the_second_of_two_resumes_changes_nothing(client: HolderClient, s
     ]  # fmt: skip
 
 
-async def test_of_two_simultaneous_resumes_the_first_one_chooses(
+async def test_the_first_of_two_simultaneous_resumes_sets_the_choice(
     shard: HolderClient, client: HolderClient, other: HolderClient
 ) -> None:
     await paused(shard.dsn, client)
@@ -121,7 +121,7 @@ async def test_of_two_simultaneous_resumes_the_first_one_chooses(
         ("policy", [("SKIPPED", 3)]),
     ],
 )
-async def test_a_pause_during_the_catch_up_stops_it_and_the_next_resume_decides_about_the_rest(
+async def test_a_pause_during_the_catch_up_stops_it_and_the_next_resume_applies_to_the_remaining_occurrences(
     shard: HolderClient, client: HolderClient, then: str, rest: list[tuple[str, int]]
 ) -> None:
     # Given four missed occurrences, of which a shard has fired two and leases the third

@@ -53,7 +53,7 @@ async def test_a_scan_ends_after_the_rows_that_are_due_by_the_moved_clock(sc: St
     assert condition.startswith("Index Cond: ((slot = 1) AND (due_date <= (pg_sequence_last_value(")
 
 
-async def test_the_slot_is_returned_if_all_due_timers_are_in_one(sc: SteppedCluster) -> None:
+async def test_the_slot_is_returned_if_all_due_timers_are_in_the_same_slot(sc: SteppedCluster) -> None:
     keys = [await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT0S')") for _ in range(3)]
     async with Session(sc.dsn, application="test") as session:
         several = await next_due(session)
@@ -153,7 +153,7 @@ async def test_a_gateway_refuses_a_database_whose_clock_is_moved(sc: SteppedClus
         await serve(GatewaySettings(gateway_port=0), sc.dsn, tell=lambda _: None)
 
 
-async def test_a_cluster_s_shard_is_on_hold_there_and_fires_nothing(sc: SteppedCluster) -> None:
+async def test_a_clusters_shard_on_a_moved_clock_is_on_hold_and_fires_nothing(sc: SteppedCluster) -> None:
     stranger = SteppedShard(incarnation(), ShardSettings(), sc.dsn)
     await stranger.begin()
     await query(sc.dsn, "update shardclock.holders set part = 0, part_count = 1 where holder = $1", stranger.holder)

@@ -60,7 +60,7 @@ def test_a_notification_is_followed_by_a_pause_of_eight_times_its_duration(
     assert gap_s(took_s, fired, heard=heard) == pytest.approx(gap)
 
 
-async def test_many_firings_make_one_notification_and_those_during_the_pause_another(dsn: str) -> None:
+async def test_many_firings_cause_one_notification_and_the_firings_during_the_pause_cause_another(dsn: str) -> None:
     await query(dsn, "insert into shardclock.consumers (group_name) values ('g')")
     heard: asyncio.Queue[float] = asyncio.Queue()
     listener = await asyncpg.connect(dsn)
@@ -102,7 +102,7 @@ async def test_a_shard_notifies_consumers_of_its_firings(dsn: str, due: str, lea
     assert shard.stats.claimed == leased
 
 
-async def test_a_sender_that_is_woken_to_end_sends_nothing(dsn: str) -> None:
+async def test_a_sender_that_is_woken_for_its_end_sends_nothing(dsn: str) -> None:
     sender = NotificationSender(as_role(dsn, "shard"), notify_of_records, of="shard notifications", timeout_s=BOUND_S)
     sender.want(0)
     sender.wake()
@@ -134,7 +134,7 @@ async def listen_on(listener: NotificationListener) -> None:
             await listener.wait(0.05)
 
 
-async def test_a_silent_connection_is_asked_for_an_answer(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_connection_is_probed(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shardclock_server.sql.notification_listener, "SILENCE_S", 0.05)
     async with Session(dsn, application="test", timeout_s=1.5) as session:
         listener = NotificationListener(session, DELIVERIES)

@@ -82,7 +82,7 @@ async def test_the_only_start_begins_as_a_worker_begins_it(dsn: str, shard: Hold
         "delete from shardclock.jobs",
     ],
 )
-async def test_a_start_that_something_else_decides_about_is_left_to_the_worker(
+async def test_a_start_that_depends_on_other_starts_or_runs_is_left_to_the_worker(
     dsn: str, shard: HolderClient, change: str
 ) -> None:
     await declare(dsn, job_spec())

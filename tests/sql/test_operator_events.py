@@ -96,7 +96,7 @@ async def test_an_event_is_sent_after_its_commit_and_never_if_the_change_is_roll
         await connection.close()
 
 
-async def test_two_dead_letters_at_once_are_one_event_that_counts_one_more(dsn: str) -> None:
+async def test_two_simultaneous_dead_letters_are_one_event_with_a_count_of_one_more(dsn: str) -> None:
     # Given two open transactions, each with a dead letter of the same target
     await subscribe(dsn, DEAD)
     one, two = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
@@ -207,7 +207,7 @@ async def test_a_hundred_dead_letters_are_one_webhook(dsn: str) -> None:
     assert body["text"].endswith(" (and 99 more) [tenant acme]")
 
 
-async def test_events_of_a_tenant_are_sent_to_its_own_endpoints_alone(dsn: str) -> None:
+async def test_events_of_a_tenant_are_sent_only_to_its_own_endpoints(dsn: str) -> None:
     await subscribe(dsn, DEAD, tenant_id="default")
     await subscribe(dsn, DEAD, tenant_id="acme")
     await subscribe(dsn, DEAD, tenant_id="other")
@@ -297,7 +297,9 @@ async def test_a_subscription_ends_with_its_endpoint(dsn: str, operator: Session
     assert await value(dsn, "select count(*) from shardclock.event_subscriptions") == 0
 
 
-async def test_a_text_can_mention_nobody_and_stands_alone_if_the_subscription_says_so(dsn: str) -> None:
+async def test_the_text_of_an_event_mentions_no_user_and_is_the_only_field_if_the_subscription_requests_it(
+    dsn: str,
+) -> None:
     await subscribe(dsn, DEAD, text_only=True)
     await query(dsn, BURY.replace("it raised", "<!channel> @here\n\t<https://evil.example|click>"), 7, HANDLER)
 
@@ -309,7 +311,7 @@ async def test_a_text_can_mention_nobody_and_stands_alone_if_the_subscription_sa
 
 
 @pytest.mark.parametrize("kinds", ["{}", "{job.lost}", "{{delivery.dead}}"])
-async def test_a_kind_is_known(dsn: str, kinds: str) -> None:
+async def test_unknown_kinds_of_events_are_refused(dsn: str, kinds: str) -> None:
     await subscribe(dsn, DEAD)
     with pytest.raises(asyncpg.CheckViolationError):
         await query(dsn, f"update shardclock.event_subscriptions set kinds = '{kinds}'")

@@ -39,7 +39,9 @@ async def fires(shard: HolderClient) -> int:
     return sum(it.fired + len(it.claimed) for it in taken)
 
 
-async def test_no_timer_is_claimed_during_a_hold_and_each_is_afterwards(dsn: str, operator: Session) -> None:
+async def test_no_timer_is_claimed_during_a_hold_and_every_timer_is_claimed_afterwards(
+    dsn: str, operator: Session
+) -> None:
     await add_holder(dsn, 1)
     await add_timers(dsn, 5)
     async with HolderClient(dsn, holder=1) as shard:
@@ -93,7 +95,9 @@ async def test_a_caller_without_a_name_ends_the_hold_for_the_owner(operator: Ses
     assert (found.name, found.hold_reason) == (PROD, None)
 
 
-async def test_a_stray_cluster_does_not_get_the_database_at_the_end_of_the_hold(operator: Session) -> None:
+async def test_a_cluster_of_another_installation_does_not_get_the_database_at_the_end_of_the_hold(
+    operator: Session,
+) -> None:
     await register(operator, 1, PROD)
     await register(operator, 2, STAGING)
     await hold(operator, WHY)
@@ -108,7 +112,9 @@ async def test_a_stray_cluster_does_not_get_the_database_at_the_end_of_the_hold(
     assert {it.holder: it.hold_reason for it in await list_holders(operator)} == {1: None, 2: stray}
 
 
-async def test_a_coordinator_leads_during_the_hold_and_a_stray_one_does_not(operator: Session) -> None:
+async def test_during_the_hold_a_coordinator_of_the_owner_leads_and_a_foreign_coordinator_does_not(
+    operator: Session,
+) -> None:
     await hold(operator, WHY)
 
     for leader, identity, leads in ((1, STAGING, False), (2, PROD, True)):

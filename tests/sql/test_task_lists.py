@@ -119,7 +119,7 @@ async def test_one_list_has_the_tasks_of_a_person_and_the_tasks_that_the_person_
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-async def test_pages_that_end_early_together_have_all_tasks(
+async def test_all_tasks_are_on_the_pages_even_if_pages_end_early(
     crowded: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "STEP_ROWS", STEP)
@@ -135,7 +135,7 @@ async def test_pages_that_end_early_together_have_all_tasks(
     assert whole.next is None
 
 
-async def test_full_pages_together_have_all_tasks(crowded: str) -> None:
+async def test_all_tasks_are_on_the_full_pages(crowded: str) -> None:
     async with session(crowded) as client:
         pages = await pages_of(client, TaskFilter(candidate_groups=("sales",)), size=1_000)
     assert [task.task_key for page in pages for task in page] == [key for key in range(1, OTHERS + 1) if key != 9_500]

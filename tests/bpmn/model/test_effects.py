@@ -247,7 +247,7 @@ def test_an_event_at_an_unsupported_element_is_not_reported() -> None:
     assert sentence.startswith("x: transaction is not supported")
 
 
-def test_a_start_event_that_can_t_be_read_does_not_count_as_one_without_a_trigger() -> None:
+def test_an_unreadable_start_event_does_not_count_as_a_start_event_without_a_trigger() -> None:
     sentences = refusal(model(START + f'<startEvent id="r">{timer("timeDate", "soon")}</startEvent>'))
     assert [sentence[:3] for sentence in sentences] == ["r: "]
 

@@ -271,5 +271,5 @@ def test_names_outside_of_processes_are_checked_too(beside: str, says: str) -> N
     assert sentence.startswith(says)
 
 
-def test_the_judged_namespaces_are_zeebes_and_camunda_7s() -> None:
+def test_the_checked_namespaces_are_those_of_zeebe_and_camunda_7() -> None:
     assert PREFIXES.keys() == {ZEEBE, *CAMUNDA_7}

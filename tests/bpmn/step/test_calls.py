@@ -41,7 +41,7 @@ def test_an_error_that_a_caller_catches_ends_the_child_and_brings_its_variables(
 
 
 @pytest.mark.parametrize("caught", [Catches(), Catches((("E2", True),))], ids=str)
-def test_an_error_that_no_caller_catches_is_an_incident_at_its_thrower_and_ends_nothing(caught: Catches) -> None:
+def test_an_uncaught_error_is_an_incident_at_its_thrower_and_ends_no_instance(caught: Catches) -> None:
     played = child(caught)
     assert played.send(ErrorThrown(played.token("a"), "E1", "the card is stolen"))
     (incident,) = played.incidents.values()
@@ -72,7 +72,7 @@ def test_a_child_continues_after_an_escalation_unless_the_caller_interrupts_the_
     assert bool(played.ended) == bool(thrown)
 
 
-def test_a_child_receives_the_catching_events_around_its_call_the_nearest_first() -> None:
+def test_a_child_receives_the_catching_events_around_its_call_in_the_order_of_their_distance() -> None:
     call = f'<callActivity id="k">{CALLED}</callActivity>{boundary("all", "k", ERROR.format("y"))}'
     named = boundary("named", "k", ERROR.format("x"))
     inside = f'<startEvent id="is"/>{call}{named}<sequenceFlow id="if" sourceRef="is" targetRef="k"/>'

@@ -128,7 +128,7 @@ def test_an_invalid_time_is_an_incident_at_its_node(value: object) -> None:
     assert not played.open
 
 
-def test_a_boundary_event_s_correlation_key_sees_the_scope_around_and_its_time_sees_the_task() -> None:
+def test_a_boundary_events_correlation_key_reads_the_outer_scope_and_its_time_reads_the_task() -> None:
     message = boundary("b", "a", '<messageEventDefinition messageRef="m"/>')
     late = boundary("t", "a", timer("timeDuration", "=late"))
     mapping = '<zeebe:input source="=7" target="order"/><zeebe:input source="PT1H" target="late"/>'
@@ -275,7 +275,7 @@ def test_a_message_starts_a_process_with_any_key() -> None:
     assert opened == (MessageOpened(0, "s", "paid", ""),)
 
 
-def test_a_time_that_is_an_empty_text_is_reported_so() -> None:
+def test_an_empty_text_as_a_time_is_reported_as_empty() -> None:
     wait = f'<intermediateCatchEvent id="w">{timer("timeDuration", "=delay")}</intermediateCatchEvent>'
     played = Played(definition(f'<startEvent id="s"/>{wait}', connected="s>w"), {"delay": ""})
     (incident,) = played.incidents.values()

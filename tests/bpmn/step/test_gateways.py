@@ -88,7 +88,7 @@ def test_an_inclusive_join_does_not_wait_for_a_token_that_can_only_come_through_
     assert played.ended
 
 
-def test_an_inclusive_join_waits_for_a_token_that_can_come_back_and_not_for_itself() -> None:
+def test_an_inclusive_join_waits_for_a_token_that_can_return_and_does_not_wait_for_itself() -> None:
     links = "s>g g>j[true] g>a[true] j>a a>x x>j[again] x>e"
     played = Played(
         definition(

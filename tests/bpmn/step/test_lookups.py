@@ -96,7 +96,7 @@ def test_missing_and_null_variables_are_named_first() -> None:
     assert f"{told} process p is a number, and 2 more)" in sentence_of(task, a=1, b=1, c=None, y=1)
 
 
-def test_an_expression_without_variables_names_none() -> None:
+def test_an_incident_of_an_expression_without_variables_names_no_variable() -> None:
     assert "variable '" not in sentence_of(extended("serviceTask", '<zeebe:taskDefinition type="=null"/>'))
 
 

@@ -94,7 +94,7 @@ def test_attributes_of_camunda_7_set_assignee_candidates_and_topic() -> None:
     assert opened.task_type == "mail"
 
 
-def test_only_the_task_sees_inputs_and_all_see_outputs() -> None:
+def test_inputs_are_visible_only_to_the_task_and_outputs_are_visible_to_all() -> None:
     mapping = (
         "<extensionElements><zeebe:taskDefinition type='a'/><zeebe:ioMapping>"
         "<zeebe:input source='=order.total' target='amount'/>"

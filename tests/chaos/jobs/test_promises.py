@@ -98,7 +98,7 @@ def test_a_call_that_was_never_begun_breaks_j2() -> None:
 @pytest.mark.parametrize(
     ("run", "outcome"), [("2.1", "SUCCEEDED"), ("2.1", "FAILED"), ("3.1", "SUCCEEDED"), ("1.1", "FAILED")]
 )
-def test_an_outcome_other_than_the_function_s_breaks_j3(run: str, outcome: str) -> None:
+def test_an_outcome_that_differs_from_the_functions_outcome_breaks_j3(run: str, outcome: str) -> None:
     told = [it._replace(outcome=outcome) if it.run == run and it.outcome else it for it in GOOD.changes]
 
     assert "J3" in broken(replace(GOOD, changes=told))

@@ -47,6 +47,6 @@ def test_all_threads_of_a_handlers_process_get_its_priority_and_keep_it(priority
     assert told.stdout.split() == [str(max(ours, NICE[priority]))] * 3
 
 
-def test_each_priority_ranks_below_shards_and_workers_and_above_the_next() -> None:
+def test_each_priority_is_below_shards_and_workers_and_above_the_next_priority() -> None:
     assert [*NICE] == [1, 2, 3, 4]
     assert 0 < NICE[1] < NICE[2] < NICE[3] < NICE[4] < 20

@@ -208,7 +208,7 @@ async def test_work_that_leaves_a_transaction_that_cannot_commit_has_failed(dsn:
     ],
     ids=["no DSN", "no host", "no user", "no database"],
 )
-async def test_a_wrong_dsn_ends_a_member_at_once(dsn: str, spoil: Any, told: str) -> None:
+async def test_a_wrong_dsn_ends_a_member_immediately(dsn: str, spoil: Any, told: str) -> None:
     with pytest.raises((asyncpg.PostgresError, ValueError, OSError), match=told):
         async with asyncio.timeout(20):
             await consume(spoil(dsn), "g", Work())
@@ -280,7 +280,7 @@ async def test_members_of_a_group_work_at_the_same_time_each_on_its_own_timers_i
         assert positions == sorted(positions), "a timer's records come in order through any member"
 
 
-async def test_one_member_does_all_partitions_without_starving_any(dsn: str) -> None:
+async def test_a_single_member_processes_all_partitions_and_neglects_none(dsn: str) -> None:
     keys = list(range(1, 101))
     await append(dsn, *keys)
     work = Work()

@@ -36,7 +36,7 @@ def keys_of(records: Sequence[LogRecord]) -> list[int]:
 
 
 @pytest.mark.parametrize("way", [consume, consume_leased])
-async def test_work_and_connection_that_do_not_fit_are_refused_at_once(dsn: str, way: Any) -> None:
+async def test_work_that_does_not_fit_the_connection_is_refused_immediately(dsn: str, way: Any) -> None:
     with pytest.raises(TypeError, match="its connection is not awaited"):
         await way(lambda: psycopg.connect(dsn), "g", awaited)
     with pytest.raises(TypeError, match="work must be `async def`"):
@@ -52,7 +52,7 @@ async def test_a_connection_through_a_pooler_is_refused(dsn: str, monkeypatch: p
         await consume(connecting(dsn), "g", awaited)
 
 
-async def test_a_databases_isolation_level_is_overridden_and_a_connections_own_is_refused(dsn: str) -> None:
+async def test_the_isolation_level_of_a_database_is_overridden_and_that_of_a_connection_is_refused(dsn: str) -> None:
     await append(dsn, 1)
     name = dsn.partition("@/")[2].partition("?")[0]
     await query(dsn, f"alter database {name} set default_transaction_isolation = 'repeatable read'")

@@ -73,7 +73,7 @@ async def test_each_refusal_has_a_class_with_the_drivers_error_as_its_cause(user
     await user.commit()
 
 
-async def test_the_pending_timer_of_a_name_is_found_or_else_the_last_one(one: UserConnection) -> None:
+async def test_the_pending_timer_of_a_name_is_found_or_the_last_ended_timer(one: UserConnection) -> None:
     keys = []
     for _ in range(3):
         keys.append((await one.ask("schedule", delay="PT1H", name="n")).timer_key)

@@ -74,7 +74,7 @@ async def test_a_refused_call_aborts_the_transaction_unless_a_savepoint_protects
     await user.commit()
 
 
-async def test_any_other_error_is_the_drivers_own(user: UserConnection, dsn: str) -> None:
+async def test_any_other_error_is_an_error_of_the_driver(user: UserConnection, dsn: str) -> None:
     await user.ask("schedule", delay="PT1H", name="n")
     await user.commit()
     async with HolderClient(dsn) as other:

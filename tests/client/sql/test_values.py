@@ -31,7 +31,7 @@ class Order(BaseModel):
     order: int
 
 
-async def test_a_payload_comes_back_as_it_was(user: UserConnection) -> None:
+async def test_a_payload_is_returned_unchanged(user: UserConnection) -> None:
     for payload in PAYLOADS:
         made = await user.ask("schedule", delay="PT1H", payload=payload)
         assert (await user.ask("get", timer_key=made.timer_key)).payload == payload

@@ -34,7 +34,7 @@ SIZES = {"wide": (1_280, 900), "small": (320, 640)}
         pytest.param("small", "dark", 0, marks=pytest.mark.exhaustive),
     ],
 )
-async def test_each_page_is_sound_in_a_browser(dsn: str, api: Api, size: str, theme: str, first: int) -> None:
+async def test_each_page_has_no_error_in_a_browser(dsn: str, api: Api, size: str, theme: str, first: int) -> None:
     await add_timers(dsn, 3, "now() + interval '10 minutes'", name="'a-rather-long-name-of-a-timer-' || i")
     width, height = SIZES[size]
     view = {"viewport": {"width": width, "height": height}, "color_scheme": theme}

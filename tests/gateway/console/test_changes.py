@@ -63,7 +63,7 @@ async def test_the_pages_after_a_change_show_it_to_each_viewer_of_the_tenant(
                 assert f"order-1 {after}" in (await browser.get("/timers/by-name/order-1")).main
 
 
-async def test_an_address_that_is_no_url_is_refused_and_not_an_error(browser: Browser) -> None:
+async def test_an_address_that_is_not_a_url_is_refused_without_a_server_error(browser: Browser) -> None:
     for name, site, status in (("Origin", "", 403), ("Referer", "same-origin", 422)):
         shown = await browser.submit("/theme", {"theme": XSS * 5}, **{"Sec_Fetch_Site": site, name: "http://[::1"})
         assert (shown.status, 'href="/console">Back' in shown.text) == (status, True)

@@ -133,7 +133,7 @@ async def test_keys_are_listed_without_their_secrets(dsn: str, locked_browser: B
         ("admin", "ada", "/keys"),
     ],
 )
-async def test_other_keys_see_neither_the_link_nor_the_page_nor_the_verbs(
+async def test_other_keys_get_neither_the_link_nor_the_page_nor_the_verbs(
     dsn: str, locked_browser: Browser, owner: Session, *, scope: str, tenant: str | None, path: str
 ) -> None:
     await sign_in_as(locked_browser, owner, scope, tenant=tenant)

@@ -107,7 +107,7 @@ async def test_one_dead_letter_is_redriven_and_another_one_discarded(
 
 
 @pytest.mark.parametrize("verb", ["redrive", "discard"])
-async def test_all_of_a_filter_are_counted_first_and_a_later_death_is_left_out(
+async def test_all_dead_letters_of_a_filter_are_counted_first_and_later_ones_are_left_out(
     dsn: str, browser: Browser, letters: list[int], verb: str
 ) -> None:
     counted = await browser.get(f"/dead-letters/{verb}?target={HANDLER}")

@@ -21,7 +21,7 @@ async def assert_refused(dsn: str, browser: Browser, shown: Shown, words: str, s
     assert "shardclock_sign_in" not in {it.key for it in browser.cookies}, "an attempt ends with its answer"
 
 
-async def test_a_state_counts_once(dsn: str, person: Browser, provider: IdentityProvider) -> None:
+async def test_a_state_is_accepted_once(dsn: str, person: Browser, provider: IdentityProvider) -> None:
     asked = await begin(person, provider)
     answer = {"code": "genuine", "state": asked["state"]}
     assert (await finish(person, answer)).status == 200
@@ -140,7 +140,7 @@ async def test_a_provider_with_another_name_or_without_https_is_not_used(
 @pytest.mark.parametrize(
     "keys", [[], [7], [{"kty": "oct", "k": "c2VjcmV0"}], "keys", [{"kty": "RSA", "n": "AA", "e": "AQAB"}]]
 )
-async def test_without_a_usable_key_nobody_signs_in(
+async def test_without_a_usable_key_every_sign_in_is_refused(
     dsn: str, person: Browser, provider: IdentityProvider, keys: Any
 ) -> None:
     provider.keys = keys

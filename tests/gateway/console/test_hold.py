@@ -94,7 +94,7 @@ async def test_each_page_is_small_and_reads_few_blocks(
     assert (too_large, too_many) == ({}, {})
 
 
-async def test_a_search_within_names_reads_a_bounded_part_and_leads_on(
+async def test_a_search_within_names_reads_a_bounded_part_and_links_to_the_next_part(
     full: str, statements: list[LoggedQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock_server.gateway.console.pages.timers.SEARCH_S", -1.0)

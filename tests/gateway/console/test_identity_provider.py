@@ -110,7 +110,9 @@ async def test_the_groups_decide_on_scopes_and_tenant(person: Browser, provider:
         assert (await person.get("/cluster")).status == (200 if operates else 403)
 
 
-async def test_a_person_of_two_tenants_chooses_one_and_no_third(person: Browser, provider: IdentityProvider) -> None:
+async def test_a_person_with_two_tenants_can_choose_only_one_of_these_tenants(
+    person: Browser, provider: IdentityProvider
+) -> None:
     provider.claims = {"groups": ["shop readers", "ada"]}
     await sign_in(person, provider)
     assert '<option value="ada">' in (await person.get("/account")).text
@@ -234,7 +236,7 @@ async def test_a_sign_out_ends_the_session_and_leads_to_the_sign_out_of_the_prov
     assert f'href="{provider.url}/logout?client_id={CLIENT}"' in shown.text
 
 
-async def test_a_session_ends_when_the_settings_give_its_groups_nothing_any_more(
+async def test_a_session_ends_when_the_settings_give_its_groups_no_rights(
     dsn: str, person: Browser, provider: IdentityProvider
 ) -> None:
     await sign_in(person, provider)

@@ -174,7 +174,7 @@ async def test_the_names_of_a_model_and_a_business_key_are_escaped(dsn: str, api
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("width", "theme"), [(1_280, "light"), (320, "dark")])
-async def test_the_page_of_an_instance_and_of_its_timer_are_sound_in_a_browser(
+async def test_the_pages_of_an_instance_and_its_timer_have_no_error_in_a_browser(
     dsn: str, api: Api, width: int, theme: str
 ) -> None:
     definition = await write(dsn, api, drawn_model())

@@ -35,7 +35,7 @@ async def test_a_job_that_failed_several_times_in_a_row_needs_a_person(dsn: str,
     assert "report" not in shown, "an operator has disabled it"
 
 
-async def test_a_hold_is_said_once_and_leads_to_its_release(dsn: str, browser: Browser) -> None:
+async def test_a_hold_is_shown_once_with_a_link_to_its_release(dsn: str, browser: Browser) -> None:
     await add_holder(dsn, 1)
     await browser.submit("/cluster/hold", {"reason": "billing is down"})
 

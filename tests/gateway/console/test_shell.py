@@ -105,7 +105,7 @@ async def test_pages_of_one_second_read_postgres_once(browser: Browser, monkeypa
     assert len(calls) == 2
 
 
-async def test_a_theme_is_kept_and_belongs_to_the_cached_page(browser: Browser) -> None:
+async def test_a_theme_is_stored_and_is_part_of_the_cache_key(browser: Browser) -> None:
     assert "data-theme" not in (await browser.get("/timers")).text
     await browser.follow(await browser.submit("/theme", {"theme": "dark", "to": "/timers"}))
     assert 'data-theme="dark"' in (await browser.get("/timers")).text

@@ -104,7 +104,9 @@ async def test_a_timer_shows_its_story_its_rule_and_its_next_occurrences(api: Ap
     assert (wrong.status, "at 'then'" in wrong.main) == (422, True)
 
 
-async def test_the_verbs_of_a_timer_change_it_and_say_so(dsn: str, api: Api, browser: Browser) -> None:
+async def test_the_verbs_of_a_timer_change_the_timer_and_report_the_change(
+    dsn: str, api: Api, browser: Browser
+) -> None:
     key = await made(api, due_date="2030-01-31T08:00:00Z")
     page = f"/timers/{key}"
 
@@ -154,7 +156,7 @@ async def test_all_timers_that_match_are_counted_first_and_changed_then(dsn: str
     assert (again.status, "token is missing" in again.main) == (422, True)
 
 
-async def test_selected_timers_are_changed_alone(dsn: str, api: Api, browser: Browser) -> None:
+async def test_only_the_selected_timers_are_changed(dsn: str, api: Api, browser: Browser) -> None:
     keys = [await made(api, name=f"order-{number}") for number in range(4)]
     listed = await browser.get("/timers?name_prefix=order-")
     assert re.findall(r'name="timer_keys" value="([^"]*)" aria-label="Select (order-.)"', listed.text) == [

@@ -94,7 +94,7 @@ def test_a_token_without_a_signature_is_refused() -> None:
         checked(f"{header}.{claims}.")
 
 
-def test_a_public_key_is_no_secret_of_an_hmac() -> None:
+def test_a_public_key_is_not_accepted_as_the_secret_of_an_hmac() -> None:
     public = RSA.private.public_key()
     for secret in (
         public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
@@ -110,7 +110,7 @@ def test_a_public_key_is_no_secret_of_an_hmac() -> None:
         checked(forged_token(PROVIDER.genuine(), b"secret", kid="s"), EC.published, symmetric)
 
 
-def test_the_algorithm_is_that_of_the_key() -> None:
+def test_only_the_algorithm_of_the_key_is_accepted() -> None:
     for forged in (RSA.sign(PROVIDER.genuine(), kid="ec"), EC.sign(PROVIDER.genuine(), kid="rsa")):
         with pytest.raises(UnknownKey):
             checked(forged)
@@ -156,6 +156,6 @@ def test_a_short_rsa_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("token", [None, 7, "", "x", "a.b", "a.b.c", "ü.ü.ü", "." * 3, "e30.e30.e30", "x" * 70_000, {}])
-def test_anything_else_is_refused(token: object) -> None:
+def test_any_other_text_is_refused_as_an_id_token(token: object) -> None:
     with pytest.raises(SignInRefused):
         checked(token)
