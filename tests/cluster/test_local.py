@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from shardclock_server.cluster.kept_host import PAUSES
 from shardclock_server.cluster.local_keepers import ORPHAN_S
 from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD
 from tests.support.local_cluster import FORK_SERVER, LocalCluster, kill, lives, local_cluster, without_ray
+from tests.support.memory import directory
 from tests.support.program import run, until
 
 pytestmark = pytest.mark.slow
@@ -36,6 +37,13 @@ GONE_S = 15.0  # a host drains its keepers within 5 s
 HOST_START_S = 10.0  # measured on two cores with a load average of ten
 
 
+@pytest.fixture(scope="module")
+def lasting(shared: Callable[[int], str]) -> Iterator[LocalCluster]:
+    """Run two shards, in a Python that has no Ray, for several tests; the last of these stops the cluster."""
+    with directory() as place, local_cluster(place, shared(18)) as up:
+        yield up
+
+
 @pytest.fixture
 def up(place: Path, dsn: str) -> Iterator[LocalCluster]:
     """Run two shards, in a Python that has no Ray."""
@@ -44,66 +52,61 @@ def up(place: Path, dsn: str) -> Iterator[LocalCluster]:
         yield up
 
 
-def test_it_shows_its_mode_scales_fires_and_hands_everything_back_at_a_stop(up: LocalCluster) -> None:
-    def scale(to: int) -> None:
-        assert run("scale", to, environment=up.environment | {"SHARDCLOCK_DSN": up.operator_dsn}).code == 0
+def test_a_shard_that_is_killed_is_taken_over_and_replaced(lasting: LocalCluster) -> None:
+    victim, other = lasting.shards(2)
+    with lasting.fires_all(60, lag_max_s=LATE_S):
+        kill(victim.pid)
 
-    said = run("status", environment=up.environment).out
+    assert lasting.why_ended(victim.holder) == "dead"
+    assert f'"{victim.holder:016x}": "died"' in lasting.said, "the end of its process was noticed, not its silence"
+    (replacement,) = [shard for shard in lasting.shards(2) if shard.holder != other.holder]
+    assert replacement.holder != victim.holder
+
+    kill(lasting.processes(FORK_SERVER)[0].pid)
+    kill(replacement.pid)
+    until(
+        lambda: replacement.holder not in {it.holder for it in lasting.shards(2)}, "a new fork server and a new shard"
+    )
+    assert other.holder in {it.holder for it in lasting.shards(2)}, "the end of the fork server ends no shard"
+
+
+def test_firing_continues_while_a_killed_host_is_started_again(lasting: LocalCluster) -> None:
+    before = lasting.shards(2)
+    with lasting.fires_all(100, lag_max_s=LATE_S):
+        kill(lasting.host().pid)
+
+    until(lambda: {it.holder for it in lasting.shards(2)}.isdisjoint(it.holder for it in before), "new shards")
+    until(lambda: not any(lives(it.pid) for it in before), "the shards without a host to end")
+    assert "had died and is started again in 0 s" in lasting.said
+
+
+def test_it_shows_its_mode_scales_fires_and_hands_everything_back_at_a_stop(lasting: LocalCluster) -> None:
+    def scale(to: int) -> None:
+        assert run("scale", to, environment=lasting.environment | {"SHARDCLOCK_DSN": lasting.operator_dsn}).code == 0
+
+    said = run("status", environment=lasting.environment).out
     assert "local processes" in next(line for line in said.splitlines() if line.startswith("keepers"))
-    status = up.status()
+    status = lasting.status()
     assert status["keepers_run_as"] == "local processes"
     assert {it["node_id"] for it in status["shards"]} == {LOCAL_NODE}
 
     scale(3)
-    three = {it.holder for it in up.shards(3)}
+    three = {it.holder for it in lasting.shards(3)}
     scale(1)
-    (shard,) = up.shards(1)
+    (shard,) = lasting.shards(1)
     assert shard.holder in three
 
-    up.schedule_many(5, every_s=0.05)
-    up.schedule_many(1, every_s=1.9)
-    until(lambda: up.fired() >= 5, "five timers to fire")
-    up.process.send_signal(signal.SIGTERM)
-    assert up.process.wait(GONE_S) == 0, up.said
-    assert up.processes() == []
-    assert "as local processes" in up.said
-    assert up.keepers(SHARD) == []
-    assert up.why_ended(shard.holder) == "drained"
-    assert "Traceback" not in up.said
-
-
-def test_a_shard_that_is_killed_is_taken_over_and_replaced(up: LocalCluster) -> None:
-    victim, other = up.shards(2)
-    up.schedule_many(60, every_s=0.05)
-    until(up.fired, "the first firing")
-
-    kill(victim.pid)
-
-    until(lambda: up.fired() == 60, "all timers to fire")
-    assert up.worst_lag_s() < LATE_S
-    assert up.why_ended(victim.holder) == "dead"
-    assert f'"{victim.holder:016x}": "died"' in up.said, "the end of its process was noticed, not its silence"
-    (replacement,) = [shard for shard in up.shards(2) if shard.holder != other.holder]
-    assert replacement.holder != victim.holder
-
-    kill(up.processes(FORK_SERVER)[0].pid)
-    kill(replacement.pid)
-    until(lambda: replacement.holder not in {it.holder for it in up.shards(2)}, "a new fork server and a new shard")
-    assert other.holder in {it.holder for it in up.shards(2)}, "the end of the fork server ends no shard"
-
-
-def test_firing_continues_while_a_killed_host_is_started_again(up: LocalCluster) -> None:
-    before = up.shards(2)
-    up.schedule_many(100, every_s=0.05)
-    until(up.fired, "the first firing")
-
-    kill(up.host().pid)
-
-    until(lambda: up.fired() == 100, "all timers to fire")
-    assert up.worst_lag_s() < LATE_S
-    until(lambda: {it.holder for it in up.shards(2)}.isdisjoint(it.holder for it in before), "new shards")
-    until(lambda: not any(lives(it.pid) for it in before), "the shards without a host to end")
-    assert "had died and is started again in 0 s" in up.said
+    before = lasting.fired()
+    lasting.schedule_many(5, every_s=0.05)
+    lasting.schedule_many(1, every_s=1.9)
+    until(lambda: lasting.fired() >= before + 5, "five timers to fire")
+    lasting.process.send_signal(signal.SIGTERM)
+    assert lasting.process.wait(GONE_S) == 0, lasting.said
+    assert lasting.processes() == []
+    assert "as local processes" in lasting.said
+    assert lasting.keepers(SHARD) == []
+    assert lasting.why_ended(shard.holder) == "drained"
+    assert "Traceback" not in lasting.said
 
 
 def test_a_killed_up_leaves_nothing_behind(up: LocalCluster) -> None:

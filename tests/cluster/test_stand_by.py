@@ -51,17 +51,6 @@ class TwoKinds(RecordedCluster):
         """Wait until Ray's keepers serve, and the local keepers have ended."""
         until(self.has_moved_to_ray, "Ray's shards to serve alone", within_s=RAY_S)
 
-    @contextmanager
-    def fires_all(self, count: int, *, lag_max_s: float) -> Iterator[None]:
-        """Run a block from the first of `count` firings, and assert that each timer fires once and in time."""
-        before = self.fired()
-        self.schedule_many(count, every_s=0.05)
-        until(lambda: self.fired() > before, "the first firing")
-        yield
-        self.until_fired(before + count)
-        assert self.verdict()[:2] == (before + count, before + count)
-        assert self.worst_lag_s() < lag_max_s
-
     def lose_ray(self) -> None:
         kill(until(lambda: self.processes(HOST), "the host of Ray")[0].pid)
 

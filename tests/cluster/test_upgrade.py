@@ -30,6 +30,7 @@ from tests.support.program import PROGRAM, Done, run
 from tests.support.steady_load import SteadyLoad
 from tests.support.waiting import eventually
 
+ON_RAY = (pytest.mark.ray, pytest.mark.timed, pytest.mark.exhaustive)
 SCRIPT = ROOT / "examples" / "blue-green.sh"
 BLUE, GREEN = "blue", "green"
 PER_TURN, PER_TURN_AHEAD = 50, 30  # timers scheduled each tenth of a second
@@ -355,14 +356,8 @@ async def test_if_the_new_cluster_dies_during_the_switch_no_timer_is_delayed(mac
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "local",
-    [True, pytest.param(False, marks=[pytest.mark.ray, pytest.mark.timed, pytest.mark.exhaustive])],
-    ids=["local", "ray"],
-)
-async def test_a_cluster_whose_processes_are_all_killed_is_replaced_by_the_stand_by_cluster(
-    machine: Machine, *, local: bool
-) -> None:
+@pytest.mark.parametrize("local", [True, pytest.param(False, marks=ON_RAY)])
+async def test_a_killed_cluster_is_replaced_by_the_stand_by_cluster(machine: Machine, *, local: bool) -> None:
     await both(machine, local=local)
 
     async with exactly_once(machine, lag_max_s=TAKEOVER_LAG_S):
@@ -373,9 +368,6 @@ async def test_a_cluster_whose_processes_are_all_killed_is_replaced_by_the_stand
 async def ended(machine: Machine) -> set[str]:
     rows = await query(machine.dsn, "select ended_why from shardclock.holders where ended_at is not null")
     return {row["ended_why"] for row in rows}
-
-
-# Refusals and stops of the script.
 
 
 @pytest.mark.parametrize("words", [(), ("green",), ("green", "true"), ("green", "true", "true", "more")])

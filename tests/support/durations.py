@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# In seconds, for files with tests that have no mark for it.
-TAKES_S = {
-    "coordinator/test_ray.py": 150,
-    "cluster/test_running.py": 130,
-    "k8s/test_losses.py": 100,
-    "k8s/test_workers.py": 80,
+# In seconds, by folder, for files with tests that take longer than other tests with the same marks.
+TAKES = {
+    "bpmn/step": "lookups:11",
+    "cli": "backup:24 streams:23 database:15 cli:12",
+    "cluster": "running:130 stand_by:120 local:42 stepping:19 testing_environment:12 testing_page:11 shell:9",
+    "coordinator": "ray:150 two_hundred_shards:17",
+    "demo": "run:15",
+    "embedded": "server:14 reasons:11",
+    "engine": "kept_messages:12 fairness:10",
+    "gateway": "serving:16 timer_ends:10 creating:10 callers:10",
+    "gateway/console": "browser:22",
+    "k8s": "losses:100 workers:80 upgrade:24 postgres:10",
+    "operate": "backup:14",
+    "project": "docs:61",
+    "shards": "takeover:29 shard:29 outages:26 load:22 hold:12 ramp:11 client_locks:11",
+    "sql": "session:13 signal_plans:12 plans:11 measures_plans:11",
+    "workers": "worker:22 hand_over:13 webhooks_of_worker:12",
+    "workers/runs": "runner:20 left_behind:12",
 }
 # The files whose quick tests take more than about one second of processor time together, by folder: of a test's own
 # process, its commands and Postgres. `--durations=0` shows new long tests.
@@ -29,8 +41,8 @@ LONG = {
     "client/sql": "alike batch_bytes consuming logins methods transactions values",
     "cluster": "exporter node shell stepping testing_jobs testing_page upgrade",
     "coordinator": (
-        "drains fence hosts leadership plan quarantine reconciler scaling stand_by stand_by_races suspension "
-        "two_hundred_shards"
+        "drains fence hosts leadership quarantine reconciler scaling stand_by stand_by_races suspension "
+        "takeover_plan two_hundred_shards"
     ),
     "engine": (
         "business_keys cancelled_starts dead_signals elements endpoints fairness families invalid_input kept_messages "
@@ -73,6 +85,11 @@ LONG = {
     ),
 }
 LONG_FILES = frozenset(f"{folder}/test_{name}.py" for folder, names in LONG.items() for name in names.split())
+TAKES_S = {
+    f"{folder}/test_{name}.py": int(seconds)
+    for folder, files in TAKES.items()
+    for name, _, seconds in (file.partition(":") for file in files.split())
+}
 
 
 def is_long(path: Path, tests: Path) -> bool:

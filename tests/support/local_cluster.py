@@ -52,6 +52,17 @@ class Records:
     def until_fired(self, count: int) -> None:
         until(lambda: self.fired() == count, f"{count} timers to fire")
 
+    @contextmanager
+    def fires_all(self, count: int, *, lag_max_s: float) -> Iterator[None]:
+        """Run a block from the first of `count` firings, and assert that each timer fires once and in time."""
+        before = self.fired()
+        self.schedule_many(count, every_s=0.05)
+        until(lambda: self.fired() > before, "the first firing")
+        yield
+        self.until_fired(before + count)
+        assert self.verdict()[:2] == (before + count, before + count)
+        assert self.worst_lag_s() < lag_max_s
+
     def worst_lag_s(self) -> float:
         return float(asyncio.run(query(self.admin_dsn, LAG))[0][0])
 
