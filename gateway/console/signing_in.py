@@ -154,11 +154,21 @@ async def sign_out(request: Request) -> Response:
 
 
 @router.get("/account")
-async def show_account(request: Request, caller: Annotated[Caller, Depends(signed_in)], to: str = "/") -> Response:
-    """Show the caller's key and rights, and the forms to choose a tenant and a theme."""
+async def show_account(
+    request: Request, caller: Annotated[Caller, Depends(signed_in)], to: str = "/", tenant: str | None = None
+) -> Response:
+    """Show the caller's key and rights, and the forms to choose a tenant, filled in with `tenant`, and a theme."""
     options = [(name, name) for name in caller.choices or ()]
     return page(
-        request, caller, "account.html", title="Account", to=to, tenant_options=options, live=False, personal=True
+        request,
+        caller,
+        "account.html",
+        title="Account",
+        to=to,
+        tenant=tenant or caller.tenant_id,
+        tenant_options=options,
+        live=False,
+        personal=True,
     )
 
 

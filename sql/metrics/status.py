@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 from shardclock_server.sql.metrics.measures import EVER, RECENT_S, DueCounts, count_due
+from shardclock_server.sql.metrics.past import LATE_S
 from shardclock_server.sql.session import Session
 
 # Timers of an outage are between the first two edges; other overdue timers are between the last two edges.
@@ -61,6 +62,27 @@ async def read_status(session: Session) -> Status:
     row = await session.row("read_status", recent=recent_of(due, took_s=time.monotonic() - began_s))
     assert row is not None
     return Status(**dict(row), overdue=sum(due.timers), overdue_estimated=due.estimated, left_by_outage=due.timers[0])
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueTenant:
+    """A tenant with overdue timers, the number of its counted timers, and the due date of the oldest counted timer."""
+
+    tenant_id: str
+    timers: int
+    oldest: datetime
+
+
+async def find_overdue_tenants(session: Session, *, limit: int) -> list[OverdueTenant]:
+    """Find the tenants with the most overdue timers among the oldest 12 overdue timers of each slot.
+
+    shape:   at most `limit`, the tenant with the most timers first; a timer that is due for less than a second is not
+             overdue
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/find_overdue_tenants.sql
+    """
+    late = timedelta(seconds=LATE_S)
+    return [OverdueTenant(*row) for row in await session.rows("find_overdue_tenants", late=late, limit=limit)]
 
 
 def recent_of(due: DueCounts, *, took_s: float) -> timedelta | None:

@@ -103,9 +103,14 @@ async def test_the_line_of_a_group_selects_the_letters_of_this_group(dsn: str) -
         "boom",
         "boom: -order-1234",
         "boom: order-1234 (attempt 10000 of 2)",
+        "KeyError: customer_7",
+        "KeyError: customer_12345678",
+        "KeyError: cart-3 (attempt 2 of 2)",
+        "not UTF-8",
+        "not UTF-16",
     )
     await bury(dsn, 10 * len(reasons))
-    await query(dsn, "update shardclock.dead_letters set reason = ($1::text[])[1 + timer_key % 4]", reasons)
+    await query(dsn, "update shardclock.dead_letters set reason = ($1::text[])[1 + timer_key % 9]", reasons)
 
     async with session_of(dsn, "shard") as session:
         groups = (await group_dead_letters(session)).groups
@@ -117,7 +122,7 @@ async def test_the_line_of_a_group_selects_the_letters_of_this_group(dsn: str) -
         }
 
     assert found == {it.reason_line: it.dead_letters for it in groups}
-    assert found == {"boom": 20, "boom: #": 20}
+    assert found == {"boom": 20, "boom: #": 20, "KeyError: #": 30, "not UTF-8": 10, "not UTF-16": 10}
 
 
 async def test_a_long_reason_of_short_words_is_grouped_within_the_time_of_a_statement(dsn: str) -> None:

@@ -1,4 +1,4 @@
-"""Test the counts of the last minutes: by minute, tenant and target, exact for few records and estimated for many."""
+"""Test the counts of the last minutes, exact for few records and estimated for many, and the overdue tenants."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from shardclock_server.sql.metrics.past import count_past
+from shardclock_server.sql.metrics.status import find_overdue_tenants
 from shardclock_server.sql.session import CLIENT_PLANS, Session
 from shardclock_server.sql.statements import statement
-from tests.support.factories import BOUND_S, query, value
+from tests.support.factories import BOUND_S, add_timers, query, value
+from tests.support.plans import prepare
 from tests.support.roles import as_role
 from tests.support.sql_client import session
 
@@ -119,3 +121,21 @@ async def test_a_gateway_s_session_reads_few_records_although_the_tenant_has_non
     assert EXACT_MAX <= read <= EXACT_MAX + 50, "a binary search of 60,000 records has 16 steps"
     assert searched == {"Index Scan", "Index Only Scan"}
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 8_000
+
+
+async def test_the_tenants_with_overdue_timers_are_found_among_few_rows_of_each_slot(dsn: str) -> None:
+    await add_timers(dsn, 40_000, "now() - interval '1 minute'")
+    await add_timers(dsn, 3, "now() - interval '1 hour'", tenant_id="'shop'")
+    await add_timers(dsn, 9, "now() + interval '1 hour'", tenant_id="'later'")
+    search = await prepare(dsn, "find_overdue_tenants", **CLIENT_PLANS)
+    reading = await search.explain("'1 second'", "5", touched=True)
+    await search.connection.close()
+    async with session(dsn, "gateway") as reader:
+        found = await find_overdue_tenants(reader, limit=5)
+        first = await find_overdue_tenants(reader, limit=1)
+
+    assert [it.tenant_id for it in found] == ["default", "shop"]
+    assert [it.timers for it in found] == [840 * 12 - 3, 3], "12 timers of each slot"
+    assert first == found[:1]
+    assert reading.rows <= 840 * 12
+    assert reading.indexes == {"timers_by_slot"}

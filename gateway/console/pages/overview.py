@@ -1,5 +1,6 @@
 """Show the overview: punctuality, the timers of the next 30 minutes, and problems that need a person."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -18,8 +19,10 @@ from shardclock_server.service.keys import allows
 from shardclock_server.service.operator_hold import OperatorHold, read_operator_hold
 from shardclock_server.service.overview import Punctuality, judge, read_attention, read_coming
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
-from shardclock_server.sql.metrics.status import Status, read_status
+from shardclock_server.sql.metrics.status import OverdueTenant, Status, find_overdue_tenants, read_status
 from shardclock_server.sql.served import ALL_TENANTS
+
+OVERDUE_TENANTS = 5
 
 router = page_router()
 
@@ -33,6 +36,7 @@ class ClusterSummary:
     held: OperatorHold | None
     serving: int
     punctuality: Punctuality
+    overdue_tenants: Sequence[OverdueTenant]
 
 
 @router.get("/")
@@ -71,7 +75,8 @@ async def _summary(request: Request, hold: Hold | None) -> ClusterSummary:
     async with gateway.pool.session(ALL_TENANTS) as session:
         status, holders = await read_status(session), await list_holders(session)
         held = await read_operator_hold(session) if hold else None
+        overdue = await find_overdue_tenants(session, limit=OVERDUE_TENANTS) if status.overdue else []
     living = living_of([holder for holder in holders if holder.role == SHARD], gateway.settings.silent_s)
     serving = sum(holder.part is not None for holder in living)
     punctuality = judge(status, serving=serving, hold=hold.reason if hold else None)
-    return ClusterSummary(status, hold, held, serving, punctuality)
+    return ClusterSummary(status, hold, held, serving, punctuality, overdue)

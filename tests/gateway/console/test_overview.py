@@ -52,6 +52,24 @@ def test_timers_are_on_time_if_none_is_overdue_and_the_lag_is_within_the_objecti
     assert (verdict.is_on_time, word in verdict.why) == (is_on_time, True)
 
 
+async def test_the_overdue_timers_of_another_tenant_lead_to_this_tenant(
+    dsn: str, locked_browser: Browser, owner: Session
+) -> None:
+    await sign_in_as(locked_browser, owner, "admin", tenant=None)
+    await add_timers(dsn, 3, "now() - interval '5 minutes'", tenant_id="'shop'", name="'cart-' || i")
+    await add_timers(dsn, 1, "now() - interval '5 minutes'")
+
+    shown = await locked_browser.get("")
+
+    assert re.search(r"4 overdue, the oldest by 5 min( \d s)?, of tenants shop , default", shown.main)
+    (account,) = re.findall(r'href="/console(/account\?tenant=shop[^"]*)"', shown.text)
+    form = await locked_browser.get(html.unescape(account))
+    assert 'name="tenant" type="text" value="shop"' in form.text
+    to = html.unescape(re.findall(r'name="to" value="([^"]*)"', form.text)[0])
+    timers = await locked_browser.follow(await locked_browser.submit("/tenant", {"to": to, "tenant": "shop"}))
+    assert "cart-3" in timers.main
+
+
 FIRED = """
     insert into shardclock.command_log (
         recorded_at, timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target
