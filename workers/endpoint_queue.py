@@ -41,10 +41,10 @@ class Send(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GoneAnswer:
-    """The answer 410 Gone of an endpoint, and the URL that gave the answer."""
+    """The answer 410 Gone of an endpoint: the URL that gave the answer, and the reason in words."""
 
     url: str
-    answer: str
+    reason: str
 
 
 class AttemptSkipped(Exception):

@@ -126,7 +126,7 @@ class Endpoints(KeeperPart):
             if (answer := queue.gone) is None:
                 continue
             try:
-                if await disable_gone_endpoint(session, queue.key, url=answer.url, why=answer.answer):
+                if await disable_gone_endpoint(session, queue.key, url=answer.url, why=answer.reason):
                     queue.reset()
                     self.refresh_wanted.set()  # waiting deliveries of the endpoint need the new row
             except (StoreUnavailable, StatementRefused) as error:

@@ -272,9 +272,20 @@ async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliverie
         await eventually(lambda: len(it.settled) == 20)
 
         assert it.queue.gone is not None
-        assert (it.queue.gone.url, it.queue.gone.answer) == (STORED.url, "answered 410 Gone")
+        assert (it.queue.gone.url, it.queue.gone.reason) == (STORED.url, "answered 410 Gone")
         assert len(it.sent.ids) <= 5, "the requests in progress"
         assert set(it.ended().values()) == {DeliveryEnding.DEAD}
+
+
+async def test_a_late_gone_answer_closes_only_the_url_that_gave_the_answer() -> None:
+    gate = asyncio.Event()
+    async with bench(Sent(lambda _: EndpointGone("answered 410 Gone", 0.01), gate=gate)) as it:
+        it.queue.add([delivery(1)])
+        await eventually(lambda: it.sent.ids != [])
+        it.queue.update(replace(STORED, url="https://example.com/new"))
+        gate.set()
+        await eventually(lambda: len(it.settled) == 1)
+        assert it.queue.gone is None
 
 
 @pytest.mark.parametrize(
@@ -361,9 +372,7 @@ async def test_a_closed_route_has_no_open_breaker(
         assert it.queue.is_idle
 
 
-async def test_the_queue_of_a_failing_endpoint_is_removed_after_an_hour(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_queue_of_a_failing_endpoint_is_removed_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(Sent(lambda _: DOWN)) as it:
         it.queue.add([delivery(key) for key in range(1, 6)])
         await eventually(lambda: len(it.settled) == 5)
