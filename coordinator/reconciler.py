@@ -260,7 +260,10 @@ class Reconciler:
         return leadership
 
     def _learn_lead(self, leadership: Leadership) -> None:
-        """Record whether this cluster leads; if it does not lead, its keepers run without slots."""
+        """Record whether this cluster leads.
+
+        errors:  Superseded  a newer incarnation of this coordinator has the lead
+        """
         is_given = leadership.leader is not None or leadership.node_id not in (None, self._node_id)
         if is_given and not leadership.leads and leadership.cluster_id == self._cluster_id:
             raise Superseded

@@ -29,7 +29,7 @@ from shardclock_server.gateway.waits.timer_ends import TimerEnds
 from shardclock_server.sql.notification_sender import NotificationSender
 from shardclock_server.sql.pool import Pool
 
-# shards get a notification for timers that are due sooner than their next poll (`ShardSettings.poll_s`)
+# Shards get a notification for timers that are due sooner than their next poll: the default of `ShardSettings.poll_s`.
 AT_ONCE = timedelta(seconds=0.1)
 
 

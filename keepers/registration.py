@@ -79,11 +79,7 @@ class Registration:
         return sender
 
     async def hand_back(
-        self,
-        session: Session,
-        *,
-        held: Callable[[], int] = lambda: 0,
-        first: Callable[[], Awaitable[None]] | None = None,
+        self, session: Session, *, held: Callable[[], int], first: Callable[[], Awaitable[None]]
     ) -> bool:
         """End the holder, which frees all its leases, and close all connections; return whether the holder ended.
 
@@ -92,8 +88,7 @@ class Registration:
         is_done = False
         try:
             async with asyncio.timeout(HAND_BACK_S):
-                if first is not None:
-                    await first()
+                await first()
                 await end_holders(session, [self.holder], why="drained")
             is_done = True
         except (StoreUnavailable, StatementRefused, TimeoutError) as error:

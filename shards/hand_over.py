@@ -73,7 +73,7 @@ class DeliveryNotifier(Protocol):
         """Request a notification of workers about `new` deliveries."""
 
 
-class Result(Protocol):
+class FiringResult(Protocol):
     """The result of a firing: the number of its deliveries, and the deliveries that it claimed for workers."""
 
     @property
@@ -89,7 +89,7 @@ class Result(Protocol):
         """The deliveries that the statement has claimed for workers."""
 
 
-ResultT = TypeVar("ResultT", bound=Result)
+ResultT = TypeVar("ResultT", bound=FiringResult)
 
 
 class HandOver:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from shardclock.payload import adapter_of
 from shardclock.policy import Policy, given, length, number, whole
 from shardclock.refusal import InvalidHandler, naming, shown
-from shardclock.signature import FunctionOfTimer, read_signature
+from shardclock.signature import FunctionOfTimer, is_second_import, read_signature
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,199}")
 OTHER_TARGETS = ("webhook:", "job:", "process:")
@@ -101,7 +101,7 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
 def _register(made: Handler) -> None:
     """Add a handler to the declared handlers; a module that is loaded again replaces its own handlers."""
     taken = _handlers.get(made.target)
-    if taken is not None and not _is_again(taken.function, made.function):
+    if taken is not None and not is_second_import(taken.function, made.function):
         raise InvalidHandler(
             f"target {shown(made.target)} is taken: {taken.reference} has it, so {made.reference} can't have it;"
             " give each function its own target"
@@ -151,9 +151,3 @@ def _made(target: str, function: FunctionOfTimer, policy: Policy) -> Handler:
         )
     adapter = adapter_of(signature.payload, handler=called)
     return Handler(target, called, policy, signature.is_async, takes_batch, function, adapter)
-
-
-def _is_again(known: FunctionOfTimer, function: FunctionOfTimer) -> bool:
-    """Return whether `function` is a second import of `known`: a reload, or `__main__` under its module's name."""
-    modules = {known.__module__, function.__module__}
-    return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

@@ -18,7 +18,7 @@ from shardclock.payload import adapter_of
 from shardclock.policy import given, length, number, whole
 from shardclock.reason import misfit
 from shardclock.refusal import InvalidHandler, naming, shown
-from shardclock.signature import read_job_signature
+from shardclock.signature import is_second_import, read_job_signature
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 MISSED = ("fire_once", "fire_all", "skip")
@@ -128,7 +128,7 @@ def job(  # noqa: PLR0913 - each is a term of the user's, with a default that fi
 def _register(made: Job) -> None:
     """Add a job to the declared jobs; a module that is loaded again replaces its own jobs."""
     taken = _jobs.get(made.name)
-    if taken is not None and not _is_again(taken.function, made.function):
+    if taken is not None and not is_second_import(taken.function, made.function):
         raise InvalidHandler(
             f"job {shown(made.name)} is taken: {taken.reference} has it, so {made.reference} can't have it;"
             " give each job its own name"
@@ -283,9 +283,3 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
         else:
             return tried
     raise InvalidHandler(f"job {called} has a config that does not fit {why}; give it one by config={{…}}")
-
-
-def _is_again(known: Callable[[Any], Any], function: Callable[[Any], Any]) -> bool:
-    """Return whether `function` is a second import of `known`: a reload, or `__main__` under its module's name."""
-    modules = {known.__module__, function.__module__}
-    return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

@@ -110,3 +110,9 @@ def _taken(annotation: Any, parameter: inspect.Parameter, called: str) -> tuple[
     raise InvalidHandler(
         f"handler {called} takes {parameter.name} as {shown(annotation)}, and it is called with a timer; {ONE_OF}"
     )
+
+
+def is_second_import(known: Callable[[Any], Any], function: Callable[[Any], Any]) -> bool:
+    """Return whether `function` is a second import of `known`: a reload, or `__main__` under its module's name."""
+    modules = {known.__module__, function.__module__}
+    return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)
