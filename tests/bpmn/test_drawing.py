@@ -10,7 +10,7 @@ from tests.support.bpmn import model
 from tests.support.drawn_models import drawn_model
 
 
-def test_each_shape_has_its_place_its_kind_and_its_trigger() -> None:
+def test_each_shape_of_a_drawing_has_a_position_a_kind_and_a_trigger() -> None:
     drawing = read_drawing(drawn_model())
 
     assert drawing is not None

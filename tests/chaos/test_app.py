@@ -61,7 +61,7 @@ def test_a_failing_action_fails_at_each_earlier_attempt(behaviour: Behaviour, di
     assert [attempt.attempt for attempt in read_attempts(directory)] == list(range(1, behaviour.attempt))
 
 
-def test_a_dead_letter_has_had_all_attempts_and_a_slow_call_is_in_time() -> None:
+def test_a_dead_letter_has_had_all_attempts_and_a_slow_call_ends_before_its_timeout() -> None:
     policies = {target: handler.policy for target, handler in handlers_of(app).items()}
 
     assert policies.keys() == {behaviour.target for behaviour in BEHAVIOURS}

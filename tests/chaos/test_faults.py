@@ -53,7 +53,7 @@ class Admins:
 
 
 @pytest.mark.exhaustive
-async def test_a_server_that_one_fault_restarts_is_not_stopped_by_another() -> None:
+async def test_a_server_that_one_fault_restarts_is_not_stopped_by_another_fault() -> None:
     chance = random.Random(1)
     seen_coming_up = False
     async with sandbox_for(ProcessCluster(1)) as sandbox:
@@ -121,7 +121,7 @@ def test_a_fork_of_a_process_is_not_mistaken_for_the_process() -> None:
             kill([*children, me])
 
 
-async def test_a_shard_claims_both_poisoned_schedules_and_can_plan_neither(shard: HolderClient) -> None:
+async def test_a_shard_claims_both_poisoned_schedules_and_can_not_plan_them(shard: HolderClient) -> None:
     hit = await poison(cast("Sandbox", Admins(shard.dsn)), random.Random(1), 0.0)
 
     claimed = (await shard.take()).claimed

@@ -120,7 +120,7 @@ def test_the_same_arguments_give_the_same_plan() -> None:
     assert plan(7, MINUTE_S) == plan.__wrapped__(7, MINUTE_S)
 
 
-def test_another_seed_gives_other_steps_and_other_faults() -> None:
+def test_a_different_seed_gives_different_calls_and_faults() -> None:
     one, other = plan(7, MINUTE_S), plan(8, MINUTE_S)
 
     assert one.steps != other.steps
@@ -312,7 +312,7 @@ def test_a_run_without_engines_has_no_faults_of_engines() -> None:
     }  # fmt: skip
 
 
-def test_each_start_has_a_name_of_its_own_within_its_tenant(begins: list[PlannedInstance]) -> None:
+def test_each_start_has_a_unique_name_within_its_tenant(begins: list[PlannedInstance]) -> None:
     assert len({(begin.tenant_id, begin.key) for begin in begins}) == len(begins)
     assert len({begin.key for begin in begins}) < len(begins), "tenants use the same names"
 

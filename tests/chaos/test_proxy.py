@@ -145,7 +145,7 @@ async def test_a_slow_connection_is_delayed_in_both_directions(proxy: Proxy, thr
             assert loop.time() - began_at >= 0.4, "a new connection is slow from its first message on"
 
 
-async def test_a_slow_connection_delays_no_other(proxy: Proxy, through: str) -> None:
+async def test_a_slow_connection_delays_no_other_connection(proxy: Proxy, through: str) -> None:
     slow = proxy.slow(named("mine"), delay_s=BOUND_S, for_s=BOUND_S)
     async with connected(through) as mine, connected(through, "other") as other, during(slow):
         work = asyncio.create_task(mine.execute("select 1"))

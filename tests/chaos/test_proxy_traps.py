@@ -61,7 +61,9 @@ async def test_a_lost_answer_to_a_claim_leaves_the_lease(proxy: Proxy, dsn: str,
         assert [timer.timer_key for timer in held] == keys
 
 
-async def test_a_trap_before_a_firing_holds_it_back_from_the_server(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_trap_before_a_firing_withholds_the_statement_from_the_server(
+    proxy: Proxy, dsn: str, through: str
+) -> None:
     async with holding(dsn, through) as (hand, timers), trapped(proxy, named("test"), "fire_due", "before") as trap:
         work = asyncio.create_task(hand.fire(timers))
         await catches(trap)
@@ -93,7 +95,9 @@ async def test_a_trap_inside_a_firing_keeps_its_row_locked_and_unfired(proxy: Pr
         assert await intents(dsn) == {(timers[0].timer_key, "TRIGGERED"): 1}
 
 
-async def test_a_client_broken_off_inside_a_firing_has_fired_nothing(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_firing_whose_connection_is_cut_inside_the_statement_fires_nothing(
+    proxy: Proxy, dsn: str, through: str
+) -> None:
     async with holding(dsn, through) as (hand, timers), trapped(proxy, named("test"), "fire_due", "inside") as trap:
         work = asyncio.create_task(hand.fire(timers))
         link = await catches(trap)
@@ -108,7 +112,7 @@ async def test_a_client_broken_off_inside_a_firing_has_fired_nothing(proxy: Prox
         assert not await intents(dsn)
 
 
-async def test_a_trap_after_a_firing_keeps_its_answer_back(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_trap_after_a_firing_withholds_the_answer(proxy: Proxy, dsn: str, through: str) -> None:
     async with holding(dsn, through) as (hand, timers), trapped(proxy, named("test"), "fire_due", "after") as trap:
         work = asyncio.create_task(hand.fire(timers))
         await catches(trap)
@@ -138,7 +142,7 @@ async def test_a_trap_springs_once_on_the_first_matching_statement(proxy: Proxy,
     assert sprung == ["test"]
 
 
-async def test_a_trap_lets_every_other_connection_pass(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_trap_does_not_stop_other_connections(proxy: Proxy, dsn: str, through: str) -> None:
     async with holding(dsn, through, 2) as (hand, (one, other)):
         mine = hands_of(proxy)
         async with HolderClient(through, HOLDER) as second, trapped(proxy, mine, "fire_due", "inside") as trap:
@@ -162,7 +166,7 @@ async def test_a_statement_is_known_by_its_first_line(proxy: Proxy, through: str
         assert await in_time(work) == 1
 
 
-async def test_another_statement_under_the_same_name_is_not_mistaken_for_it(proxy: Proxy, through: str) -> None:
+async def test_a_trap_does_not_stop_another_statement_with_the_same_prepared_name(proxy: Proxy, through: str) -> None:
     text = statement("claim_due").text.partition("\n")[0] + "\nselect 1"
 
     async with connected(through, statement_cache_size=0) as mine:  # each statement uses the unnamed prepared statement
@@ -173,7 +177,7 @@ async def test_another_statement_under_the_same_name_is_not_mistaken_for_it(prox
             await mine.fetchval(text)
 
 
-async def test_a_proxy_that_closes_breaks_off_held_connections_too(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_closing_proxy_also_closes_held_connections(proxy: Proxy, dsn: str, through: str) -> None:
     async with holding(dsn, through) as (hand, timers), connected(through) as mine:
         trap = proxy.trap(named("test"), "fire_due", "inside", spring=lambda _: None)
         work = asyncio.create_task(hand.fire(timers))

@@ -98,7 +98,7 @@ def test_an_unknown_run_has_its_reasons(tmp_path: Path) -> None:
     assert "Why:\n\n- nothing fired at all\n" in page
 
 
-def test_the_page_has_the_lag_of_the_whole_run_and_of_its_calm_part(tmp_path: Path) -> None:
+def test_the_page_has_the_lag_of_the_whole_run_and_of_the_time_without_faults(tmp_path: Path) -> None:
     lags = [(n * 0.1, 0.002) for n in range(98)] + [(60.5, 1.5), (20.0, 0.02)]
     run = history(*lags, faults=[fault("kill", 60, recovers_within_s=2.0)])
     page = page_of(tmp_path, run)
@@ -196,7 +196,7 @@ def test_the_page_has_the_recovery_time_of_each_fault(tmp_path: Path) -> None:
     ]
 
 
-def test_a_fault_without_a_measurement_is_counted_too(tmp_path: Path) -> None:
+def test_a_fault_without_a_measurement_is_also_counted(tmp_path: Path) -> None:
     run = history((1, 0.004), faults=[fault("lock", 10), fault("lock", 20, disturbs=False)])
     assert cells(page_of(tmp_path, run), "lock: lock it") == ["lock: lock it", "2", *[""] * 7]
 

@@ -24,7 +24,7 @@ def test_a_timer_that_a_clock_change_delayed_is_left_out_of_a_takeover() -> None
 
 
 @pytest.mark.parametrize(("slow", "violations"), [(1, 0), (2, 2)])
-def test_one_takeover_of_a_hundred_may_take_longer(slow: int, violations: int) -> None:
+def test_one_takeover_in_a_hundred_may_exceed_the_bound(slow: int, violations: int) -> None:
     run = blank(ends_s=2_100)
     run.holder(-0.5, B, 1)
     for number in range(100):
@@ -136,7 +136,7 @@ def test_without_a_leader_only_the_lost_shards_timers_may_be_later(led: bool) ->
     assert [(it.timers, it.bound_s) for it in takeovers(history) if it.fault.victims] == [(1, 2.0 if led else 13.0)]
 
 
-def test_a_timer_that_waits_for_a_takeover_without_a_leader_is_left_out_of_the_next_one() -> None:
+def test_a_timer_that_waits_for_a_takeover_without_a_leader_is_not_counted_in_the_next_takeover() -> None:
     run = blank()
     run.holder(-0.5, A, 0)
     run.schedule(1, "ada", timer(2, 12))

@@ -36,7 +36,7 @@ def test_a_value_is_written_with_its_unit(value: float, unit: str, shown: str) -
     assert format_value(value, unit) == shown
 
 
-def test_an_axis_places_values_within_it_and_marks_round_ones() -> None:
+def test_an_axis_places_its_values_and_marks_the_round_values() -> None:
     axis = Axis(0, 104, 100, 0)
     assert [axis.place(value) for value in (-5, 0, 52, 104, 200)] == [100, 100, 50, 0, 0]
     assert axis.ticks("short", count=5) == [0, 20, 40, 60, 80, 100]

@@ -78,7 +78,7 @@ def test_a_restored_database_has_the_timers_and_is_on_hold(
     assert Shell(empty, capsys)("status").code == DONE
 
 
-def test_a_database_is_on_hold_from_the_transaction_that_restores_it_in_its_own_place(
+def test_a_database_that_is_restored_in_place_is_on_hold_from_the_transaction_of_the_restore(
     dsn: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell = Shell(dsn, capsys)

@@ -294,7 +294,7 @@ def test_ctrl_c_reports_the_changes_until_then_and_ends_the_operation(shell: She
     assert asyncio.run(value(shell.dsn, "select count(*) from shardclock.operation_pages")) == 0
 
 
-def test_a_shift_that_is_refused_for_a_later_timer_reports_the_moved_ones(shell: Shell) -> None:
+def test_if_a_shift_is_refused_for_a_later_timer_the_moved_timers_are_reported(shell: Shell) -> None:
     add(shell, PAGE)
     add(shell, 1, "'9999-12-31Z'")
 

@@ -56,6 +56,6 @@ def test_several_instances_are_cancelled_only_with_yes(shell: Shell) -> None:
     assert cancelled(shell) == keys
 
 
-def test_the_key_and_the_business_key_exclude_each_other(shell: Shell) -> None:
+def test_a_key_and_a_business_key_are_refused_together(shell: Shell) -> None:
     for given in ([], ["7", "--business-key", "order-42"], ["7", "--process", "p"], ["7", "--tenant", "acme"]):
         assert shell("processes", "cancel", *given).code == BAD_INPUT, given

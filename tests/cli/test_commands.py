@@ -74,7 +74,7 @@ def test_the_program_s_help_has_the_summary_of_each_command(capsys: pytest.Captu
         ("when", "'show', 'explain'"),
     ],
 )
-def test_an_unknown_command_is_refused_with_the_nearest_one(
+def test_an_unknown_command_is_refused_with_the_most_similar_command(
     word: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = Shell(NOWHERE, capsys)(word, "list")

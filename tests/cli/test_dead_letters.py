@@ -105,7 +105,7 @@ def test_the_number_of_tenants_is_reported_if_there_are_several(shell: Shell, le
     assert done.err == "put back: 3 dead letters of 2 tenants are due again\n"
 
 
-def test_the_rest_of_a_limited_redrive_is_reported_and_redriven_by_the_next_one(
+def test_the_dead_letters_beyond_the_limit_of_a_redrive_are_reported_and_redriven_by_the_next_call(
     shell: Shell, letters: list[int]
 ) -> None:
     redrive = ("dead-letters", "redrive", "--all", "--limit", 2)

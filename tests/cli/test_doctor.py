@@ -53,7 +53,9 @@ def test_a_served_database_has_no_finding(dsn: str, capsys: pytest.CaptureFixtur
     assert findings(done)["shards"]["text"] == "1 shard serves all slots"
 
 
-def test_without_a_shard_nothing_fires_and_the_command_fails(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_shard_doctor_reports_that_no_timer_fires_and_the_command_fails(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
 
     assert (done.code, bad(done)) == (NOT_DONE, {"shards", "leader"})
@@ -207,7 +209,7 @@ def test_a_state_of_the_database_is_reported(
     assert bad(done) == {check}
 
 
-def test_the_row_of_the_quotas_says_that_tenants_were_left_out(
+def test_the_row_of_the_quotas_reports_the_omitted_tenants(
     dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asyncio.run(query(dsn, "insert into shardclock.tenants (tenant_id, timers_max) values ('a', 10), ('b', 10)"))

@@ -224,7 +224,7 @@ def test_a_refused_change_changes_nothing(shell: Shell) -> None:
     assert shell("endpoints", "--json").json == [before]
 
 
-def test_a_disabled_endpoint_is_checked_and_changed_and_stays_disabled(shell: Shell) -> None:
+def test_a_disabled_endpoint_can_be_tested_and_changed_and_remains_disabled(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", URL)
     shell("endpoints", "disable", "billing", "--reason", "moves house")
 

@@ -27,7 +27,7 @@ def options_of(page: str) -> str:
     return page.partition("Options:\n")[2].partition("\n\n")[0].strip()
 
 
-def test_a_group_s_name_alone_accepts_the_options_of_its_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_a_command_group_accepts_the_options_of_the_groups_list(capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell(DOWN, capsys)
     for group in GROUPS:
         alone, listed = shell(group, "--help"), shell(group, "list", "--help")
@@ -36,7 +36,9 @@ def test_a_group_s_name_alone_accepts_the_options_of_its_list(capsys: pytest.Cap
         assert options_of(alone.out) == options_of(listed.out), group
 
 
-def test_a_group_s_name_alone_lists(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_a_command_group_without_a_command_prints_the_list(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     shell = Shell(dsn, capsys)
     shell("endpoints", "add", "billing", "--url", "https://example.com/hook")
 

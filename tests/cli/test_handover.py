@@ -91,7 +91,7 @@ def leader_of(shell: Shell) -> tuple[Any, ...]:
 # switch
 
 
-def test_an_unknown_cluster_is_refused_with_the_known_ones(shell: Shell) -> None:
+def test_an_unknown_cluster_is_refused_with_the_names_of_the_known_clusters(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "blue", 9, 1, 2)
@@ -122,7 +122,7 @@ def test_silent_shards_are_not_ready(shell: Shell) -> None:
     assert_refused(shell("switch", "green", "--wait", 0), "no shard that is ready")
 
 
-def test_the_lead_goes_to_the_named_cluster_and_its_shards_are_counted(shell: Shell) -> None:
+def test_switch_moves_the_lead_to_the_named_cluster_and_counts_its_shards(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "blue", 9, 1, 2)
@@ -301,7 +301,7 @@ def test_leave_ends_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatc
     assert time.monotonic() - began < 20
 
 
-def test_leave_ends_in_time_without_an_answer_of_ray(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leave_ends_after_a_time_limit_if_ray_does_not_answer(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     # Kubernetes kills a process that has not ended in time; Ray's client waits up to a minute for a lost head.
     start(shell, "blue", 1)
     answers = threading.Event()

@@ -56,7 +56,7 @@ def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
     assert "there are no such incidents" in stopped("processes", "incidents", "--process", "q").err
 
 
-def test_many_incidents_are_resolved_with_yes_and_counted_without_it(stopped: Shell) -> None:
+def test_many_incidents_are_resolved_with_yes_and_counted_without_yes(stopped: Shell) -> None:
     words = ("processes", "resolve", "--all", "--process", "p", "--containing", "expired")
     would = stopped(*words)
     assert would.code == DONE
@@ -82,6 +82,6 @@ def test_an_incident_is_resolved_by_instance_and_token(stopped: Shell) -> None:
     assert sent(stopped) == [101]
 
 
-def test_one_incident_and_many_exclude_each_other(stopped: Shell) -> None:
+def test_the_options_for_one_incident_and_for_many_are_refused_together(stopped: Shell) -> None:
     for words in ((), (101,), (101, 2, "--all"), (101, 2, "--containing", "x")):
         assert_refused(stopped("processes", "resolve", *words), "choose either one incident")

@@ -154,7 +154,7 @@ def test_a_preview_shows_the_next_ten_dates(alone: Shell) -> None:
     assert len(alone("preview", "R3/PT1H", "--json").json) == 3, "a rule may end before"
 
 
-def test_a_preview_of_an_invalid_rule_or_of_one_that_never_occurs_is_refused(alone: Shell) -> None:
+def test_a_preview_of_a_rule_that_is_invalid_or_never_occurs_is_refused(alone: Shell) -> None:
     cases: list[tuple[list[str], list[str]]] = [
         (["0 0 30 2 *"], ["RULE '0 0 30 2 *' never occurs"]),
         (["R/1H"], ["'R/1H'", "not an ISO 8601 duration"]),

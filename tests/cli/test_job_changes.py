@@ -77,7 +77,7 @@ def test_an_applied_file_reports_the_change_of_each_job(refresh: Shell, tmp_path
     }
 
 
-def test_a_dry_run_of_a_file_changes_nothing_and_says_so(refresh: Shell) -> None:
+def test_a_dry_run_of_a_file_changes_nothing_and_reports_this(refresh: Shell) -> None:
     dry = applied(refresh, EU, options=("--dry-run",))
 
     assert (dry.code, dry.out.split()) == (DONE, ["job", "change", "eu", "created"])
@@ -86,7 +86,7 @@ def test_a_dry_run_of_a_file_changes_nothing_and_says_so(refresh: Shell) -> None
     assert applied(refresh, EU, options=("--dry-run", "--json")).json["written"] is False
 
 
-def test_a_file_with_bad_jobs_is_refused_whole_with_a_sentence_for_each(refresh: Shell) -> None:
+def test_a_file_with_invalid_jobs_is_refused_completely_with_a_sentence_for_each_invalid_job(refresh: Shell) -> None:
     bad = (EU, {"name": "EU", "function": "app:refresh"}, EU | {"name": "us", "priority": 9})
 
     refused = applied(refresh, *bad)

@@ -104,7 +104,7 @@ def test_the_list_shows_each_job_s_state_and_next_start(refresh: Shell) -> None:
     assert refresh("jobs").out == listed
 
 
-def test_an_empty_list_of_jobs_says_how_to_declare_one(shell: Shell) -> None:
+def test_an_empty_list_of_jobs_explains_how_to_declare_a_job(shell: Shell) -> None:
     assert "@shardclock.job" in shell("jobs", "list").err
     assert shell("jobs", "--json").json == []
     assert_refused(

@@ -93,7 +93,7 @@ def full(shell: Shell) -> Shell:
     return shell
 
 
-def test_an_empty_list_says_that_there_are_no_rows_only_without_filters(shell: Shell) -> None:
+def test_an_empty_list_reports_that_no_rows_exist_only_without_filters(shell: Shell) -> None:
     for words, many in FILTERED:
         listed = shell(*words.split())
         assert (listed.code, listed.out, listed.err) == (DONE, "", f"there are no such {many}\n"), words
@@ -101,7 +101,7 @@ def test_an_empty_list_says_that_there_are_no_rows_only_without_filters(shell: S
         assert shell(*words.split()).err.startswith(said), words
 
 
-def test_a_list_that_ends_at_its_limit_says_that_there_may_be_more(full: Shell) -> None:
+def test_a_list_that_ends_at_its_limit_reports_that_more_rows_may_exist(full: Shell) -> None:
     for words, way_on in CUT:
         at_limit, whole = full(*words.split(), "--limit", 1), full(*words.split(), "--limit", 1_000)
 
@@ -110,7 +110,7 @@ def test_a_list_that_ends_at_its_limit_says_that_there_may_be_more(full: Shell) 
         assert full(*words.split(), "--limit", 1, "--json").err == "", words
 
 
-def test_a_list_at_the_highest_limit_does_not_suggest_a_higher_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_at_the_highest_limit_does_not_suggest_a_higher_limit(capsys: pytest.CaptureFixture[str]) -> None:
     print_if_full([1, 2], 2, most=2)
 
     assert capsys.readouterr().err == "there may be more rows: at most 2 are listed\n"

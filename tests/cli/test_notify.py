@@ -29,7 +29,7 @@ def test_a_new_url_is_an_endpoint_that_gets_the_events(shell: Shell) -> None:
     assert endpoint["name"] == "hooks.example.com"
 
 
-def test_a_list_shows_the_secret_part_of_a_url_with_urls_alone(shell: Shell) -> None:
+def test_a_list_shows_the_secret_part_of_a_url_only_with_the_option_urls(shell: Shell) -> None:
     shell("notify", "add", "https://hooks.example.com:8443/T0?token=B0", "--on", "delivery.dead")
     shell("notify", "add", "https://hooks.example.org", "--on", "delivery.dead")
 

@@ -54,7 +54,7 @@ def handlers(dsn: str) -> list[str]:
     return [row["target"] for row in rows]
 
 
-def test_up_beside_a_leading_cluster_adds_its_handlers_and_withdraws_none(
+def test_while_another_cluster_leads_up_adds_its_handlers_and_withdraws_no_handler(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(declare(dsn, "cart.left"))
@@ -128,7 +128,7 @@ def test_up_withdraws_other_handlers_if_no_other_cluster_leads(dsn: str, leads: 
     assert handlers(dsn) == ["order.expired"]
 
 
-def test_a_client_s_open_transaction_does_not_stop_up_and_the_app_is_declared_after_it(
+def test_a_clients_open_transaction_does_not_stop_up_and_the_app_is_declared_after_the_transaction(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = App("orders", ".", (spec_of(),), jobs=(job_spec(),))

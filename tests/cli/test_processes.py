@@ -41,7 +41,7 @@ def begun(shell: Shell) -> None:
     asyncio.run(make())
 
 
-def test_the_count_of_running_instances_stops_at_a_thousand_and_says_so(shell: Shell) -> None:
+def test_the_count_of_running_instances_stops_at_a_thousand_and_reports_this(shell: Shell) -> None:
     async def add(first: int, last: int) -> None:
         await query(
             shell.dsn,

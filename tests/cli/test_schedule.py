@@ -106,7 +106,7 @@ def test_a_repeated_command_makes_no_second_timer_and_reports_the_existing_timer
     assert shell(*again[:-1]).out.split()[-1] == "unchanged"
 
 
-def test_a_line_s_own_conflict_policy_takes_precedence_over_the_command_s(shell: Shell) -> None:
+def test_the_conflict_policy_of_a_line_takes_precedence_over_the_policy_of_the_command(shell: Shell) -> None:
     lines = [
         b'{"delay": "PT1H", "name": "a", "on_conflict": "refuse"}',
         b'{"delay": "PT1H", "name": "b", "on_conflict": "ignore"}',

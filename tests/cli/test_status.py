@@ -58,7 +58,7 @@ def test_status_shows_shards_and_pending_and_overdue_timers(shell: Shell) -> Non
     assert people.err == ""
 
 
-def test_status_without_a_recent_firing_says_which_records_it_read(shell: Shell) -> None:
+def test_status_without_a_recent_firing_reports_which_records_it_has_read(shell: Shell) -> None:
     told = "none: the last 1,000 records of the log contain no firing"
     assert told in shell("status").out
 
@@ -109,7 +109,7 @@ def test_status_reports_silent_shards_and_shows_no_remaining_time(shell: Shell) 
         assert "3 timers, waiting for a running shard" in done.out
 
 
-def test_status_beside_a_running_cluster_does_not_suggest_another_one(shell: Shell) -> None:
+def test_if_a_cluster_runs_status_does_not_suggest_to_start_another_cluster(shell: Shell) -> None:
     shell("deploy", ROOT / "examples" / "order.bpmn")
     shell("processes", "start", "order")
     asyncio.run(add_holder(shell.dsn, 0xAB))

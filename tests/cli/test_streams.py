@@ -33,7 +33,7 @@ def _run(shell: Shell, words: list[str], redirection: str) -> tuple[int, str]:
     ("form", "redirection", "why"),
     [(["--json"], "> /dev/full", "No space left on device"), ([], "<&- >&-", "it is closed")],
 )
-def test_a_timer_is_scheduled_even_if_the_answer_can_t_be_written_and_one_sentence_says_so(
+def test_if_the_answer_can_t_be_written_the_timer_is_scheduled_and_one_sentence_reports_this(
     shell: Shell, form: list[str], redirection: str, why: str
 ) -> None:
     words = [*SCHEDULE, *form]

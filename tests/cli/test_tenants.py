@@ -38,7 +38,7 @@ def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
     assert shell("tenants", "set", "acme", "--rate", 4, "--json").json["limits"]["rate_per_s"] == 4.0
 
 
-def test_a_tenant_s_usage_is_shown_beside_its_limits(shell: Shell) -> None:
+def test_a_tenants_usage_is_shown_together_with_its_limits(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'", payload="'[1]'"))
 
     shown = shell("tenants", "show", "acme")
@@ -57,7 +57,7 @@ def test_a_tenant_s_usage_is_shown_beside_its_limits(shell: Shell) -> None:
     )  # fmt: skip
 
 
-def test_removing_limits_removes_nothing_else(shell: Shell) -> None:
+def test_the_removal_of_limits_removes_only_the_limits(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'"))
     shell("tenants", "set", "acme", "--timers", 1)
 

@@ -81,7 +81,7 @@ def test_several_apps_are_found_together(app: App) -> None:
     assert list(find_handlers(["one", "other", "one:act"])) == ["one", "other"]
 
 
-def test_a_module_that_also_runs_as_main_has_each_handler_once(app: App) -> None:
+def test_a_module_that_is_also_the_main_program_has_each_handler_once(app: App) -> None:
     app("reminders.py", handler("a", "act"))
     running: dict[str, object] = {"__name__": "__main__"}
     exec(handler("a", "act"), running)

@@ -65,7 +65,7 @@ def test_partly_names_the_timers_that_were_not_handled(declare: Declare) -> None
     assert (outcomes[2].reason, outcomes[2].kind) == ("ValueError: no", "error")
 
 
-def test_partly_takes_the_results_of_gather(declare: Declare) -> None:
+def test_partly_accepts_the_results_of_asyncio_gather(declare: Declare) -> None:
     async def send(timer: Timer) -> int:
         if timer.payload == "bad":
             raise RetryIn("PT1M", "busy")
@@ -124,7 +124,7 @@ def test_a_batch_without_a_fitting_payload_is_not_called(declare: Declare) -> No
     assert called == []
 
 
-def test_a_batch_that_exceeds_its_timeout_fails_as_a_whole(declare: Declare) -> None:
+def test_if_a_batch_exceeds_its_timeout_all_its_timers_fail(declare: Declare) -> None:
     async def waits(timers: list[Timer]) -> None:
         await asyncio.Event().wait()
 

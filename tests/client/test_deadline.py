@@ -25,7 +25,9 @@ async def call_bounded(handler: Handler) -> Outcome:
     return task.result()
 
 
-async def test_a_handler_that_exceeds_its_timeout_is_cancelled_and_its_place_reported(declare: Declare) -> None:
+async def test_a_handler_that_exceeds_its_timeout_is_cancelled_and_the_current_line_is_reported(
+    declare: Declare,
+) -> None:
     ended: list[str] = []
 
     async def waits_for_ever(timer: Timer) -> None:

@@ -44,7 +44,7 @@ async def test_a_record_is_done_when_the_next_record_is_requested_and_the_remain
     assert await consumed(client, 3) == NAMES[4:]
 
 
-async def test_a_member_without_records_waits_for_more(gateway: Api, client: AsyncClient) -> None:
+async def test_a_member_without_records_waits_for_new_records(gateway: Api, client: AsyncClient) -> None:
     await canceled(gateway, "first")
     working = asyncio.create_task(consumed(client, 2))
     await eventually(lambda: gateway.gateway.wait_limits.streams.in_use == 1)

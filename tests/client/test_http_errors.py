@@ -109,7 +109,7 @@ async def test_a_failed_gateway_gets_no_retry(gateway: Api, client: AsyncClient)
     assert schedule.call_count == 1
 
 
-async def test_a_request_that_stays_in_flight_ends_with_in_flight(gateway: Api) -> None:
+async def test_a_request_that_remains_in_flight_ends_with_the_error_in_flight(gateway: Api) -> None:
     with mock.patch.object(Combiner, "schedule", return_value=Untried.of(IN_FLIGHT, key="k")):
         async with AsyncClient(gateway.url, retry_for="PT1.5S") as client:
             with pytest.raises(api_client.InFlight):

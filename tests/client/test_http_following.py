@@ -73,7 +73,7 @@ async def test_comments_and_positions_are_not_records() -> None:
         assert await positions(client, 1) == [8]
 
 
-async def test_streams_that_always_end_at_once_end_the_reader() -> None:
+async def test_if_each_stream_ends_immediately_the_reader_gives_up() -> None:
     async with answering(stream(": the log follows\n\n")) as stub, AsyncClient(stub.url, retry_for="PT0.5S") as client:
         with pytest.raises(NoAnswer, match="the stream has ended"):
             await positions(client, 1)

@@ -48,7 +48,7 @@ async def test_a_timer_is_scheduled_and_found_by_its_key_and_by_its_name(client:
     assert found.etag is not None
 
 
-async def test_moments_and_lengths_are_pythons_own_or_text(client: AsyncClient) -> None:
+async def test_moments_and_durations_may_be_python_objects_or_text(client: AsyncClient) -> None:
     berlin = datetime(2030, 1, 31, 9, tzinfo=ZoneInfo("Europe/Berlin"))
     given: list[New] = [
         {"due_date": berlin},
@@ -73,7 +73,9 @@ async def test_a_payload_may_be_any_json_value(client: AsyncClient) -> None:
         await client.schedule(delay="PT1H", payload=float("nan"))
 
 
-async def test_put_creates_the_timer_of_a_name_and_then_replaces_it(client: AsyncClient) -> None:
+async def test_the_first_put_creates_the_timer_of_a_name_and_a_later_put_replaces_the_timer(
+    client: AsyncClient,
+) -> None:
     rules = ["0 9 * * MON", "0 8 * * MON", "0 8 * * MON"]
     made = [await client.put("standup", schedule=rule, zone="Europe/Berlin", missed="skip") for rule in rules]
 
@@ -160,7 +162,9 @@ async def test_a_long_wait_for_an_end_is_split_into_several_requests(
         assert (end.intent, end.timer_key) == ("TRIGGERED", made.timer_key)
 
 
-async def test_a_wait_without_an_end_returns_none(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wait_for_a_timer_that_does_not_end_returns_none(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(async_sending, "WAIT_S_MAX", 0.1)
     await client.schedule(delay="PT1H", name="n")
 
@@ -274,7 +278,7 @@ async def test_a_timer_must_be_named_by_exactly_one_of_key_and_name(client: Asyn
                 await method(**named)
 
 
-async def test_a_key_that_is_not_a_whole_number_is_refused(client: AsyncClient) -> None:
+async def test_a_timer_key_that_is_not_an_integer_is_refused(client: AsyncClient) -> None:
     keys: tuple[Any, ...] = ("abc", "7", 7.5, b"7", [7])
     for key in keys:
         with pytest.raises(ValueError, match=r"as the gateway gave it; if it is the timer's name, give it by name=$"):

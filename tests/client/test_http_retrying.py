@@ -181,7 +181,7 @@ async def test_a_retry_waits_for_the_gateways_retry_after() -> None:
     assert (len(stub.heads), len(keys)) == (5, 1)  # each request had the same key
 
 
-async def test_each_call_uses_a_new_idempotency_key_or_the_given_one() -> None:
+async def test_each_call_uses_a_new_or_the_given_idempotency_key() -> None:
     async with answering(raw(201, SCHEDULED)) as stub, AsyncClient(stub.url) as client:
         await client.schedule(delay="PT1H")
         await client.schedule(delay="PT1H")

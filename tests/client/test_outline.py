@@ -233,7 +233,7 @@ def misfit(config: Any, of: Any = Settings) -> str | None:
         (Settings, {"regoin": "eu"}, f"region: Field required; regoin: {SETTINGS_FIELDS}"),
     ],
 )  # fmt: skip
-def test_an_outline_reports_a_misfit_without_the_value(of: Any, config: Any, why: str) -> None:
+def test_an_outline_reports_an_invalid_value_without_showing_the_value(of: Any, config: Any, why: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(of).validate_json(json.dumps(config))
     said = misfit(config, of) or ""

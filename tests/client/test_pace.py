@@ -26,7 +26,7 @@ def test_a_batch_grows_until_its_work_takes_a_second(each_s: float) -> None:
     assert pace.records == min(RECORDS_MAX, int(TARGET_S / each_s)) or abs(pace.records * each_s - TARGET_S) < each_s
 
 
-def test_slow_work_stays_at_one_record_per_batch() -> None:
+def test_slow_work_gets_one_record_per_batch() -> None:
     _, sizes = after(20.0, 5)
 
     assert sizes == [1] * 5

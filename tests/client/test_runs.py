@@ -220,7 +220,7 @@ def test_an_async_run_that_is_cancelled_before_it_begins_does_not_begin(declare_
     assert call.run() == Canceled("it ended on request")
 
 
-async def test_run_of_works_within_an_event_loop_too(declare_job: Declare) -> None:
+async def test_the_helper_run_of_also_works_within_an_event_loop(declare_job: Declare) -> None:
     async def rows(run: Run[Settings]) -> str:
         return f"{run.config.region} {run.attempt}"
 

@@ -39,7 +39,7 @@ async def asynchronous(timer: Timer) -> Any:
     return timer.payload
 
 
-def test_a_test_timer_fired_just_now_for_the_first_time() -> None:
+def test_a_test_timer_has_fired_just_now_as_its_first_occurrence() -> None:
     before = datetime.now(UTC)
 
     made_up = timer({"order": 7}, name="a")
@@ -85,7 +85,7 @@ def test_a_tests_payload_is_converted_through_json(function: Callable[..., Any])
         call(function, float("nan"))
 
 
-async def test_in_a_running_loop_a_call_is_awaited() -> None:
+async def test_within_an_event_loop_a_test_awaits_the_call() -> None:
     assert await acall(asynchronous, 7) == Completed(7)
     assert await acall_batch(plain, [7, 8]) == [Completed(7), Completed(8)]
     assert call(plain, 7) == Completed(7)
@@ -103,7 +103,7 @@ def test_the_traceback_of_an_async_handler_begins_with_its_own_error(declare: De
     assert "no running event loop" not in outcome.traceback
 
 
-def test_a_plain_handler_runs_outside_a_loop_and_may_start_one(declare: Declare) -> None:
+def test_a_plain_handler_runs_outside_an_event_loop_and_may_start_a_loop(declare: Declare) -> None:
     def sends(timer: Timer) -> int:
         async def send() -> int:
             return 7
@@ -145,7 +145,7 @@ def test_the_readmes_handlers_pass_the_readmes_tests(app: Callable[[str, str], N
     assert len(proofs) == 4
 
 
-def test_the_client_imports_nothing_but_pydantic(tmp_path: Path) -> None:
+def test_the_client_imports_only_pydantic(tmp_path: Path) -> None:
     asked = """if True:
         import sys
         from pydantic import BaseModel, TypeAdapter

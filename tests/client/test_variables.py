@@ -122,7 +122,7 @@ def throwing(declare: Declare, variables: Any) -> Outcome:
     return call(declare(handler), timer_type=TASK)
 
 
-def test_the_code_of_a_bpmn_error_is_plain_text_also_for_an_enum(declare: Declare) -> None:
+def test_the_code_of_a_bpmn_error_is_plain_text_even_if_it_is_an_enum(declare: Declare) -> None:
     class Code(StrEnum):
         NO_STOCK = "no stock"
 

@@ -54,7 +54,7 @@ def day(number: int) -> datetime:
     return datetime(2031, 1, number, 8, tzinfo=UTC)
 
 
-async def test_tests_that_begin_on_one_day_at_once_get_a_database_each() -> None:
+async def test_simultaneous_tests_on_the_same_day_get_separate_databases() -> None:
     async def begun() -> str:
         async with cluster(now=day(1)) as made:
             return made.dsn
@@ -62,7 +62,7 @@ async def test_tests_that_begin_on_one_day_at_once_get_a_database_each() -> None
     assert len(set(await asyncio.gather(*(begun() for _ in range(3))))) == 3
 
 
-async def test_a_template_that_was_left_half_made_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_incomplete_template_is_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: object) -> None:
         raise StoreUnavailable("away")
 

@@ -17,7 +17,7 @@ from tests.support.consumers import consume_once
 pytestmark = pytest.mark.asyncio
 
 
-async def test_detail_is_an_object_or_none_in_the_log_the_clients_and_a_consumer() -> None:
+async def test_the_detail_of_a_record_is_an_object_or_none_in_the_log_in_the_clients_and_in_a_consumer() -> None:
     async with shardclock.testing.cluster() as sc:
         await sc.client.schedule(delay="PT1H", name="x")
         await sc.client.cancel(name="x", reason="r")

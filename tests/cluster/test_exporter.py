@@ -87,7 +87,7 @@ def test_an_exporter_serves_until_a_signal_stops_it_and_removes_its_socket(dsn: 
         assert not Path(node.socket_path).exists()
 
 
-def test_an_exporter_of_a_database_that_is_away_serves_and_says_so() -> None:
+def test_if_the_database_does_not_answer_the_exporter_serves_and_reports_this() -> None:
     with exporter(SHARDCLOCK_DSN=DOWN) as (node, _):
         node.tell(FIRED)
 
@@ -97,7 +97,7 @@ def test_an_exporter_of_a_database_that_is_away_serves_and_says_so() -> None:
         assert SECRET not in node.get("/readyz").text
 
 
-def test_an_exporter_that_reads_no_tables_needs_no_database_and_starts_none() -> None:
+def test_an_exporter_that_reads_no_tables_needs_no_database_and_starts_no_database() -> None:
     with short_dir() as data, exporter(
         SHARDCLOCK_METRICS_STORE="false", SHARDCLOCK_DATA_DIR=str(data / "none"), SHARDCLOCK_DSN=DOWN
     ) as (node, _):  # fmt: skip

@@ -123,7 +123,7 @@ def test_a_run_has_its_configuration_and_leaves_result_progress_and_lines(up: Cl
     assert (made.result, made.log) == ('"Rome"', "hello Rome")
 
 
-def test_a_run_has_the_gpu_that_its_job_asks_for_and_waits_for_more_beside_it(up: ClusterProcess) -> None:
+def test_a_run_has_the_gpu_that_its_job_requests_and_a_second_run_waits_for_another_gpu(up: ClusterProcess) -> None:
     start(up, "trains_on_eight")
     until(lambda: job(up, "trains_on_eight").state == "STARTING", "the first that no node can hold")
     start(up, "trains_on_sixteen")
@@ -137,7 +137,7 @@ def test_a_run_has_the_gpu_that_its_job_asks_for_and_waits_for_more_beside_it(up
         ask(up, "select shardclock.disable_job($1)", name)
 
 
-def test_a_worker_that_is_killed_takes_its_run_along_and_the_crash_is_counted(up: ClusterProcess) -> None:
+def test_the_run_of_a_killed_worker_ends_and_the_crash_is_counted(up: ClusterProcess) -> None:
     before = job(up, "waits").crashes
     (up.place / "wait").touch()
     start(up, "waits")

@@ -100,7 +100,7 @@ def test_the_pages_about_jobs_work(up: ClusterProcess) -> None:
     assert asyncio.run(is_whole(up.dsn)) == []
 
 
-def test_a_job_that_is_disabled_on_the_page_s_way_starts_no_more_and_is_enabled_again(up: ClusterProcess) -> None:
+def test_a_job_that_the_pages_commands_disable_starts_no_run_until_it_is_enabled_again(up: ClusterProcess) -> None:
     assert run("jobs", "disable", "refresh", environment=up.environment).code == DONE
     refused = run("jobs", "run", "refresh", "--wait", environment=up.environment)
     assert "was disabled" in refused.err

@@ -80,7 +80,7 @@ def test_firing_continues_while_a_killed_host_is_started_again(lasting: LocalClu
     assert "had died and is started again in 0 s" in lasting.said
 
 
-def test_it_shows_its_mode_scales_fires_and_hands_everything_back_at_a_stop(lasting: LocalCluster) -> None:
+def test_a_local_cluster_shows_its_mode_scales_fires_and_releases_all_claims_at_a_stop(lasting: LocalCluster) -> None:
     def scale(to: int) -> None:
         assert run("scale", to, environment=lasting.environment | {"SHARDCLOCK_DSN": lasting.operator_dsn}).code == 0
 
@@ -169,7 +169,7 @@ def test_an_app_that_asks_for_more_than_the_machine_has_is_refused(place: Path, 
     assert "run `shardclock up` with Ray, and without --local" in done.err
 
 
-def test_without_ray_an_up_that_shall_join_one_says_how_to_continue(place: Path, dsn: str) -> None:
+def test_without_ray_an_up_that_should_join_a_ray_explains_how_to_continue(place: Path, dsn: str) -> None:
     named = {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn}
 
     done = run("up", environment=without_ray(place) | named)

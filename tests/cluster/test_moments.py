@@ -80,7 +80,7 @@ def test_a_value_of_another_type_is_refused(by: Any, to: Any, said: str) -> None
         target_of(NOW, by, to)
 
 
-def test_rounds_that_find_something_new_continue_without_a_pause_until_there_are_too_many() -> None:
+def test_rounds_that_find_new_work_continue_without_a_pause_up_to_a_limit_of_rounds() -> None:
     moment = Moment(NOW)
     assert {moment.begin_round(due(key)) for key in range(ROUNDS_MAX)} == {0.0}
 
@@ -102,7 +102,7 @@ def test_a_timer_that_can_t_be_taken_is_retried_for_a_while_and_then_named() -> 
         moment.begin_round(due(7, claims=2))
 
 
-def test_another_attempt_of_the_same_delivery_is_something_new() -> None:
+def test_another_attempt_of_the_same_delivery_counts_as_new_work() -> None:
     moment = Moment(NOW)
 
     assert [moment.begin_round(due(7, claims)) for claims in (1, 2, 3)] == [0.0, 0.0, 0.0]

@@ -49,7 +49,7 @@ def up(place: Path) -> Iterator[ClusterProcess]:
         up.end()
 
 
-def test_a_cluster_fires_and_hands_all_claims_back_when_a_signal_stops_it(up: ClusterProcess) -> None:
+def test_a_cluster_fires_and_releases_all_claims_when_a_signal_stops_it(up: ClusterProcess) -> None:
     until(up.serving, "two shards")
     run("schedule", "--in", "PT0.2S", "--name", "soon", environment=up.environment)
     run("schedule", "--at", "2040-01-01T00:00:00Z", "--name", "waits", environment=up.environment)
@@ -90,7 +90,7 @@ def test_all_processes_of_up_end_when_up_is_killed(up: ClusterProcess) -> None:
 
 
 @pytest.mark.exhaustive
-def test_up_waits_for_a_database_that_is_down_at_the_start_and_reports_it(place: Path) -> None:
+def test_up_waits_for_a_database_that_does_not_run_at_the_start_and_reports_this(place: Path) -> None:
     postgres = EmbeddedPostgres.start(place / "named")
     asyncio.run(migrate_with_roles(postgres.dsn))
     postgres.close()

@@ -63,7 +63,7 @@ def test_the_directories_of_a_killed_process_are_removed(temp: Path) -> None:
     assert list(temp.iterdir()) == []
 
 
-def test_shared_memory_of_a_killed_process_is_removed_too(temp: Path) -> None:
+def test_shared_memory_of_a_killed_process_is_also_removed(temp: Path) -> None:
     (temp / "memory").mkdir()
     process, (path,) = start(
         MAKE.replace("make('test')", "make('test', place=pathlib.Path(sys.argv[1]))"), temp / "memory"
@@ -117,7 +117,7 @@ def test_a_directory_of_another_user_is_not_removed(temp: Path, monkeypatch: pyt
     assert Path(path).exists()
 
 
-def test_a_directory_that_is_removed_is_gone_and_may_be_removed_again(temp: Path) -> None:
+def test_a_removed_directory_no_longer_exists_and_a_second_removal_is_no_error(temp: Path) -> None:
     made = Scratch.make("test")
     assert made.path.name.startswith("shardclock-test-")
     made.remove()

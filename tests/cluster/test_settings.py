@@ -231,7 +231,7 @@ def test_an_empty_variable_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatc
     assert len(refused.value.faults) == 1
 
 
-def test_only_variables_that_up_gives_its_host_process_are_known() -> None:
+def test_of_the_internal_variables_only_those_that_up_sets_for_its_host_process_are_accepted() -> None:
     told = {name for name in vars(host).values() if isinstance(name, str) and name.startswith("SHARDCLOCK_HOST_")}
     assert len(told) == 5
     assert unknown_settings(dict.fromkeys(told, "1")) == []
@@ -259,7 +259,7 @@ def test_the_exporter_reads_the_tables_unless_the_setting_forbids_it(
 
 
 @pytest.mark.parametrize("name", ["blue", "shardclock-7f2k9", "a.b_c-9", "9", "x" * 63])
-def test_a_cluster_can_bear_any_name_that_kubernetes_gives(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_any_name_of_a_kubernetes_object_is_a_valid_cluster_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("SHARDCLOCK_CLUSTER_ID", name)
 
     assert load_settings().cluster_id == name
@@ -272,7 +272,9 @@ def test_a_name_that_is_too_long_for_a_cluster_is_refused(monkeypatch: pytest.Mo
         load_settings()
 
 
-def test_a_socket_path_that_no_system_takes_is_refused_with_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_path_that_is_too_long_for_any_system_is_refused_with_its_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SHARDCLOCK_METRICS_SOCKET", "/" + "é" * 50)
 
     with pytest.raises(InvalidSettings, match=r"SHARDCLOCK_METRICS_SOCKET has 101 bytes; .* at most 100"):

@@ -110,7 +110,7 @@ async def test_no_variable_of_libpq_reaches_a_session_on_the_embedded_postgres(
     assert tuple(found) == ("postgres", "postgres", "UTC", "UTF8")
 
 
-async def test_files_of_libpq_in_the_home_directory_change_nothing(
+async def test_files_of_libpq_in_the_home_directory_have_no_effect(
     embedded: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Given files that are not certificates, and that all users can read
@@ -158,7 +158,7 @@ def test_a_message_names_no_dsn_that_the_user_did_not_set(
     assert ("DSN" in refused.message) == bool(named)
 
 
-def test_our_own_ray_gets_only_variables_of_shardclock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_ray_gets_only_the_environment_variables_of_shardclock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {**RAY, "OTHER": "kept"})
 
     prepare_environment(load_settings(), Path("/tmp/x"))
@@ -196,7 +196,7 @@ def add_modules_of_our_names(to: Path) -> None:
         (to / f"{name}.py").write_text("raise ImportError('of another project')\n")
 
 
-def test_a_command_finds_its_own_modules_before_those_on_pythonpath(tmp_path: Path) -> None:
+def test_a_command_finds_its_own_modules_before_the_modules_on_pythonpath(tmp_path: Path) -> None:
     add_modules_of_our_names(tmp_path)
 
     done = run("preview", "R/PT1H", "-n", "1", environment={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path.parent)

@@ -78,7 +78,7 @@ def up(shared: Callable[[int], str]) -> Iterator[TwoKinds]:
         yield up
 
 
-def test_timers_fire_before_ray_has_started_and_while_the_lead_moves_to_it(up: TwoKinds) -> None:
+def test_timers_fire_before_ray_has_started_and_while_the_lead_moves_to_ray(up: TwoKinds) -> None:
     assert "as local processes until Ray has started" in up.said
     assert up.has_moved_to_local(), "when it says that it runs"
     with up.fires_all(200, lag_max_s=ORDERLY_S):

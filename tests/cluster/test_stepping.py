@@ -115,7 +115,7 @@ async def test_a_timer_that_a_handler_schedules_fires_in_the_same_advance_if_it_
     assert sorted(name for name, _ in await fired(sc) if name) == ["later-1", "later-2", "later-3"]
 
 
-async def test_a_handler_that_raises_is_called_again_when_its_policy_says_and_then_is_a_dead_letter() -> None:
+async def test_a_failing_handler_is_retried_according_to_its_policy_and_then_its_delivery_is_a_dead_letter() -> None:
     async def moments() -> list[datetime]:
         called_at: list[datetime] = []
         stepped_app.clear()
@@ -154,7 +154,9 @@ async def test_timers_and_schedules_fire_in_the_order_of_due_dates_and_each_on_i
     assert await fired(sc) == firings + [("standup", day) for day in days], "also over a change of the zone's clock"
 
 
-async def test_a_job_runs_at_once_and_then_an_interval_after_each_end(sc_of_job: SteppedCluster) -> None:
+async def test_a_job_runs_immediately_and_then_one_interval_after_the_end_of_each_run(
+    sc_of_job: SteppedCluster,
+) -> None:
     await sc_of_job.advance("PT1H")
 
     assert book.starts == [BEGIN + timedelta(minutes=15 * n) for n in range(5)]
@@ -308,7 +310,7 @@ async def _post(sc: SteppedCluster, path: str, body: dict[str, Any]) -> None:
         assert answer.status == 201, await answer.text()
 
 
-async def test_sql_sees_the_moved_clock_too(sc: SteppedCluster) -> None:
+async def test_sql_functions_also_read_the_moved_clock(sc: SteppedCluster) -> None:
     await sc.advance("P1D")
 
     await query(sc.dsn, "select shardclock.schedule_timer(name => 'sql', due_date => now() + interval '1 hour')")

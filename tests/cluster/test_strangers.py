@@ -60,7 +60,7 @@ def rays() -> Iterator[RayOfNodes]:
         yield rays
 
 
-async def test_a_worker_looks_for_no_module_where_its_cluster_was_started(rays: RayOfNodes) -> None:
+async def test_a_worker_does_not_search_the_start_directory_of_its_cluster_for_modules(rays: RayOfNodes) -> None:
     # A module that Ray has already imported can't be replaced; a later import could find a foreign module.
     path = await rays.module_path()
 
@@ -94,7 +94,7 @@ IMPATIENCE = "from shardclock_server.cluster import ray_cluster; ray_cluster.WAI
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["no-server", "another-server"])
-def test_a_ray_that_does_not_answer_is_reported_in_time(place: Path, dsn: str, listens: bool) -> None:
+def test_a_ray_that_does_not_answer_is_reported_after_a_time_limit(place: Path, dsn: str, listens: bool) -> None:
     (place / "sitecustomize.py").write_text(IMPATIENCE)
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))

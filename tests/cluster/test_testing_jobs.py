@@ -101,7 +101,7 @@ async def test_a_name_without_a_job_is_refused() -> None:
 
 
 @pytest.mark.parametrize("jobs", [[report], report], ids=["in a list", "alone"])
-async def test_a_function_in_the_place_of_a_job_s_name_is_refused(jobs: Any) -> None:
+async def test_a_function_instead_of_a_jobs_name_is_refused(jobs: Any) -> None:
     with pytest.raises(TypeError, match=r"^jobs=.* is refused: it must be a job's name or a pattern of names$"):
         async with cluster(app=__name__, jobs=jobs, now=BEGIN):
             pass

@@ -316,7 +316,7 @@ async def lag_of_switch(machine: Machine, name: str, *, is_local: bool) -> timed
 
 @pytest.mark.ray
 @pytest.mark.timed
-async def test_no_timer_is_later_than_a_tenth_of_a_second_when_the_lead_goes_from_local_processes_to_ray_and_back(
+async def test_no_timer_is_later_than_0_1_s_when_the_lead_moves_from_local_processes_to_ray_and_back(
     machine: Machine,
 ) -> None:
     machine.start(BLUE, local=True)

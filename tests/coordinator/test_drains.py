@@ -155,7 +155,9 @@ async def test_a_draining_keeper_with_an_ended_holder_does_not_count_as_a_starti
     assert list(fleet.there) == ["shard-1", "shard-2", "shard-3", "shard-4"], "a new one comes in its place"
 
 
-async def test_a_keeper_that_does_not_drain_in_time_is_killed(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_a_keeper_that_exceeds_the_time_limit_of_its_drain_is_killed(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
     reconciler = await third_drains(session, dsn, fleet, drain_s=0.05)
 
     await fleet.drained()

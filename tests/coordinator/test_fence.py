@@ -49,7 +49,7 @@ async def test_a_coordinator_that_was_frozen_before_it_ends_holders_does_not_end
     assert await living(session) == {YOUNG, *old}
 
 
-async def test_a_coordinator_that_has_resigned_leaves_its_successors_shards_alone(session: Session, dsn: str) -> None:
+async def test_a_coordinator_that_has_resigned_does_not_end_its_successors_shards(session: Session, dsn: str) -> None:
     old = reconciler_of(dsn, FakeFleet(), leader=LED)
     await serving(session, old)
 

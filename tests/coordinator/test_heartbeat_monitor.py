@@ -44,7 +44,7 @@ def test_any_change_of_a_heartbeat_is_a_sign_of_life_even_if_the_new_time_is_ear
     assert watch(detector, {"one": FIRST}, at_s=[103.0, 104.0, 105.0, 106.0, 107.0]) == set()
 
 
-def test_silence_counts_from_the_heartbeat_and_not_from_the_check_that_found_it() -> None:
+def test_a_silence_begins_at_the_heartbeat_and_not_at_the_check_that_found_the_heartbeat() -> None:
     detector = HeartbeatMonitor()
     watch(detector, {"one": FIRST}, at_s=[100.0])
     check(detector, 100.25, {"one": SECOND}, age_s=0.125)
@@ -73,7 +73,7 @@ def test_a_heartbeat_that_is_found_after_a_pause_of_the_coordinator_counts_from_
     assert detector.silent(longer_than_s=0.0) == set()
 
 
-def test_after_an_outage_each_keeper_gets_the_whole_interval_and_the_time_to_connect_again() -> None:
+def test_after_an_outage_each_keeper_gets_the_full_interval_and_the_time_to_reconnect() -> None:
     detector = HeartbeatMonitor()
     check(detector, 100.0, {"one": FIRST})
     detector.forget()

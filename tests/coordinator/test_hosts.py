@@ -111,7 +111,7 @@ async def test_an_actor_that_had_run_for_long_is_replaced_on_its_node(
     assert fleet.placed == ["a", "b", "a"]
 
 
-async def test_failed_starts_on_one_node_do_not_delay_starts_on_the_other(
+async def test_failed_starts_on_one_node_do_not_delay_starts_on_another_node(
     session: Session, dsn: str, fleet: TwoNodes
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)

@@ -112,7 +112,9 @@ async def test_only_the_named_cluster_can_take_a_lead_that_was_handed_over(sessi
     assert not await hand_over(session, GREEN, lease_s=LEASE_S), "it leads already"
 
 
-async def test_any_cluster_may_take_a_reserved_lead_after_its_time(session: Session, dsn: str) -> None:
+async def test_any_cluster_may_take_a_reserved_lead_after_the_end_of_the_reservation(
+    session: Session, dsn: str
+) -> None:
     await ask(session, 1, BLUE, fresh=True)
     await hand_over(session, GREEN, lease_s=LEASE_S)
     await run_out(dsn)

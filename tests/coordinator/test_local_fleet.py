@@ -67,7 +67,7 @@ async def test_a_killed_keeper_has_died() -> None:
     assert await watched(keeper) == DIED
 
 
-async def test_a_frozen_keeper_is_killed_too() -> None:
+async def test_a_frozen_keeper_can_be_killed() -> None:
     keeper = await spawned(obedient)
     assert keeper._process.pid is not None
     os.kill(keeper._process.pid, signal.SIGSTOP)

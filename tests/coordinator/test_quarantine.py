@@ -54,7 +54,7 @@ def test_a_node_that_fails_for_days_is_tried_once_a_minute() -> None:
     assert quarantine.nodes(now_s=now_s) == ()
 
 
-def test_several_actors_lost_at_once_are_one_failure() -> None:
+def test_several_actors_that_are_lost_together_count_as_one_failure() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a", "a"], now_s=100.0)
     quarantine.fail(["a"], now_s=101.0)
@@ -147,7 +147,7 @@ def stalled(name: str, node: str) -> KeeperState:
     return KeeperState(name, node, stalled=True)
 
 
-def test_a_node_in_quarantine_keeps_its_actors_and_gets_no_new_ones() -> None:
+def test_a_node_in_quarantine_keeps_its_actors_and_gets_no_new_actors() -> None:
     todo = plan(3, Observed(serving("a"), ["a", "b"], quarantined=["a"]))
 
     assert todo.spawn == ("b", "b")

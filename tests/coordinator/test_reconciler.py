@@ -99,7 +99,9 @@ async def test_the_next_incarnation_of_a_coordinator_adopts_the_running_shards(
     assert list(fleet.there) == ["shard-1", "shard-2"]
 
 
-async def test_a_stop_drains_every_shard_and_hands_the_lease_back(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_a_stop_drains_every_shard_and_releases_the_leaders_lease(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
     reconciler.stop()

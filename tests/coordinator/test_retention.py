@@ -41,7 +41,9 @@ async def days(dsn: str) -> set[str]:
     return {row["relname"][-8:] for row in rows}
 
 
-async def test_a_turn_makes_the_partitions_of_the_next_week_and_drops_old_ones(dsn: str, session: Session) -> None:
+async def test_a_turn_creates_the_partitions_of_the_next_week_and_drops_old_partitions(
+    dsn: str, session: Session
+) -> None:
     old, older, kept = [f"{await add_day(dsn, ago):%Y%m%d}" for ago in (32, 33, 29)]
     tomorrow = f"{datetime.now(UTC) + DAY:%Y%m%d}"
     await query(dsn, f"drop table shardclock.command_log_{tomorrow}")

@@ -111,7 +111,7 @@ async def test_without_a_policy_no_load_changes_the_wanted_number(cluster: Clust
     assert cluster.asked == [0], "an earlier incarnation may have asked for nodes under a policy"
 
 
-async def test_the_shards_for_a_spike_are_started_before_it(cluster: Cluster) -> None:
+async def test_the_shards_for_a_spike_are_started_before_the_spike(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
 
@@ -151,7 +151,7 @@ async def test_the_bounds_of_the_policy_hold_under_any_load(cluster: Cluster, le
     assert least <= cluster.asked[-1] <= most
 
 
-async def test_overdue_timers_increase_the_wanted_number_of_shards_too(cluster: Cluster) -> None:
+async def test_overdue_timers_also_increase_the_wanted_number_of_shards(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await add_timers(cluster.dsn, 900, "now() - interval '1 minute'")
 

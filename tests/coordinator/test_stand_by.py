@@ -74,7 +74,7 @@ async def test_the_local_cluster_leads_in_the_turn_after_its_ray_was_lost(two: T
     assert await value(two.dsn, "select ended_why from shardclock.holders where holder = 21") == "dead"
 
 
-async def test_the_next_ray_gets_the_lead_and_shards_of_the_last_ray_never_get_it(two: Two) -> None:
+async def test_the_next_ray_gets_the_lead_and_shards_of_the_lost_ray_never_get_the_lead(two: Two) -> None:
     await two.ray_serves()
     two.local.lead_instead()
     for _ in range(2):

@@ -210,7 +210,7 @@ async def test_a_ray_with_an_orderly_end_serves_until_local_keepers_have_its_slo
     assert await kept(two.session) == {12: 0}
 
 
-async def test_after_repeated_lapses_the_lead_stays_with_local_keepers_and_the_user_learns_this(
+async def test_after_repeated_lapses_local_keepers_keep_the_lead_and_up_reports_this(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []

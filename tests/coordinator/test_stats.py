@@ -46,7 +46,7 @@ def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
     }
 
 
-def test_an_unknown_holder_is_counted_too() -> None:
+def test_an_unknown_holder_is_also_counted() -> None:
     stats = CrewStats(SHARD)
 
     stats.count_takeovers([EndedHolder(7, 0, 1.0), EndedHolder(8, 0, 1.0)], {})
@@ -160,7 +160,7 @@ async def test_each_turn_is_reported_and_the_end_is_a_leave(
     assert [report.leaving for report in receiver.reports] == [*[False] * (len(receiver.reports) - 1), True]
 
 
-async def test_a_failed_turn_is_reported_too(dsn: str, receiver: ReportReceiver) -> None:
+async def test_a_failed_turn_is_also_reported(dsn: str, receiver: ReportReceiver) -> None:
     reconciler = reporting("postgresql://user@127.0.0.1:1/nowhere", FakeFleet(), receiver, reconcile_s=0.02)
     running = asyncio.create_task(reconciler.run())
 

@@ -142,7 +142,7 @@ def test_a_suspect_is_suspended_and_neither_replaced_nor_retired_and_the_other_k
     )
 
 
-def test_a_suspended_shard_that_stays_silent_changes_nothing_more() -> None:
+def test_a_suspended_shard_that_remains_silent_causes_no_further_steps() -> None:
     zero, _ = serving("a", "b")
     survivor = replace(zero, part_count=1)
 
@@ -165,7 +165,7 @@ def test_if_all_keepers_are_suspect_the_assignment_stays_and_one_keeper_starts_o
     assert plan(2, Observed([*fleet, starting("new", "c")], ["a", "b", "c"])) == Plan()
 
 
-def test_a_silent_single_shard_is_replaced_at_once_and_retired_after_its_next_heartbeat() -> None:
+def test_a_silent_single_shard_is_replaced_immediately_and_retired_after_its_next_heartbeat() -> None:
     (only,) = serving("a")
     replacement = keeper("replacement", "a")
 
@@ -199,7 +199,7 @@ def test_a_suspended_shard_that_still_has_its_slots_is_resumed() -> None:
     assert (todo.assign, todo.resume) == ({one.holder: 1}, (one.holder,))
 
 
-def test_a_suspect_on_a_leaving_node_loses_its_slots_too() -> None:
+def test_a_suspect_on_a_leaving_node_also_loses_its_slots() -> None:
     stays, leaves = serving("a", "b")
 
     todo = plan(2, Observed([stays, silent(leaves)], ["a"]))

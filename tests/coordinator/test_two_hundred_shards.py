@@ -35,7 +35,7 @@ def changed(before: dict[int, int], after: dict[int, int]) -> int:
     return sum(before[slot] != after[slot] for slot in range(SLOTS))
 
 
-async def test_a_whole_cluster_shares_the_slots_as_evenly_as_they_divide(cluster: Cluster) -> None:
+async def test_a_complete_cluster_shares_the_slots_as_evenly_as_possible(cluster: Cluster) -> None:
     load = Counter(cluster.owners().values())
 
     assert Counter(load.values()) == {4: 160, 5: 40}
@@ -77,7 +77,7 @@ async def test_slots_of_hosts_that_fall_silent_are_served_within_the_bound_and_r
     assert {shard.host.name for shard in cluster.serving}.isdisjoint(host.name for host in cut)
 
 
-async def test_a_rack_of_nodes_that_returns_gets_its_shards_one_after_the_other(cluster: Cluster) -> None:
+async def test_a_returning_rack_of_nodes_gets_its_shards_one_after_the_other(cluster: Cluster) -> None:
     cluster.cut(cluster.hosts[8 : 8 + RACK], seconds=10)
     await cluster.run(10)
     cluster.begin()

@@ -80,7 +80,7 @@ def test_the_demo_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_
 
 
 @pytest.mark.slow
-def test_the_demo_runs_as_local_processes_without_ray_and_leaves_other_data_alone(file: Path) -> None:
+def test_the_demo_runs_as_local_processes_without_ray_and_does_not_change_other_data(file: Path) -> None:
     write_timers(file)
     elsewhere = file.parent / "default"
     mode = without_ray(file.parent) | {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379"}
@@ -95,7 +95,7 @@ def test_the_demo_runs_as_local_processes_without_ray_and_leaves_other_data_alon
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_a_file_with_a_bad_line_is_refused_as_a_whole_with_the_line_number(file: Path) -> None:
+def test_a_file_with_an_invalid_line_is_refused_completely_with_the_line_number(file: Path) -> None:
     file.write_text('{"delay": "PT1S"}\n{"delay": "soon"}\n')
 
     done = run("demo", "--file", file, "--json", environment={})

@@ -202,7 +202,7 @@ def with_deliveries(**more: int) -> Verdict:
     return replace(verdict_on(run()[1]), deliveries=DeliveryVerdict(**went_well | more))
 
 
-def test_a_run_passes_only_if_its_deliveries_pass_too() -> None:
+def test_a_run_passes_only_if_its_timers_and_its_deliveries_pass() -> None:
     assert with_deliveries().holds
     assert not with_deliveries(double=1).holds
     assert not with_deliveries(delivered=0).holds

@@ -63,7 +63,9 @@ async def test_the_server_starts_with_our_settings_and_without_a_port(data_dir: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_second_process_joins_the_server_and_the_last_one_stops_it(data_dir: Path, version: int) -> None:
+async def test_a_second_process_joins_the_server_and_the_last_process_stops_the_server(
+    data_dir: Path, version: int
+) -> None:
     first = EmbeddedPostgres.start(data_dir, version=version)
     try:
         second = _User(data_dir, version)

@@ -95,7 +95,7 @@ async def test_deferred_cancelled_starts_delay_no_cancellation_of_a_running_inst
         assert (stats.begun, stats.ended["canceled"]) == (1, 201)
 
 
-async def test_variables_for_an_instance_with_a_later_start_wait_for_it(dsn: str) -> None:
+async def test_variables_for_an_instance_with_a_later_start_wait_for_the_start(dsn: str) -> None:
     async with start_due_later(dsn) as (session, engine, key):
         assert await set_variables(session, key, {"a": 1})
         while await engine.turn():

@@ -43,7 +43,7 @@ async def test_a_process_that_calls_itself_many_times_stops_growing_with_inciden
         assert refusal in sentences
 
 
-async def test_a_full_family_begins_no_more_instances_with_calls() -> None:
+async def test_in_a_full_family_calls_begin_no_more_instances() -> None:
     # Given a process that calls itself a hundred times, each time inside a separate sub-process
     inside = f'<startEvent id="zs"/><callActivity id="c">{CALLED}</callActivity>{flows("zs>c")}'
     many = LOOP.format("").replace("[1, 2, 3]", "for i in 1..100 return i")
@@ -59,7 +59,7 @@ async def test_a_full_family_begins_no_more_instances_with_calls() -> None:
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_an_incident_at_the_limit_of_called_instances_can_be_resolved_below_it() -> None:
+async def test_an_incident_at_the_limit_of_called_instances_can_be_resolved_below_the_limit() -> None:
     task = f'{START}<userTask id="u"/>{END}'
     calls = f'{START}<callActivity id="c">{CALLED.replace("p", "child", 0)}</callActivity>{END}'
     many = calls.replace('processId="p"', 'processId="child"').replace(

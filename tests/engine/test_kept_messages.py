@@ -97,7 +97,7 @@ async def test_a_message_is_kept_for_a_year_at_most() -> None:
         assert len(await it.query("select 1 from shardclock.messages")) == 1
 
 
-async def test_a_kept_message_is_not_overtaken_by_a_newer_one() -> None:
+async def test_a_kept_message_is_not_overtaken_by_a_newer_message() -> None:
     async with running() as it:
         await it.deploy(START + BESIDE + END + '<endEvent id="f"/>', connected="s>t t>e b>n n>f", beside=SHARED)
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED, process_id="once")
@@ -135,7 +135,7 @@ async def test_a_message_to_an_ended_token_goes_to_the_next_waiting_token() -> N
         assert [await it.state(key) for key in (second, third)] == ["COMPLETED", "RUNNING"]
 
 
-async def test_a_returned_message_is_not_overtaken_by_a_newer_one() -> None:
+async def test_a_returned_message_is_not_overtaken_by_a_newer_message() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         gone, second, third = [await it.start(order="42") for _ in range(3)]
@@ -172,7 +172,7 @@ async def test_a_message_that_two_processes_return_can_reach_both_processes_agai
         assert [await it.state(key) for key in later] == ["COMPLETED", "COMPLETED"]
 
 
-async def test_a_message_is_not_overtaken_by_a_newer_one_that_has_begun_the_process() -> None:
+async def test_a_message_is_not_overtaken_by_a_newer_message_that_has_begun_the_process() -> None:
     begins = START.replace("/>", '><messageEventDefinition messageRef="m"/></startEvent>')
     async with running() as it:
         assert await publish(it, "42", {"i": 1}, MONTH_S) == []

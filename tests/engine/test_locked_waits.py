@@ -51,7 +51,7 @@ async def test_a_message_to_a_token_that_has_moved_on_is_not_lost() -> None:
         assert await it.state(second) == "COMPLETED"
 
 
-async def test_a_locked_signal_to_an_ended_instance_delays_no_other() -> None:
+async def test_a_locked_signal_to_an_ended_instance_delays_no_other_signal() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         key = await it.start()

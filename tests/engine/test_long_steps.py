@@ -310,7 +310,7 @@ async def test_one_statement_reads_at_most_32_mib_of_signals(dsn: str, state: st
         assert [it.instance_key for it in taken + rest] == list(range(1, len(taken + rest) + 1))
 
 
-async def test_a_new_engine_begins_with_a_small_batch_and_doubles_it(dsn: str) -> None:
+async def test_a_new_engine_begins_with_a_small_batch_and_doubles_its_batches(dsn: str) -> None:
     await add_holder(dsn, 1, 0, 1)
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, model(USER, connected="s>u"), resource="p.bpmn")

@@ -96,7 +96,7 @@ async def test_a_model_that_this_release_can_t_read_is_left_to_a_newer_engine(
         assert await it.dead() == []
 
 
-async def test_if_a_start_waits_for_a_newer_engine_its_cancellation_waits_too(
+async def test_if_a_start_waits_for_a_newer_engine_its_cancellation_also_waits(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with of(dsn) as it:

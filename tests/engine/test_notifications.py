@@ -92,7 +92,7 @@ async def test_the_check_for_other_targets_reads_one_row_for_any_number_of_signa
     assert reading.rows <= 2
 
 
-async def test_signals_alone_need_no_workers(dsn: str) -> None:
+async def test_if_there_are_only_signals_no_workers_are_wanted(dsn: str) -> None:
     await add_deliveries(dsn, 1, "process:instance")
     wanted = "select shardclock.has_targets() as wanted"
     assert [row["wanted"] for row in await query(dsn, wanted)] == [False]

@@ -25,7 +25,7 @@ async def _send_unreadable(it: Processes, key: int) -> None:
     await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, UNREADABLE)
 
 
-async def test_a_later_signal_does_not_overtake_a_deferred_one() -> None:
+async def test_a_later_signal_does_not_overtake_a_deferred_signal() -> None:
     async with running() as it:
         key, other = await _waiting(it), await it.start()
         await _send_unreadable(it, key)
@@ -44,7 +44,7 @@ async def test_a_later_signal_does_not_overtake_a_deferred_one() -> None:
         assert len(await it.query("select 1 from shardclock.dead_letters")) == 1
 
 
-async def test_a_deferred_signal_is_taken_before_later_ones() -> None:
+async def test_a_deferred_signal_is_processed_before_later_signals() -> None:
     async with running() as it:
         key = await _waiting(it)
         await _send_unreadable(it, key)

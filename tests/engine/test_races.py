@@ -91,7 +91,7 @@ async def test_two_messages_reach_two_tokens_of_one_process_and_each_token_gets_
         assert sorted(result["n"] for result in results) == [1, 2]
 
 
-async def test_a_signal_reaches_a_wait_of_the_same_step() -> None:
+async def test_a_thrown_signal_reaches_a_wait_that_began_in_the_same_step() -> None:
     catch = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
     thrower = '<intermediateThrowEvent id="t"><signalEventDefinition signalRef="g"/></intermediateThrowEvent>'
     async with running() as it:

@@ -174,7 +174,7 @@ async def test_a_new_version_replaces_the_start_timer_and_its_deletion_restores_
         assert [one.version for one in found] == [1, 1, 1]
 
 
-async def test_a_called_process_gives_its_result_back() -> None:
+async def test_a_called_process_returns_its_result() -> None:
     script = (
         '<scriptTask id="x"><extensionElements><zeebe:script expression="=order + 1" resultVariable="next"/>'
         "</extensionElements></scriptTask>"

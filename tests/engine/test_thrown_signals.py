@@ -86,7 +86,7 @@ async def test_more_than_500_receivers_get_a_signal_in_parts_once_each(count: in
 
 @pytest.mark.parametrize("batch", [1, 500])
 @pytest.mark.parametrize(("count", "size"), [(6, MIB - 100), (150, 40_000), (502, 0)])
-async def test_a_later_signal_of_the_name_comes_after_one_that_is_sent_in_parts(
+async def test_a_later_signal_with_the_same_name_comes_after_a_signal_that_is_sent_in_parts(
     count: int, size: int, batch: int
 ) -> None:
     async with running() as it:

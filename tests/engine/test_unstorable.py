@@ -81,7 +81,7 @@ async def test_a_start_that_postgres_refuses_is_an_incident_that_is_resolved() -
         assert found.waits["tasks"][0]["assignee"] == "bob"
 
 
-async def test_a_start_by_a_message_that_postgres_refuses_is_an_incident_too() -> None:
+async def test_a_start_by_a_message_that_postgres_refuses_is_also_an_incident() -> None:
     begins = '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>'
     async with running() as it:
         await it.query(REFUSE)

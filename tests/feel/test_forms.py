@@ -135,7 +135,7 @@ def test_each_form_has_its_value(text: str, expected: object) -> None:
         ('""', ""),
     ],
 )
-def test_escapes_are_resolved_and_other_backslashes_stay(text: str, expected: str) -> None:
+def test_escapes_are_resolved_and_other_backslashes_are_kept(text: str, expected: str) -> None:
     assert value_of(text) == expected
 
 

@@ -22,7 +22,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_a_value_from_json_goes_back_unchanged(value: object) -> None:
+def test_a_value_from_json_is_converted_back_unchanged(value: object) -> None:
     assert to_json(from_json(value)) == value
     json.dumps(to_json(from_json(value)), allow_nan=False)
 
@@ -94,7 +94,7 @@ def test_a_text_that_postgres_refuses_is_refused(value: FeelValue, why: str) -> 
         to_json(value)
 
 
-def test_a_text_that_looks_like_a_date_stays_a_text() -> None:
+def test_a_text_that_looks_like_a_date_is_not_converted() -> None:
     assert value_of('x instance of string and date(x) = @"2026-01-31"', x="2026-01-31") is True
 
 

@@ -43,7 +43,7 @@ def test_the_innermost_name_wins() -> None:
     assert json_of("[{item: 1}, {item: 3}][item > 2]") == [{"item": 3}]
 
 
-def test_a_function_sees_the_names_at_its_definition() -> None:
+def test_a_function_uses_the_names_at_its_definition() -> None:
     assert json_of("{n: 1, f: function() n, g: {n: 2, h: f()}.h}.g") == 1
     assert json_of("for f in (for i in 1..3 return function() i) return f()") == [1, 2, 3]
 

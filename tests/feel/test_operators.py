@@ -204,7 +204,7 @@ def test_a_test_for_one_value_differs_from_its_range(text: str, expected: object
         ("function(x) x", "function; function<Any>->number"),
     ],
 )
-def test_a_value_is_an_instance_of_its_own_types_only(text: str, kinds: str) -> None:
+def test_a_value_is_an_instance_of_only_its_own_types(text: str, kinds: str) -> None:
     every_kind = [
         "Null",
         "number",

@@ -75,7 +75,7 @@ def test_a_refusal_names_the_place_and_the_way_out(text: str, column: int, rule:
     assert "\n" not in str(refused.value)
 
 
-def test_the_place_in_a_text_of_several_lines_names_the_line() -> None:
+def test_the_position_in_a_text_of_several_lines_includes_the_line() -> None:
     with pytest.raises(NotFeel, match="at line 3, column 5: 'b' stands where an operator or the end is expected"):
         compile_expression("1 +\n\n  a b")
 

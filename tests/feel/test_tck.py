@@ -75,7 +75,7 @@ BY_DECISION = {row["id"].rpartition("/")[2]: row for row in ROWS}
 
 
 @needs_cases
-def test_the_file_has_all_rows_and_each_difference_names_one() -> None:
+def test_the_file_has_all_rows_and_each_listed_difference_names_a_row() -> None:
     assert len({row["id"] for row in ROWS}) == len(ROWS) == 1_544
     assert DIFFERS.keys() <= {row["id"] for row in ROWS}
 

@@ -74,7 +74,7 @@ NEEDS = {
 ROUTES = [(scope, method, path) for scope, routes in NEEDS.items() for method, path in routes]
 
 
-def test_the_reference_says_which_scope_each_route_needs() -> None:
+def test_the_reference_names_the_scope_that_each_route_needs() -> None:
     said = {
         (method.upper(), re.sub(r"\{\w+\}", "X", path)): operation["security"][0]["key"][0]
         for path, methods in json.loads(PAGE.read_text(encoding="utf-8"))["paths"].items()
@@ -113,7 +113,7 @@ async def test_an_operators_key_acts_for_the_tenant_in_the_header(dsn: str, lock
     assert (await locked.get("/v1/jobs", **bearing(key))).status == 200
 
 
-async def test_a_key_for_all_tenants_that_only_reads_sees_jobs_and_starts_none(locked: Api, owner: Session) -> None:
+async def test_a_read_only_key_for_all_tenants_can_list_jobs_and_start_no_job(locked: Api, owner: Session) -> None:
     key = await key_of(owner, None, "read")
 
     assert (await locked.get("/v1/jobs", **bearing(key))).json == {"jobs": []}

@@ -40,7 +40,7 @@ async def test_at_most_the_limit_of_instances_is_cancelled(dsn: str, api: Api) -
     assert (done["instance_keys"], done["more"]) == ([keys[2], keys[1]], True)
 
 
-async def test_a_cancel_without_a_business_key_is_refused_and_one_without_matches_says_so(api: Api) -> None:
+async def test_a_cancel_without_a_business_key_is_refused_and_a_cancel_without_matches_reports_this(api: Api) -> None:
     (await api.post("/v1/instances/cancel", {})).assert_problem("refused", 422, "business_key")
     none = await api.post("/v1/instances/cancel", {"business_key": "order-42", "process_id": "p"})
     assert (none.status, none.json["message"]) == (200, "no instance with this business key starts or runs")

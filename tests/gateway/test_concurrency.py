@@ -25,7 +25,7 @@ def assert_full(said: Said, most: int) -> None:
     assert int(said.headers["Retry-After"]) >= 1
 
 
-def test_slots_are_freed_also_after_an_error() -> None:
+def test_slots_are_freed_even_after_an_error() -> None:
     limit = ConcurrencyLimit(2, doing="sit here", way_out="stand")
     with limit.slot("ada"), limit.slot("ada"):
         assert (limit.in_use, limit.is_full) == (2, True)
@@ -36,7 +36,7 @@ def test_slots_are_freed_also_after_an_error() -> None:
     assert (limit.in_use, limit.is_full) == (0, False)
 
 
-def test_answers_to_changes_leave_room_for_the_long_answers_of_other_tenants() -> None:
+def test_answers_to_changes_leave_capacity_for_the_long_answers_of_other_tenants() -> None:
     unsent = UnsentBytes(100)
     counted = [unsent.add("ada", size) for size in (60, 1_000, 60)]
 
@@ -62,7 +62,7 @@ async def test_concurrent_streams_never_exceed_their_limit(dsn: str) -> None:
             assert answer.status == 200
 
 
-async def test_a_create_without_a_place_to_wait_has_scheduled_nothing(dsn: str) -> None:
+async def test_a_create_without_a_free_slot_for_its_wait_schedules_no_timer(dsn: str) -> None:
     async with serving(dsn, gateway_waits_max=1) as api:
         waiting = asyncio.create_task(api.post("/v1/timers?wait=PT30S", HOUR))
         await eventually(lambda: api.gateway.timer_ends.count == 1)
@@ -77,7 +77,7 @@ async def test_a_create_without_a_place_to_wait_has_scheduled_nothing(dsn: str) 
         assert (await api.post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
 
 
-async def test_a_start_without_a_place_to_wait_has_started_no_instance(dsn: str) -> None:
+async def test_a_start_without_a_free_slot_for_its_wait_starts_no_instance(dsn: str) -> None:
     async with serving(dsn, gateway_waits_max=1) as api:
         await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
         waiting = asyncio.create_task(api.post("/v1/processes/hello/start?wait=PT30S", {}))

@@ -67,7 +67,7 @@ def test_a_new_connection_never_ends_a_young_connection_of_the_same_client(monke
     assert ended(begun) == [True] + [False] * 5
 
 
-def test_at_the_limit_the_address_with_the_most_silent_connections_loses_one() -> None:
+def test_at_the_limit_the_address_with_the_most_silent_connections_loses_a_connection() -> None:
     all_ = Connections(8)
     many, few = opened(all_, "10.0.0.1", 5), opened(all_, "10.0.0.2", 2)
     opened(all_, "10.0.0.3", 1)

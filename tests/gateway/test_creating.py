@@ -97,7 +97,9 @@ async def test_a_taken_name_is_a_conflict_unless_on_conflict_is_given(dsn: str, 
     assert (await api.post("/v1/timers", {**HOUR, "name": "n", "on_conflict": "replace"})).status == 200
 
 
-async def test_a_put_makes_the_timer_of_a_name_and_then_replaces_it(dsn: str, api: Api) -> None:
+async def test_the_first_put_creates_the_timer_of_a_name_and_the_next_put_replaces_the_timer(
+    dsn: str, api: Api
+) -> None:
     made = await api.put("/v1/timers/by-name/order%2F7", HOUR)
     again = await api.put("/v1/timers/by-name/order%2F7", {"due_date": "2031-01-01T00:00:00Z"})
 

@@ -50,7 +50,7 @@ async def test_an_unknown_incident_of_a_running_instance_is_not_found(dsn: str, 
     none.assert_problem("not_found", 404, "instance 101 has no incident at token 3")
 
 
-async def test_a_service_task_is_shown_as_workers_see_it(dsn: str, api: Api) -> None:
+async def test_a_service_task_is_shown_with_the_fields_that_workers_get(dsn: str, api: Api) -> None:
     await write(dsn, api, None)
     await query(
         dsn,

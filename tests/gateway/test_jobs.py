@@ -49,7 +49,7 @@ async def test_an_invalid_job_is_refused_and_not_stored(dsn: str, api: Api) -> N
     assert await value(dsn, "select count(*) from shardclock.jobs") == 0
 
 
-async def test_a_caller_without_a_place_to_wait_starts_no_job(dsn: str) -> None:
+async def test_a_caller_without_a_free_slot_for_its_wait_starts_no_job(dsn: str) -> None:
     await declare(dsn, job_spec())
     async with serving(dsn, gateway_streams_max=0) as api:
         (await api.post("/v1/jobs/refresh/run?wait=PT5S")).assert_problem("unavailable", 503)

@@ -68,7 +68,7 @@ async def test_one_statement_looks_up_each_new_key_of_many_requests_once(
     assert asked.batches == [[good[0], X, Y]]
 
 
-async def test_keys_that_were_valid_are_looked_up_before_unknown_ones(
+async def test_keys_that_were_valid_are_looked_up_before_unknown_keys(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
@@ -98,7 +98,7 @@ async def test_a_key_beyond_the_queue_limit_is_answered_503(
     assert [type(it) for it in found] == [type(None), type(None), Problem, type(None)]
 
 
-async def test_keys_are_compared_by_their_whole_text(dsn: str, good: tuple[str, ApiKey]) -> None:
+async def test_keys_are_compared_by_their_full_text(dsn: str, good: tuple[str, ApiKey]) -> None:
     text, key = good
     wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
     async with session_of(dsn, "gateway") as session:

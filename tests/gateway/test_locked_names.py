@@ -100,7 +100,7 @@ async def test_many_locked_names_leave_sessions_for_other_requests(dsn: str) -> 
         assert {it.status for it in await asyncio.gather(*waiting)} == {200}
 
 
-async def test_a_wait_for_a_lock_that_times_out_says_that_nothing_was_written(dsn: str) -> None:
+async def test_after_a_timeout_of_a_wait_for_a_lock_the_answer_states_that_no_row_was_written(dsn: str) -> None:
     async with serving(dsn, gateway_timeout_s=1.0) as api:
         await api.put("/v1/timers/by-name/held", HOUR)
         async with open_transaction(dsn, HOLDING["locked"]):
@@ -121,7 +121,9 @@ async def test_a_timer_that_waits_for_a_lock_is_written_once_for_its_idempotency
     assert await value(dsn, "select count(*) from shardclock.timers where name = 'held'") == 1
 
 
-async def test_while_a_migration_locks_the_table_all_timers_wait_and_none_is_written_twice(dsn: str, api: Api) -> None:
+async def test_while_a_migration_locks_the_table_all_timers_wait_and_no_timer_is_written_twice(
+    dsn: str, api: Api
+) -> None:
     async with open_transaction(dsn, "lock table shardclock.timers in access exclusive mode"):
         waiting = [
             asyncio.create_task(api.post("/v1/timers", {**HOUR, "name": f"n{n}"} if n % 2 else HOUR)) for n in range(80)

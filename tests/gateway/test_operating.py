@@ -168,7 +168,7 @@ async def test_a_job_is_shown_configured_started_and_disabled(dsn: str, api: Api
     assert (await api.get("/v1/jobs/refresh/runs")).json["runs"] == []
 
 
-async def test_an_unknown_job_is_not_found_and_the_problem_names_the_closest_one(dsn: str, api: Api) -> None:
+async def test_an_unknown_job_is_not_found_and_the_problem_names_the_most_similar_job(dsn: str, api: Api) -> None:
     await declare_jobs(dsn, job_spec(every_s=3600.0))
 
     for method, path in (("GET", ""), ("GET", "/runs"), ("POST", "/run"), ("POST", "/disable"), ("POST", "/enable")):
@@ -176,7 +176,7 @@ async def test_an_unknown_job_is_not_found_and_the_problem_names_the_closest_one
         done.assert_problem("not_found", 404, "refresh", "meant")
 
 
-async def test_the_cluster_is_shown_as_status_and_forecast_show_it(dsn: str, api: Api) -> None:
+async def test_the_api_shows_the_same_cluster_state_as_the_commands_status_and_forecast(dsn: str, api: Api) -> None:
     await add_holder(dsn, 11)
     await api.post("/v1/timers", {"delay": "PT5M"})
 

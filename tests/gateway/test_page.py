@@ -88,7 +88,7 @@ def test_the_page_fetches_nothing_and_runs_no_script() -> None:
     assert "@import" not in HTML.styles[0]
 
 
-def test_the_policy_allows_its_own_style_and_nothing_else() -> None:
+def test_the_policy_of_the_page_allows_only_the_pages_own_style() -> None:
     digest = base64.b64encode(hashlib.sha256(HTML.styles[0].encode()).digest()).decode()
     assert HTML.styles == [HTML.styles[0]]
     policy = HEADERS["Content-Security-Policy"].split("; ")

@@ -137,7 +137,7 @@ async def test_a_parser_error_is_not_written_into_another_response(api: Api) -> 
     ],
     ids=["an-endless-trailer", "endless-trailers", "an-endless-name", "an-endless-extension"],
 )
-async def test_trailers_and_chunk_headers_are_limited_too(
+async def test_trailers_and_chunk_headers_are_also_limited(
     api: Api, monkeypatch: pytest.MonkeyPatch, begun: bytes, piece: bytes
 ) -> None:
     monkeypatch.setattr(protocol, "REST_S", 10 * BOUND_S)

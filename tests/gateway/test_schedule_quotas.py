@@ -81,7 +81,7 @@ async def test_concurrent_creates_never_exceed_the_quota_of_schedules(dsn: str, 
     assert await value(dsn, SCHEDULES) == 5
 
 
-async def test_a_schedule_needs_quota_to_replace_a_plain_timer_and_none_to_replace_a_schedule(
+async def test_a_schedule_needs_quota_to_replace_a_plain_timer_and_needs_no_quota_to_replace_a_schedule(
     dsn: str, api: Api
 ) -> None:
     await limit(dsn, 2)

@@ -196,7 +196,7 @@ def until_metrics(lines: Iterable[str]) -> Iterator[str]:
             return
 
 
-async def test_the_maintenance_beside_the_server_continues_after_an_error(
+async def test_the_maintenance_tasks_of_a_gateway_continue_after_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serving, "TEND_S", 0.0)

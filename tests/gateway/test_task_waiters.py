@@ -118,7 +118,7 @@ async def test_tasks_of_another_type_cause_no_reads(
         one.cancel()
 
 
-async def test_a_new_caller_takes_no_task_before_a_waiting_one(waiting: Waiting) -> None:
+async def test_a_new_caller_gets_no_task_before_a_waiting_caller(waiting: Waiting) -> None:
     shelf = Shelf()
     waits = waiting(shelf, "waits")
     await is_first(shelf, "waits")

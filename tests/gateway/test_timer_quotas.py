@@ -160,7 +160,7 @@ async def test_existing_names_are_not_read_while_the_quota_suffices(dsn: str, ap
         assert (await api.put("/v1/timers/by-name/a", HOUR, **ACME)).status == 201
 
 
-async def test_requests_that_hold_all_sessions_do_not_wait_for_each_other(dsn: str) -> None:
+async def test_requests_that_use_all_sessions_do_not_wait_for_each_other(dsn: str) -> None:
     await limit(dsn, payload_bytes_max=1_000_000)
     batches = [[{**HOUR, "name": f"{batch}-{n}", "on_conflict": "replace"} for n in range(200)] for batch in range(2)]
     async with serving(dsn, gateway_sessions=len(batches), gateway_wait_s=0.5) as api:

@@ -244,7 +244,7 @@ async def test_a_preview_shows_the_dates_of_a_rule(api: Api) -> None:
         (await api.get(f"/v1/schedules/preview?{wrong}")).assert_problem("refused", 422, word)
 
 
-async def test_if_match_is_refused_for_a_replacement(api: Api) -> None:
+async def test_the_header_if_match_is_refused_for_a_replacement(api: Api) -> None:
     await made(api, name="n")
     replaced = await api.put("/v1/timers/by-name/n", HOUR, If_Match='"x"')
     created = await api.post("/v1/timers", HOUR, If_Match="*")
@@ -253,7 +253,7 @@ async def test_if_match_is_refused_for_a_replacement(api: Api) -> None:
     assert (await api.get("/v1/timers/by-name/n")).json["due_date"] == FAR["due_date"]
 
 
-async def test_if_none_match_is_refused_and_a_post_refuses_a_taken_name(api: Api) -> None:
+async def test_the_header_if_none_match_is_refused_and_a_post_refuses_a_used_name(api: Api) -> None:
     await made(api, name="n")
     refused = await api.put("/v1/timers/by-name/n", HOUR, If_None_Match="*")
     refused.assert_problem("refused", 422, "If-None-Match", "POST /v1/timers")

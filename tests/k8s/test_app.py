@@ -75,7 +75,7 @@ def test_boot_has_the_app_in_its_environment(path: str) -> None:
 
 
 @colours_of(WITHOUT_APP)
-def test_without_an_app_pods_for_workers_run_our_image_and_boot_has_none(path: str) -> None:
+def test_without_an_app_pods_for_workers_run_our_image_and_boot_has_no_app(path: str) -> None:
     found = list(pods(build(path)))
     assert {pod.labels["ray.io/group"] for pod in found} == {"headgroup", "shards", "workers"}
     assert {container["image"] for pod in found for container in pod.containers} == {IMAGE}
@@ -96,7 +96,7 @@ def test_workers_live_only_on_their_own_pods_because_pods_of_shards_have_no_way_
 
 
 @each_colour
-def test_its_pods_differ_from_those_of_shards_only_in_the_listed_fields(path: str) -> None:
+def test_the_pods_for_workers_differ_from_the_pods_of_shards_only_in_the_listed_fields(path: str) -> None:
     cluster = cluster_of(path)
     shards, workers = (deepcopy(group_of(cluster, name)["template"]) for name in ("shards", "workers"))
     for template, component in ((shards, "ray-worker"), (workers, "workers")):
@@ -111,14 +111,14 @@ def test_its_pods_differ_from_those_of_shards_only_in_the_listed_fields(path: st
 
 
 @each_colour
-def test_the_number_of_its_pods_stands_in_one_place_and_no_autoscaler_changes_it(path: str) -> None:
+def test_the_number_of_pods_for_workers_is_set_in_one_file_and_no_autoscaler_changes_it(path: str) -> None:
     group = group_of(cluster_of(path), "workers")
     assert group["minReplicas"] == group["replicas"] == group["maxReplicas"]
     assert group["rayStartParams"]["num-cpus"] != "0", "handlers may reserve CPUs"
 
 
 @each_colour
-def test_no_pod_is_under_two_budgets_and_each_group_has_one(path: str) -> None:
+def test_each_group_of_pods_has_one_disruption_budget_and_no_pod_has_two(path: str) -> None:
     budgets = [it["spec"]["selector"]["matchLabels"] for it in of_kind(build(path), "PodDisruptionBudget")]
     over = {
         pod.labels["ray.io/group"]: sum(labels.items() <= pod.labels.items() for labels in budgets)
@@ -139,7 +139,7 @@ def test_the_grace_period_covers_a_worker_s_calls_and_ray_s_own_end(path: str) -
 
 
 @each_colour
-def test_its_policy_excludes_all_addresses_that_are_forbidden_to_webhooks(path: str) -> None:
+def test_the_network_policy_of_workers_excludes_all_addresses_that_are_forbidden_to_webhooks(path: str) -> None:
     (policy,) = (
         it for it in of_kind(build(path), "NetworkPolicy") if it["metadata"]["name"].startswith("shardclock-workers-")
     )
@@ -151,7 +151,7 @@ def test_its_policy_excludes_all_addresses_that_are_forbidden_to_webhooks(path: 
     }
 
 
-def test_one_line_of_an_overlay_adds_it_and_one_file_names_its_image(tmp_path: Path) -> None:
+def test_one_line_of_an_overlay_adds_the_pods_for_workers_and_one_file_names_the_image(tmp_path: Path) -> None:
     for variant, overlay in zip(WITH_APP, OVERLAYS, strict=True):
         offered = (K8S / "overlays" / overlay / "cluster/kustomization.yaml").read_text()
         assert [len(line.findall(offered)) for line in (APP, WORKERS)] == [1, 1]

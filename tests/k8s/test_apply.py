@@ -39,7 +39,7 @@ def test_both_colours_of_dev_fit_on_a_node_of_two_cpus(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_gitops_may_make_the_job_again(overlay: str) -> None:
+def test_a_gitops_tool_may_create_the_job_again(overlay: str) -> None:
     (job,) = of_kind(build(f"overlays/{overlay}"), "Job")
     annotations = job["metadata"]["annotations"]
     assert annotations["kustomize.toolkit.fluxcd.io/force"] == "enabled"
@@ -69,7 +69,7 @@ def test_boot_starts_the_cluster_on_a_head(environment: dict[str, str]) -> None:
     assert Path(environment["CALLED"]).read_text() == "up --keep-running\n"
 
 
-def test_boot_declares_nothing_for_a_deleted_cluster_and_ends_at_once(environment: dict[str, str]) -> None:
+def test_boot_declares_no_handlers_for_a_deleted_cluster_and_ends_immediately(environment: dict[str, str]) -> None:
     # Given KubeRay's job that deletes the keys of a removed cluster
     job = boot(environment, "redis-cleanup")
     children: list[psutil.Process] = []

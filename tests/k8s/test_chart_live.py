@@ -91,7 +91,9 @@ def test_a_cluster_without_the_shared_chart_is_refused(tmp_path: Path, mode: str
         ),
     ],
 )
-def test_a_missing_kind_is_named_with_the_operator_that_brings_it(tmp_path: Path, values: list[str], kind: str) -> None:
+def test_a_missing_kind_is_reported_with_the_operator_that_installs_the_kind(
+    tmp_path: Path, values: list[str], kind: str
+) -> None:
     done = rendered(tmp_path, SHARED, {}, "identity=shop", *values)
     assert done.returncode != 0
     assert f"this Kubernetes cluster has no kind {kind}: " in done.stderr

@@ -57,7 +57,7 @@ def test_the_layer_of_the_dependencies_does_not_depend_on_our_code() -> None:
     assert re.findall(r"^COPY --from=(\w+)", final, re.MULTILINE) == ["dependencies", "server"]
 
 
-def test_its_labels_name_the_version_and_the_licences_of_the_project() -> None:
+def test_the_images_labels_name_the_version_and_the_licences_of_the_project() -> None:
     (text,) = arguments("LABEL")
     labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', text))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -67,7 +67,7 @@ def test_its_labels_name_the_version_and_the_licences_of_the_project() -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
-def test_its_health_is_the_readiness_of_the_exporter(status: int, code: int) -> None:
+def test_the_images_health_check_is_the_readiness_of_the_exporter(status: int, code: int) -> None:
     (words,) = arguments("HEALTHCHECK")
     command = json.loads(words.partition("CMD ")[2])
     assert f"'SHARDCLOCK_METRICS_PORT', {Settings.model_fields['metrics_port'].default}" in command[-1]
@@ -78,7 +78,7 @@ def test_its_health_is_the_readiness_of_the_exporter(status: int, code: int) -> 
     assert (done.returncode, asked) == (code, ["/readyz"])
 
 
-def test_its_user_is_the_user_of_the_manifests() -> None:
+def test_the_images_user_is_the_user_of_the_manifests() -> None:
     assert [it for it in instructions()[-4:] if it[0] != "HEALTHCHECK"] == [
         ("WORKDIR", "/tmp"),
         ("USER", "10001:10001"),
@@ -120,7 +120,7 @@ def test_each_overlay_names_the_image_in_one_place(tmp_path: Path) -> None:
     }
 
 
-def test_it_names_no_package_index_and_checks_every_hash() -> None:
+def test_the_dockerfile_names_no_package_index_and_checks_every_hash() -> None:
     locked, ours = (step for step in arguments("RUN") if "pip install" in step)
     assert "--require-hashes --no-deps" in locked
     assert '--no-index --no-build-isolation --no-deps --prefix "$SERVER" ./client .' in ours
@@ -240,13 +240,13 @@ def bom(printed: str) -> Any:
     return json.loads(printed)
 
 
-def test_the_schema_of_cyclonedx_accepts_it(printed: str, bom: Any) -> None:
+def test_the_schema_of_cyclonedx_accepts_the_bill_of_materials(printed: str, bom: Any) -> None:
     assert (bom["bomFormat"], bom["specVersion"]) == ("CycloneDX", "1.6")
     version = import_module("cyclonedx.schema").SchemaVersion.V1_6
     assert import_module("cyclonedx.validation.json").JsonStrictValidator(version).validate_str(printed) is None
 
 
-def test_it_lists_the_packages_that_run_each_with_its_locked_version(bom: Any) -> None:
+def test_the_bill_of_materials_lists_the_runtime_packages_with_their_locked_versions(bom: Any) -> None:
     found = {normal(it["name"]): it["version"] for it in bom["components"]}
     client = {"shardclock-client": PROJECT["version"]}
     assert found == {name: LOCKED[name] for name in closure("ray") - {"shardclock", "shardclock-client"}} | client
@@ -259,7 +259,7 @@ def test_each_package_has_an_address_and_most_have_a_licence(bom: Any) -> None:
     assert len([it for it in others if it.get("licenses")]) / len(others) > 0.9
 
 
-def test_it_describes_the_project_and_its_direct_requirements(bom: Any) -> None:
+def test_the_bill_of_materials_describes_the_project_and_its_direct_requirements(bom: Any) -> None:
     root = bom["metadata"]["component"]
     assert (root["name"], root["version"]) == (PROJECT["name"], PROJECT["version"])
     assert root["licenses"][0]["expression"] == PROJECT["license"]
@@ -270,6 +270,6 @@ def test_it_describes_the_project_and_its_direct_requirements(bom: Any) -> None:
     assert {ref for its in edges.values() for ref in its} <= edges.keys()
 
 
-def test_it_names_no_path_of_the_machine_that_builds_it(printed: str) -> None:
+def test_the_bill_of_materials_names_no_path_of_the_build_machine(printed: str) -> None:
     assert "file:" not in printed
     assert str(ROOT) not in printed

@@ -107,7 +107,7 @@ def built(place: Path) -> Iterator[Image]:
         buildah("rm", container)
 
 
-def test_its_configuration_is_that_of_the_dockerfile(image: Image) -> None:
+def test_the_built_image_has_the_configuration_of_the_dockerfile(image: Image) -> None:
     assert (image.config["User"], image.config["WorkingDir"]) == ("10001:10001", "/tmp")
     labels, health = image.config["Labels"], image.config["Healthcheck"]
     assert isinstance(labels, dict)
@@ -116,14 +116,14 @@ def test_its_configuration_is_that_of_the_dockerfile(image: Image) -> None:
     assert health["Test"][:3] == ["CMD", "python", "-c"]
 
 
-def test_its_programs_start_as_its_user_on_a_read_only_root(image: Image) -> None:
+def test_the_programs_of_the_image_start_as_its_user_on_a_read_only_root(image: Image) -> None:
     assert image.run("id", "-u", "-n").strip() == "shardclock"
     assert "Read-only file system" in image.run("sh", "-c", "touch /there 2>&1 || true")
     assert image.run("shardclock", "--version").startswith("shardclock ")
     assert "version" in image.run("python", "-m", "ray.scripts.scripts", "--version")
 
 
-def test_a_cluster_in_it_becomes_healthy_and_ends(image: Image) -> None:
+def test_a_cluster_in_the_built_image_becomes_healthy_and_ends(image: Image) -> None:
     health = image.config["Healthcheck"]
     assert isinstance(health, dict)
     (image.root / "opt" / "health.py").write_text(health["Test"][-1])
@@ -137,7 +137,7 @@ def test_a_cluster_in_it_becomes_healthy_and_ends(image: Image) -> None:
     assert image.run("sh", "-c", script).strip() == "ended well"
 
 
-def test_its_bill_of_materials_lists_the_packages_that_it_has(image: Image) -> None:
+def test_the_bill_of_materials_of_the_image_lists_the_packages_in_the_image(image: Image) -> None:
     (packages,) = (image.root / "opt/shardclock/lib").glob("python3.*/site-packages")
     installed = {found.name.partition("-")[0].lower() for found in packages.glob("*.dist-info")}
     listed = json.loads((image.root / "opt/shardclock/sbom.cdx.json").read_text())["components"]

@@ -28,7 +28,7 @@ ENDING_S = (
 CHECK = {"RAY_raylet_liveness_self_check_interval_ms": "4000"}  # Ray's default is a minute
 
 
-def test_without_redis_shards_fire_until_those_of_the_next_head_take_over(dsn: str) -> None:
+def test_without_redis_shards_fire_until_the_shards_of_the_next_head_take_over(dsn: str) -> None:
     with closing(Machine(dsn)) as machine:
         # Given serving shards, and timers for the next minute
         pods = Pods(machine, **CHECK)

@@ -236,7 +236,7 @@ def test_images_are_ours_or_pinned(overlay: str) -> None:
         assert re.fullmatch(r"[\w./-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", image), image
 
 
-def test_each_overlay_has_its_own_identity_and_every_container_of_ours_reads_it() -> None:
+def test_each_overlay_has_a_separate_identity_that_every_container_of_ours_reads() -> None:
     names = []
     for overlay in OVERLAYS:
         (settings,) = of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
@@ -303,7 +303,7 @@ def test_only_a_chosen_autoscaler_has_a_token_for_the_api_server(overlay: str) -
 
 
 @each_overlay
-def test_no_container_sees_the_processes_of_another(overlay: str) -> None:
+def test_no_container_can_see_the_processes_of_another_container(overlay: str) -> None:
     # /proc/<pid>/root of the autoscaler's process would lead to its token.
     assert [pod.where for pod in pods(whole(overlay)) if pod.spec.get("shareProcessNamespace")] == []
 

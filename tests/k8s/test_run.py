@@ -193,7 +193,7 @@ def test_boot_can_restart_while_its_cluster_continues(pods: Pods) -> None:
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_a_leaving_worker_hands_its_shards_over_in_time(pods: Pods) -> None:
+def test_a_leaving_worker_hands_its_shards_over_before_its_time_limit(pods: Pods) -> None:
     # Given a second Ray worker, and all shards on the first
     pods.until_serving("worker-3")
     second = pods.add_worker(WORKERS[1])

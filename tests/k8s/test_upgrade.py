@@ -42,7 +42,7 @@ def test_the_first_installation_needs_no_switch(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("new", "old"), [COLOURS, COLOURS[::-1]])
-def test_an_upgrade_switches_when_the_new_one_is_warm_and_then_takes_the_old_one_down(
+def test_an_upgrade_switches_when_the_new_cluster_is_warm_and_then_removes_the_old_cluster(
     place: Place, new: str, old: str
 ) -> None:
     place.becomes(clusters=[f"shardclock-{old}"], leader=f"shardclock-{old}")
@@ -108,7 +108,7 @@ def test_a_colour_starts_only_after_the_end_of_earlier_pods_of_its_name(place: P
     ],
     ids=["ends", "is not ready", "is gone", "is another one"],
 )
-def test_the_old_cluster_stays_if_the_head_of_the_new_one_does_not(place: Place, head: str, reason: str) -> None:
+def test_the_old_cluster_is_kept_if_the_head_of_the_new_cluster_ends(place: Place, head: str, reason: str) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", head_after=head)
     done = place.upgrade("prod", "green", WAIT_S="1")
     assert done.returncode == NOT_THERE
@@ -232,7 +232,7 @@ def test_wanted_workers_without_a_pod_are_reported(place: Place) -> None:
     [({"shardclock-blue": "serve"}, "blue"), ({"shardclock-blue": "serve", "shardclock-green": "wait"}, "green")],
     ids=["none comes up", "none gets slots"],
 )
-def test_the_old_cluster_stays_until_the_new_engines_serve(place: Place, engines: dict[str, str], leads: str) -> None:
+def test_the_old_cluster_is_kept_until_the_new_engines_serve(place: Place, engines: dict[str, str], leads: str) -> None:
     # Given a deployed process: without engines its instances do not advance
     blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "engines_wanted": 2}
     place.becomes(**blue, engines=engines)
@@ -264,7 +264,7 @@ def test_another_image_of_the_app_is_another_image(place: Place) -> None:
     assert place.upgrade("prod", "blue").returncode == 0
 
 
-def test_a_switch_that_fails_leaves_both_as_they_are(place: Place) -> None:
+def test_a_failed_switch_changes_neither_cluster(place: Place) -> None:
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", switch="fails")
     done = place.upgrade("prod", "green")
     assert done.returncode == 1
@@ -336,7 +336,7 @@ def test_unknown_arguments_are_refused_in_one_line(place: Place, arguments: list
     assert place.asked() == []
 
 
-def test_without_kubectl_the_script_says_so(place: Place) -> None:
+def test_without_kubectl_the_script_reports_this(place: Place) -> None:
     (place.path / "bin" / "kubectl").unlink()
     for name in ("bash", "dirname", "env", "sed"):
         (place.path / "bin" / name).symlink_to(f"/usr/bin/{name}")

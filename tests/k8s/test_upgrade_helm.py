@@ -28,7 +28,7 @@ def changes(place: Place) -> list[str]:
     return [line for line in place.asked() if line.startswith(("helm upgrade", "helm uninstall")) and "dry" not in line]
 
 
-def test_an_upgrade_installs_the_other_colour_with_the_values_of_the_present_one(place: Place) -> None:
+def test_an_upgrade_installs_the_other_colour_with_the_values_of_the_present_colour(place: Place) -> None:
     tag, wait = "--set image.tag=1.1.0", "--wait --wait-for-jobs --timeout=20s"
     done = place.upgrade("--helm", NAMESPACE, "green", *tag.split())
     assert done.returncode == 0, done.stderr
@@ -59,7 +59,7 @@ def test_each_chart_may_have_options_of_its_own(place: Place) -> None:
     }
 
 
-def test_without_an_option_all_values_stay(place: Place) -> None:
+def test_without_an_option_no_value_changes(place: Place) -> None:
     done = place.upgrade("--helm", NAMESPACE, "green")
     assert done.returncode == 0, done.stderr
     assert place.state["releases"]["shardclock-green"] == {"image.tag": "1.0.0", "colour": "green"}
@@ -109,7 +109,7 @@ def test_the_values_come_from_the_colour_that_has_a_cluster(place: Place) -> Non
     }
 
 
-def test_a_first_cluster_needs_no_release_of_another_one(place: Place) -> None:
+def test_the_first_cluster_needs_no_release_of_another_cluster(place: Place) -> None:
     place.becomes(clusters=[], leader=None)
     add_helm(place)
     done = place.upgrade("--helm", NAMESPACE, "blue", "--cluster", "--set", "shards.replicas=1")

@@ -82,7 +82,7 @@ def call(pods: Pods, target: str, name: str, after: str = "PT0S") -> dict[str, A
     return found
 
 
-def test_workers_wait_for_their_own_pod_and_no_shard_uses_it(pods: Pods) -> None:
+def test_workers_wait_for_their_own_pods_and_shards_do_not_use_these_pods(pods: Pods) -> None:
     # Given a firing cluster without a pod for the app
     pods.assert_fires("without")
     assert pods.run("status", "--json")["workers"] == []

@@ -76,7 +76,7 @@ def test_the_estimate_is_ahead_of_a_clock_that_was_set_by_no_more_than_the_round
         assert simulation.lateness_s() >= -(there_s + back_s) - ROUNDING_S
 
 
-def test_before_any_answer_nothing_is_due() -> None:
+def test_before_the_first_answer_of_postgres_no_timer_is_due() -> None:
     clock = PostgresClock()
 
     assert clock.now_s() == 0.0
@@ -107,7 +107,7 @@ def test_an_answer_older_than_the_window_is_dropped() -> None:
     assert abs(simulation.lateness_s() - 0.05) < ROUNDING_S
 
 
-def test_the_only_answer_is_kept_until_there_is_another() -> None:
+def test_the_only_answer_is_kept_until_the_next_answer() -> None:
     simulation = Simulation()
     simulation.ask(back_s=0.01)
 

@@ -21,7 +21,7 @@ def test_during_a_block_the_collector_runs_seldom_and_only_over_new_objects() ->
     assert gc.get_threshold() == before
 
 
-def test_a_failed_block_restores_the_threshold_too() -> None:
+def test_a_failed_block_also_restores_the_threshold() -> None:
     before = gc.get_threshold()
 
     with pytest.raises(ZeroDivisionError), collecting_seldom():

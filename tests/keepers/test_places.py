@@ -23,7 +23,7 @@ def test_a_statement_uses_half_of_the_free_places_and_the_next_one_half_of_the_r
     assert usable.begin() == {}
 
 
-def test_places_that_a_statement_has_not_used_are_free_again() -> None:
+def test_places_that_a_statement_has_not_used_become_free_again() -> None:
     usable = UsablePlaces()
     usable.learn({T: 4})
     usable.end(usable.begin(), {T: 1})
@@ -58,7 +58,7 @@ def test_a_lowered_limit_counts_when_the_shard_has_answered_and_is_not_changed_b
 @given(st.lists(st.one_of(st.tuples(st.just("grant"), st.integers(0, 9)),
                           st.tuples(st.sampled_from(["begin", "to_shard", "to_worker"]), st.just(0)),
                           st.tuples(st.just("end"), st.integers(0, 9)))))  # fmt: skip
-def test_a_shard_never_hands_over_more_than_the_worker_counts_on(steps: list[tuple[str, int]]) -> None:
+def test_a_shard_never_hands_over_more_deliveries_than_the_worker_has_granted(steps: list[tuple[str, int]]) -> None:
     granted, usable = GrantedPlaces(), UsablePlaces()
     to_shard, to_worker = deque[int](), deque[tuple[str, int]]()
     using: list[dict[str, int]] = []

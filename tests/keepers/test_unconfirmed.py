@@ -30,7 +30,7 @@ def test_messages_are_numbered_in_order_and_kept_until_they_are_confirmed() -> N
     assert unconfirmed.add(message("d")).number == 4
 
 
-def test_a_message_whose_lease_is_over_is_not_sent_again() -> None:
+def test_a_message_with_an_expired_lease_is_not_sent_again() -> None:
     now_s = 100.0
     unconfirmed = Unconfirmed(lambda: now_s)
     unconfirmed.add(message("a"))

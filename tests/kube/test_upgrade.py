@@ -99,7 +99,7 @@ def heads(its: Namespace) -> list[str]:
     return sorted(found.split())
 
 
-def test_from_the_overlay_to_a_colour_and_to_the_other(place: Namespace) -> None:
+def test_the_script_upgrades_from_the_overlay_to_one_colour_and_then_to_the_other_colour(place: Namespace) -> None:
     kube = place.kube
     missing = upgrade(kube, "dev", "blue")
     assert missing.returncode == 2
@@ -115,7 +115,7 @@ def test_from_the_overlay_to_a_colour_and_to_the_other(place: Namespace) -> None
         until(lambda: heads(place) == clusters(place), "one head", within_s=PODS_S)
 
 
-def test_with_helm_to_a_colour_and_to_the_other(place: Namespace) -> None:
+def test_with_helm_the_script_upgrades_to_one_colour_and_then_to_the_other_colour(place: Namespace) -> None:
     kube = place.kube
     missing = upgrade(kube, "--helm", NAMESPACE, "blue")
     assert missing.returncode == 2

@@ -185,7 +185,7 @@ def test_a_gauge_has_the_value_of_the_newest_report(aggregator: Aggregator) -> N
     assert value(aggregator, name="timers_held") == 11
 
 
-def test_a_source_beyond_the_limit_is_refused_and_the_existing_sources_stay(aggregator: Aggregator) -> None:
+def test_a_source_beyond_the_limit_is_refused_and_the_existing_sources_are_kept(aggregator: Aggregator) -> None:
     for number in range(SOURCES_MAX):
         aggregator.add(report(str(number), fired=1), now_s=0)
     aggregator.add(report("one more", fired=1_000), now_s=0)
@@ -216,7 +216,7 @@ def names_of(aggregator: Aggregator) -> dict[str, float]:
     return {sample.labels[1]: sample.value for sample in aggregator.samples()}
 
 
-def test_targets_beyond_the_limit_of_all_sources_are_other(aggregator: Aggregator) -> None:
+def test_targets_beyond_the_limit_of_all_sources_are_counted_as_other(aggregator: Aggregator) -> None:
     names = [f"t{number}" for number in range(NAMES_MAX + 3)]
     aggregator.add(settled("a", *names[:60]), now_s=0)
     aggregator.add(settled("b", OTHER, *names[50:]), now_s=0)
@@ -227,7 +227,7 @@ def test_targets_beyond_the_limit_of_all_sources_are_other(aggregator: Aggregato
     assert (told["t0"], told["t55"], told[OTHER]) == (1, 2, 1 + 3)
 
 
-def test_a_target_without_a_source_frees_its_name_for_another(aggregator: Aggregator) -> None:
+def test_a_target_without_a_source_frees_its_name_for_another_target(aggregator: Aggregator) -> None:
     aggregator.add(settled("old", *(f"t{number}" for number in range(NAMES_MAX))), now_s=0)
     aggregator.add(settled("new", "t0"), now_s=0)
     aggregator.add(settled("old", leaving=True), now_s=1)

@@ -187,7 +187,7 @@ def test_each_set_of_values_is_finite_and_each_value_is_plain() -> None:
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f.labels and SHARD not in f.labels], ids=lambda f: f.name)
-def test_a_family_accepts_its_labels_values_and_no_others(family: Family) -> None:
+def test_a_family_accepts_only_the_values_of_its_labels(family: Family) -> None:
     assert all(map(family.accepts, product(*(label.values for label in family.labels))))
     rest = labels_of(family)[1:]
     odd = "x" * 201 if family.labels[0].is_open else "x"

@@ -144,7 +144,7 @@ def test_a_reporter_sends_one_datagram_for_each_report(place: tuple[str, socket.
     reporter.close()
 
 
-def test_a_report_is_due_a_second_after_the_last_one(
+def test_a_report_is_due_one_second_after_the_last_report(
     place: tuple[str, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reporter, silent, now_s = Reporter(place[0]), Reporter(None), 1_000.0

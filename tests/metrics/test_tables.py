@@ -95,7 +95,7 @@ def test_concurrent_scrapes_and_scrapes_soon_after_share_one_reading(
     assert len(readings) == 1
 
 
-def test_an_exporter_without_postgres_reports_that_and_stays_healthy() -> None:
+def test_an_exporter_without_postgres_reports_the_outage_and_remains_healthy() -> None:
     with exporting(DOWN) as one:
         one.tell(FIRED)
         page, ready = one.get(), one.get("/readyz")
@@ -268,7 +268,7 @@ def test_the_count_of_failed_readings_is_absent_without_postgres() -> None:
         assert one.get().number("store_readings_missing") is None
 
 
-def test_each_table_of_the_schema_is_measured_or_has_a_reason_against_it() -> None:
+def test_each_table_of_the_schema_is_measured_or_has_a_reason_why_it_is_not() -> None:
     steps_text = "".join(step.text for step in steps())
     made = set(re.findall(r"^create table shardclock\.(\w+) \($", steps_text, re.MULTILINE))
     assert made | {"migrations", "functions"} == TABLE.values | UNMEASURED.keys()

@@ -189,7 +189,7 @@ async def test_an_instance_is_cancelled_before_its_next_step() -> None:
         assert [row["key"] for row in await it.query(called)] == [other]
 
 
-async def test_workers_and_engines_take_nothing_in_a_database_on_hold(dsn: str) -> None:
+async def test_workers_and_engines_claim_no_rows_in_a_database_on_hold(dsn: str) -> None:
     await query(dsn, "select shardclock.adopt('prod')")
     await declare(dsn, HANDLER)
     await add_deliveries(dsn, 1)

@@ -81,7 +81,7 @@ async def test_firings_are_listed_by_batch_in_order_of_due_dates() -> None:
     assert among([Firing(begin_s - 1, 0), *reversed(inside), Firing(begin_s + 1.5, 0)], batch) == inside
 
 
-def test_lags_have_the_nearest_rank_and_no_firing_has_none() -> None:
+def test_quantiles_of_lags_are_nearest_ranks_and_without_a_firing_there_is_no_quantile() -> None:
     lags = lags_of([Firing(10.0, 10.0 + n / 1000) for n in range(1, 1001)])
 
     assert {name: round(lag, 3) for name, lag in lags.items()} == {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}

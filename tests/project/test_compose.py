@@ -55,7 +55,7 @@ def test_the_server_starts_after_the_migration_of_a_healthy_postgres() -> None:
     assert "healthcheck" in SERVICES["postgres"]
 
 
-def test_its_ports_are_open_to_this_machine_alone_and_its_containers_have_few_rights() -> None:
+def test_the_ports_are_open_only_to_this_machine_and_the_containers_have_few_rights() -> None:
     ports = [port for it in SERVICES.values() for port in it.get("ports", [])]
 
     assert ports

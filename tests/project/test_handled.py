@@ -95,7 +95,7 @@ async def opened(contender: Contender, dsn: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.exhaustive
-async def test_our_sql_alone_handles_a_herd_from_its_due_date_to_the_last_record(
+async def test_the_contender_that_runs_only_our_sql_measures_from_the_due_date_to_the_last_record(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handled, "MARGIN_S", 3.0)

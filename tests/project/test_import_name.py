@@ -42,7 +42,7 @@ def test_the_folders_of_the_cluster_stay_real_folders_at_the_top_level(name: str
     assert not (ROOT / name).is_symlink()
 
 
-def test_no_module_is_imported_by_the_name_of_its_folder_alone() -> None:
+def test_no_module_is_imported_by_only_the_name_of_its_folder() -> None:
     # In tests, the root is on Python's path, so `import sql` would load a second copy of each module.
     assert [f"{path.relative_to(ROOT)}: {name}" for path in SOURCES for name in _plain_names(path)] == []
 
@@ -89,7 +89,7 @@ def test_the_sdist_makes_the_same_wheel_without_links(wheels: dict[str, Path], t
 
 
 @pytest.mark.slow
-def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) -> None:
+def test_the_wheel_of_the_client_contains_only_the_clients_package(wheels: dict[str, Path]) -> None:
     package = ROOT / "client" / "shardclock"
     shipped = {
         path.relative_to(ROOT / "client").as_posix()

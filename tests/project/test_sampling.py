@@ -19,7 +19,7 @@ def test_of_many_cases_the_same_one_is_run_each_time(count: int) -> None:
     assert kept == again
 
 
-def test_tests_with_the_same_cases_run_different_ones() -> None:
+def test_two_tests_with_the_same_list_of_cases_run_different_cases() -> None:
     kept = {number for name in "abcdefgh" for number in {0, 1, 2} - set(left_out(name, range(3)))}
 
     assert kept == {0, 1, 2}

@@ -60,7 +60,7 @@ def shop(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> P
     return python
 
 
-def test_handlers_and_runs_need_nothing_but_the_client_s_package(shop: Path, place: Path, dsn: str) -> None:
+def test_handlers_and_runs_need_only_the_package_of_the_client(shop: Path, place: Path, dsn: str) -> None:
     (place / "shop_jobs.py").write_text(APP)
     given = {"SHARDCLOCK_APP": "shop_jobs", "SHARDCLOCK_PYTHON": str(shop), "SHARDCLOCK_SHARDS": "1"}
 

@@ -131,7 +131,7 @@ def test_a_cluster_runs_the_users_project_from_this_tree(project: Path, place: P
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_a_cluster_runs_the_users_project_from_wheels_beside_another_metrics_package(
+def test_a_cluster_from_wheels_runs_the_users_project_while_another_package_metrics_is_installed(
     other: Path, project: Path, place: Path
 ) -> None:
     _see_a_cluster(other, project, place)
@@ -158,12 +158,12 @@ async def test_processes_without_ray_import_the_users_project_and_no_module_of_t
 
 
 @pytest.mark.slow
-def test_its_own_tests_run_from_this_tree(project: Path) -> None:
+def test_the_tests_of_the_users_project_run_from_this_tree(project: Path) -> None:
     _run_its_tests(Path(sys.executable).parent, project)
 
 
 @pytest.mark.exhaustive
-def test_the_tests_of_the_users_project_run_from_wheels_beside_another_metrics_package(
+def test_the_tests_of_the_users_project_run_from_wheels_while_another_package_metrics_is_installed(
     other: Path, project: Path
 ) -> None:
     _run_its_tests(other, project)

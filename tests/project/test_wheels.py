@@ -88,7 +88,7 @@ def test_each_file_with_the_version_has_the_same_version() -> None:
     assert files <= {VERSION}
 
 
-def test_an_installation_without_ray_has_no_tool_of_development_and_stays_below_150_mib() -> None:
+def test_an_installation_without_ray_has_no_development_tools_and_less_than_150_mib() -> None:
     tools = {normal(re.split(r"[<>=\[ ]", it)[0]) for it in CONFIGS["server"]["optional-dependencies"]["dev"]}
     needed = closure() - {"shardclock", "shardclock-client"}
 

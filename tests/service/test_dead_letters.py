@@ -34,7 +34,7 @@ async def letters(dsn: str) -> list[int]:
     return await let_die(dsn, 3)
 
 
-async def test_a_dry_run_names_the_dead_letters_in_the_order_of_their_deaths_and_changes_nothing(
+async def test_a_dry_run_lists_the_dead_letters_oldest_first_and_changes_nothing(
     operator: Session, letters: list[int]
 ) -> None:
     would = await redrive(operator, EACH, limit=2, per_s=1, dry_run=True)
@@ -45,7 +45,7 @@ async def test_a_dry_run_names_the_dead_letters_in_the_order_of_their_deaths_and
     assert (await discard(operator, EACH, dry_run=True)).keys == letters
 
 
-def test_a_sentence_names_a_few_targets_and_counts_the_others() -> None:
+def test_a_sentence_names_a_few_targets_and_counts_the_other_targets() -> None:
     assert of_targets(["b", "a", "b"]) == "of the targets a and b"
     assert of_targets([f"t{i}" for i in range(5)]) == "of the targets t0, t1, t2, t3 and t4"
     assert of_targets([f"t{i}" for i in range(8)]) == "of the targets t0, t1, t2, t3, t4 and 3 others"

@@ -84,7 +84,7 @@ async def test_a_start_of_a_job_is_not_cancelled(dsn: str, operator: Session) ->
         await deliveries.cancel(operator, 1)
 
 
-async def test_a_delivery_is_shown_with_its_records_also_after_its_end(
+async def test_a_delivery_is_shown_with_its_records_even_after_its_end(
     operator: Session, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)

@@ -53,7 +53,9 @@ def test_the_number_of_start_events_with_a_trigger_is_bounded_in_a_new_model(mon
         ("R/P9000Y", "never occurs after"),
     ],
 )
-def test_a_cycle_that_never_occurs_is_refused_in_a_new_model_and_read_in_a_stored_one(cycle: str, why: str) -> None:
+def test_a_cycle_that_never_occurs_is_refused_in_a_new_model_and_accepted_in_a_stored_model(
+    cycle: str, why: str
+) -> None:
     event = timer("timeCycle", cycle)
     besides = boundary("b", "a", event, interrupts=False) + event_subprocess("u", event, interrupts=False)
     text = model(f'<startEvent id="s">{event}</startEvent>{job("a")}{besides}', connected="s>a")

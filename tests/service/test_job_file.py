@@ -33,7 +33,7 @@ def lines(*entries: dict[str, Any]) -> bytes:
     return "".join(f"{json.dumps(it)}\n" for it in entries).encode()
 
 
-async def test_the_report_of_a_file_says_whether_each_job_was_added_or_changed(dsn: str, session: Session) -> None:
+async def test_the_report_of_a_file_states_whether_each_job_was_added_or_changed(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec())
     first = [entry("eu", every="PT1H"), entry("us", cron="0 3 * * *"), entry("gone", function="app:gone")]
 
@@ -116,7 +116,7 @@ async def test_if_a_job_changes_between_the_check_and_the_write_the_whole_file_i
     assert [job.name for job in await list_jobs(session)] == ["refresh", "us"]
 
 
-async def test_a_job_is_added_beside_a_declared_one_and_removed(dsn: str, session: Session) -> None:
+async def test_a_job_can_be_added_and_removed_while_another_job_is_declared(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec(config='{"city": "Rome"}'))
 
     assert await add_job(session, AddedJob("eu", "refresh", schedule="R/PT1H", priority=1)) == "SCHEDULED"

@@ -98,7 +98,9 @@ async def test_two_gateways_do_not_change_one_operation_at_the_same_time(dsn: st
     assert await counts(operator, due) == ("DONE", 3, 3, 0)
 
 
-async def test_a_cancel_keeps_the_changed_rows_and_leaves_the_others(dsn: str, operator: Session) -> None:
+async def test_a_cancel_keeps_the_changed_rows_and_does_not_change_the_remaining_rows(
+    dsn: str, operator: Session
+) -> None:
     await add_timers(dsn, 5, IN_A_DAY)
     due = await begun(operator, PAUSE)
     await continue_operation(operator, due)
@@ -193,7 +195,7 @@ async def test_a_refused_page_ends_the_operation_with_the_reason(dsn: str, opera
     assert await value(dsn, "select count(*) from shardclock.operation_pages") == 0
 
 
-async def test_an_operation_that_gets_no_answer_waits_and_delays_no_other(
+async def test_an_operation_that_gets_no_answer_waits_and_delays_no_other_operation(
     dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await add_timers(dsn, 2, IN_A_DAY)
@@ -251,7 +253,7 @@ async def test_with_a_rate_the_next_page_waits_until_the_previous_page_is_due(ds
     assert await find_due_operation(operator, now=due_at) == due
 
 
-async def test_an_operation_changes_no_page_that_another_login_added_to_it(dsn: str, operator: Session) -> None:
+async def test_an_operation_changes_no_page_that_another_login_has_added(dsn: str, operator: Session) -> None:
     (key,) = await add_timers(dsn, 1, IN_A_DAY)
     due = await begun(operator)
     (foreign,) = await add_timers(dsn, 1, IN_A_DAY)

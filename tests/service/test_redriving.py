@@ -115,7 +115,7 @@ async def test_with_enable_the_endpoint_is_enabled_first_but_not_in_a_dry_run(ds
 
 
 @pytest.mark.usefixtures("letters")
-async def test_in_sql_dead_letters_without_a_callable_target_stay_and_if_all_stay_the_error_has_the_reason(
+async def test_in_sql_dead_letters_without_a_callable_target_are_kept_and_if_all_are_kept_the_error_has_the_reason(
     dsn: str, operator: Session
 ) -> None:
     keys = {

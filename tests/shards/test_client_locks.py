@@ -115,7 +115,7 @@ async def shard(dsn: str) -> AsyncIterator[Shard]:
 
 
 @pytest.mark.parametrize("committed_after", [1, 2])
-async def test_a_timer_that_commits_half_a_second_late_fires_within_two_turns_beside_another_tenants_flood(
+async def test_a_timer_that_commits_half_a_second_late_fires_within_two_turns_during_another_tenants_flood(
     dsn: str, client: asyncpg.Connection, shard: Shard, committed_after: int
 ) -> None:
     await add_timers(dsn, 30 * SLOTS, "now() - interval '2 s'", tenant_id="'herd'")

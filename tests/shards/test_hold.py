@@ -47,7 +47,9 @@ async def seen_for(pool: ShardPool, shard: Shard, seconds: float) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", [ADOPTED, COPIED], ids=["another's", "a copy"])
-async def test_a_shard_on_hold_fires_nothing_until_the_release_and_then_each_timer_once(dsn: str, state: str) -> None:
+async def test_a_shard_on_hold_fires_no_timer_until_the_release_and_then_fires_each_timer_once(
+    dsn: str, state: str
+) -> None:
     async with pool_of(dsn) as pool:
         await pool.db.execute(state)
         keys = await add_timers(dsn, 200, "now() - i * interval '1 s'")

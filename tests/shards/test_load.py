@@ -50,7 +50,9 @@ def watch_length(shard: Shard) -> list[int]:
 
 
 @pytest.mark.slow
-async def test_a_full_queue_stays_bounded_and_a_timer_due_at_once_still_fires_at_once(pool: ShardPool) -> None:
+async def test_a_full_queue_does_not_grow_and_a_timer_that_is_due_immediately_still_fires_immediately(
+    pool: ShardPool,
+) -> None:
     await add_timers(pool.dsn, 200_000, "now() + interval '30 s' + i * interval '0.1 ms'")
     shard = await pool.start(horizon_s=60.0, lease_s=120.0, queue_max=3_000, claim_batch=840)
     lengths = watch_length(shard)
@@ -78,7 +80,7 @@ async def test_more_timers_within_the_horizon_than_fit_all_fire(pool: ShardPool)
 
 
 @pytest.mark.slow
-async def test_overdue_repeats_beyond_the_queue_stay_bounded_and_all_fire(pool: ShardPool) -> None:
+async def test_overdue_repeats_that_exceed_the_queue_need_bounded_memory_and_all_fire(pool: ShardPool) -> None:
     rule = {
         "name": "'r' || i",
         "schedule": "'R1/PT1H'",

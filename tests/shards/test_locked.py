@@ -97,7 +97,9 @@ def test_a_timer_that_is_locked_for_longer_than_a_lease_is_forgotten(locked: Loc
     assert len(locked) == 0
 
 
-def test_a_timer_that_is_fired_again_for_another_reason_waits_no_more(locked: LockedTimers) -> None:
+def test_a_locked_timer_that_is_fired_again_for_another_reason_leaves_the_table_of_locked_timers(
+    locked: LockedTimers,
+) -> None:
     """For example, a shard has leased and fired a timer again: the table of locked timers must not send it once
     more."""
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
@@ -146,7 +148,7 @@ async def others_fire(pool: ShardPool, count: int) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("outcome", ["rollback", "commit"])
-async def test_two_thousand_timers_that_a_client_holds_locked_cost_as_many_tries_as_one(
+async def test_two_thousand_timers_that_one_client_has_locked_cost_as_many_tries_as_one_timer(
     pool: ShardPool, client: asyncpg.Connection, outcome: str
 ) -> None:
     shard = await pool.start(lease_s=600.0)

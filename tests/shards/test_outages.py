@@ -186,7 +186,7 @@ async def test_a_firing_with_an_unknown_outcome_is_sent_again(
     assert await breaches(pool.db, [*keys, rule]) == {}
 
 
-async def test_more_timers_than_can_be_fired_in_time_are_fired_in_smaller_parts(
+async def test_if_a_batch_of_timers_times_out_it_is_fired_in_smaller_parts(
     pool: ShardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []

@@ -60,7 +60,7 @@ def test_starts_of_jobs_that_are_due_one_right_after_the_other_fire_together() -
     assert keys(queue.pop_due(100.015625, 100)) == list(range(10))
 
 
-def test_a_start_of_a_job_that_is_due_at_a_whole_second_fires_then() -> None:
+def test_a_start_of_a_job_that_is_due_at_a_full_second_fires_at_this_second() -> None:
     queue = TimerQueue()
     queue.add([timer(1, 1_795_867_349, starts_job=True)])
 
@@ -127,7 +127,7 @@ def test_a_due_timer_that_is_leased_again_before_its_turn_is_given_once(due_s: f
 
 
 @pytest.mark.parametrize(("older_s", "newer_s"), [(10, 20), (20, 10)], ids=["moved later", "moved earlier"])
-def test_the_answer_of_an_older_statement_never_replaces_the_answer_of_a_newer_one(
+def test_the_answer_of_an_older_statement_never_replaces_the_answer_of_a_newer_statement(
     older_s: float, newer_s: float
 ) -> None:
     older, newer = timer(1, older_s, request_number=1), timer(1, newer_s, request_number=2)

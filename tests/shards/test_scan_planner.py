@@ -156,7 +156,7 @@ def test_a_shard_sweeps_at_the_first_turn_and_then_at_the_sweep_interval() -> No
     assert scans(planner, now_s=NOW_S + 1.5) == [AHEAD]
 
 
-def test_choosing_scans_changes_nothing_until_one_begins(planner: ScanPlanner) -> None:
+def test_the_choice_of_scans_has_no_effect_until_a_scan_begins(planner: ScanPlanner) -> None:
     planner.swept_at_s, planner.ramp = NOW_S - 60, Ramp(per_s=None, catching_up=True)
 
     chosen = [planner.scans(held=0, now_s=NOW_S) for _ in range(2)]
@@ -206,7 +206,7 @@ def fires(planner: ScanPlanner, per_s: int, *, since_s: float, seconds: float) -
     return since_s + seconds
 
 
-def test_at_a_high_rate_a_shard_scans_often_and_leases_nothing_ahead(planner: ScanPlanner) -> None:
+def test_at_a_high_rate_a_shard_scans_often_and_leases_no_timers_ahead(planner: ScanPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
     assert planner.pause_s == SETTINGS.poll_s
 
@@ -250,7 +250,7 @@ def calm(planner: ScanPlanner, *, now_s: float) -> list[ScanWindow | None]:
     return [scan.window for scan in turn_of(planner, taken(), now_s=now_s)]
 
 
-def test_the_first_scan_reads_all_slots_in_full_and_later_scans_rotate_over_them(planner: ScanPlanner) -> None:
+def test_the_first_scan_reads_all_slots_in_full_and_later_scans_rotate_over_the_slots(planner: ScanPlanner) -> None:
     turns = [calm(planner, now_s=NOW_S + number / 8) for number in range(1, 7)]
 
     assert turns[0] == [None]

@@ -179,7 +179,7 @@ async def test_a_drained_shard_releases_its_timers_within_a_second_and_another_s
 
 
 @pytest.mark.slow
-async def test_a_shard_that_is_drained_under_load_fires_nothing_twice(pool: ShardPool) -> None:
+async def test_a_shard_that_is_drained_under_load_fires_no_timer_twice(pool: ShardPool) -> None:
     keys: list[int] = []
     for _ in range(4):
         before = await pool.count_fired()

@@ -112,7 +112,7 @@ def test_every_scan_that_fires_little_is_measured(lag_histograms: LagHistograms,
 # Unmeasured scans
 
 
-def test_a_scan_that_was_not_measured_counts_like_the_last_measured_one(lag_histograms: LagHistograms) -> None:
+def test_a_scan_that_was_not_measured_is_counted_like_the_last_measured_scan(lag_histograms: LagHistograms) -> None:
     lag_histograms.learn([QUICK], OWN)
     lag_histograms.learn([replace(HOURS, timers=3, sum_s=30.0), replace(QUICK, timers=1, sum_s=0.1)], OWN)
 

@@ -89,7 +89,7 @@ async def test_a_shard_killed_during_a_firing_has_fired_each_timer_once_or_not_a
 
 
 @pytest.mark.slow
-async def test_a_frozen_shard_fires_nothing_twice_after_a_takeover_and_stops(pool: ShardPool) -> None:
+async def test_a_frozen_shard_stops_after_its_takeover_and_fires_no_timer_twice(pool: ShardPool) -> None:
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1) as frozen:
         await until_up(pool, frozen)
         keys = await add_timers(pool.dsn, 300, "now() + interval '8 s'")
@@ -223,7 +223,7 @@ async def test_rows_that_an_incomplete_message_has_locked_are_free_after_the_tim
         await eventually(lambda: _are_free(dsn, 10), within_s=5.0)
 
 
-async def test_cutting_a_holder_off_frees_its_locks_at_once_and_ends_no_session_of_another(
+async def test_cutting_a_holder_off_frees_its_locks_immediately_and_ends_no_session_of_another_holder(
     dsn: str, proxy: Proxy
 ) -> None:
     through = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"

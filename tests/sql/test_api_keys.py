@@ -175,7 +175,7 @@ async def test_one_of_many_simultaneous_rotations_succeeds(each_dsn: str, owner:
     assert len(await list_keys(owner, limit=10)) == 2
 
 
-async def test_keys_are_listed_by_tenant_name_and_age_with_those_for_all_tenants_first(
+async def test_keys_are_listed_by_tenant_name_and_age_after_the_keys_for_all_tenants(
     owner: Session, gateway: Session
 ) -> None:
     for letter, tenant_id, name in (("a", "zoo", "x"), ("b", "acme", "y"), ("c", None, "z"), ("d", "acme", "x")):
@@ -218,7 +218,7 @@ async def test_an_invalid_key_is_not_stored(owner: Session, wrong: WantedKey, of
     assert refused.value.constraint == constraint
 
 
-async def test_a_gateway_reads_keys_and_can_not_make_rotate_or_revoke_them(owner: Session, gateway: Session) -> None:
+async def test_a_gateway_can_read_keys_and_can_not_make_rotate_or_revoke_keys(owner: Session, gateway: Session) -> None:
     await made(owner, "a")
 
     for attempt in (

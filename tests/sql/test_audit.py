@@ -24,7 +24,7 @@ async def test_a_record_has_the_login_role_and_no_name_from_the_program(each_dsn
 
 
 @pytest.mark.parametrize("role", ["shard", "scheduler", "gateway"])
-async def test_only_the_owner_changes_a_record_or_writes_one_by_hand(dsn: str, role: str) -> None:
+async def test_only_the_owner_can_change_a_record_or_write_a_record_in_sql(dsn: str, role: str) -> None:
     async with session(dsn, role) as operator:
         await record_act(operator, ACT, "done")
         for text in (
@@ -49,7 +49,7 @@ async def test_roles_without_the_operators_rights_can_neither_write_nor_read_rec
             await list_acts(other, limit=1)
 
 
-async def test_each_record_deletes_some_that_are_older_than_400_days_and_no_others(each_dsn: str) -> None:
+async def test_each_new_record_deletes_some_records_that_are_older_than_400_days(each_dsn: str) -> None:
     async with session(each_dsn, "shard") as operator:
         numbers = [await record_act(operator, ACT, "done") for _ in range(4)]
         await query(each_dsn, AGE, numbers[:3], 401)

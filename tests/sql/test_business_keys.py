@@ -57,7 +57,7 @@ async def deployed(dsn: str) -> str:
     return dsn
 
 
-async def test_a_start_writes_its_key_and_two_starts_may_share_one(deployed: str) -> None:
+async def test_a_start_writes_its_business_key_and_two_starts_may_share_a_key(deployed: str) -> None:
     async with Session(deployed, application="test") as session:
         started = [await processes.start(session, "p", business_key="order-42") for _ in range(2)]
         await processes.start(session, "p")

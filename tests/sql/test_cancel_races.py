@@ -33,7 +33,7 @@ async def test_a_cancel_that_comes_first_stops_the_firing(
     assert await intents(dsn) == {(key, CANCELED): 1}
 
 
-async def test_a_cancel_that_comes_too_late_says_that_the_timer_fired(
+async def test_a_cancel_that_comes_too_late_reports_that_the_timer_fired(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -48,7 +48,7 @@ async def test_a_cancel_that_comes_too_late_says_that_the_timer_fired(
 
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leased", "fused"])
 @pytest.mark.parametrize("by_name", [False, True], ids=["by_key", "by_name"])
-async def test_a_cancel_waits_for_a_firing_under_way_and_returns_its_end(
+async def test_a_cancel_waits_for_a_concurrent_firing_and_returns_the_timers_end(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient, *, fire_overdue: bool, by_name: bool
 ) -> None:
     shard, _ = shards
@@ -65,7 +65,7 @@ async def test_a_cancel_waits_for_a_firing_under_way_and_returns_its_end(
         assert await pending_keys(dsn) == []
 
 
-async def test_a_firing_skips_a_timer_whose_cancel_is_under_way(
+async def test_a_firing_skips_a_timer_with_an_uncommitted_cancel(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -96,7 +96,7 @@ async def test_the_name_of_a_cancelled_timer_is_free_at_once(
     assert await intents(dsn) == {(old, CANCELED): 1, (new, CANCELED): 1}
 
 
-async def test_a_cancel_by_name_while_an_occurrence_fires_cancels_the_next_one(
+async def test_a_cancel_by_name_during_the_firing_of_an_occurrence_cancels_the_next_occurrence(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -115,7 +115,7 @@ async def test_a_cancel_by_name_while_an_occurrence_fires_cancels_the_next_one(
     assert (await intents(dsn))[(key, FIRED)] == 1
 
 
-async def test_a_cancel_by_name_under_way_ends_the_schedule(
+async def test_a_concurrent_cancel_by_name_ends_the_schedule(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -132,7 +132,7 @@ async def test_a_cancel_by_name_under_way_ends_the_schedule(
     assert await intents(dsn) == {(key, CANCELED): 1}
 
 
-async def test_a_cancel_by_key_of_an_occurrence_that_fired_leaves_the_next_one(
+async def test_a_cancel_by_key_of_a_fired_occurrence_does_not_cancel_the_next_occurrence(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards

@@ -271,7 +271,7 @@ async def test_a_scan_for_the_newest_timers_takes_the_last_due_timers_of_each_sl
     assert [it.saturated for it in taken] == [True] * 4 + [False]
 
 
-async def test_a_scan_for_the_newest_timers_fires_them_and_leaves_out_locked_ones(
+async def test_a_scan_for_the_newest_timers_fires_these_timers_and_skips_locked_timers(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, other = shards

@@ -97,7 +97,7 @@ async def test_a_timer_equal_to_the_existing_one_replaces_nothing(
     assert (await ask(client, payload={"v": 2}, on_conflict="replace", delay="PT1H"))[1] == "replaced", "from now on"
 
 
-async def test_a_timer_that_replaces_a_paused_one_is_paused_too(client: HolderClient, ask: Ask) -> None:
+async def test_a_timer_that_replaces_a_paused_timer_is_also_paused(client: HolderClient, ask: Ask) -> None:
     old = await schedule(client, schedule="R/PT1H", name="n")
     await pause_timer(client.session, TimerRef(old))
 
@@ -148,7 +148,7 @@ async def test_an_unknown_policy_is_refused(client: HolderClient, arguments: dic
     assert await pending_rows(client.dsn) == []
 
 
-async def test_a_batch_handles_its_lines_one_after_the_other(client: HolderClient) -> None:
+async def test_the_lines_of_a_batch_are_written_in_their_order(client: HolderClient) -> None:
     policies = ["refuse", "replace", "ignore", "replace", "refuse"]
     asked = [timer(payload=number, on_conflict=policy) for number, policy in enumerate(policies)]
 

@@ -69,7 +69,7 @@ async def test_a_timer_without_a_target_creates_no_delivery(
     assert await deliveries(dsn) == []
 
 
-async def test_each_occurrence_of_a_schedule_has_a_delivery_and_a_skipped_one_has_none(
+async def test_each_occurrence_of_a_schedule_has_a_delivery_and_a_skipped_occurrence_has_no_delivery(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     first = await add_schedule(dsn, target=f"'{HANDLER}'")
@@ -145,7 +145,7 @@ async def test_a_claimed_delivery_has_all_columns_and_no_other_worker_takes_it_u
     assert (theirs.timer_key, theirs.claims) == (key, 2)
 
 
-async def test_deliveries_of_an_ended_worker_are_free_at_once_and_those_of_a_suspended_worker_are_not(
+async def test_deliveries_of_an_ended_worker_are_free_immediately_and_deliveries_of_a_suspended_worker_are_not(
     dsn: str, shard: HolderClient, worker: WorkerClient, another: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -207,7 +207,7 @@ async def test_many_deliveries_of_one_target_delay_no_other_target(
     assert [it.target for it in both.claimed] == ["cart.left"] * 5
 
 
-async def test_tenants_share_few_slots_at_random_and_never_exceed_them(
+async def test_tenants_share_few_slots_at_random_and_never_exceed_the_slots(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     # Given so many tenants that no random choice uses up one tenant's deliveries, as empty lanes stay known for a while

@@ -60,7 +60,7 @@ async def oldest_s(session: Session, target: str = HANDLER) -> float:
 # Waiting deliveries
 
 
-async def test_a_handler_without_waiting_deliveries_has_a_row_too(session: Session, dsn: str) -> None:
+async def test_a_handler_without_waiting_deliveries_also_has_a_row(session: Session, dsn: str) -> None:
     await declare(dsn, HANDLER, CART)
 
     assert await waiting(session) == {HANDLER: 0, CART: 0, "other": 0}
@@ -84,7 +84,7 @@ async def test_a_waiting_delivery_is_due_and_not_claimed(session: Session, dsn: 
     assert (await waiting(session, now=in_20_s))[HANDLER] == 6, "two leases have run out"
 
 
-async def test_the_oldest_waiting_delivery_is_found_in_any_tenant_beside_claimed_deliveries(
+async def test_the_oldest_waiting_delivery_is_found_in_any_tenant_among_claimed_deliveries(
     session: Session, dsn: str
 ) -> None:
     await declare(dsn, HANDLER)
@@ -125,7 +125,9 @@ async def test_targets_beyond_the_limit_share_one_row(session: Session, dsn: str
     assert (await waiting(session, 2, most=5))["other"] == 5, "a limit for all of them together"
 
 
-async def test_handlers_are_measured_with_any_number_of_endpoints_before_them(session: Session, dsn: str) -> None:
+async def test_handlers_are_measured_whatever_the_number_of_endpoints_with_earlier_names(
+    session: Session, dsn: str
+) -> None:
     # Given more endpoints and tenants than the limits allow, and handlers with names before and after theirs
     await declare(dsn, "a.first", "zebra")
     for target in ("a.first", "zebra"):
@@ -157,7 +159,7 @@ async def test_handlers_beyond_the_limit_and_endpoints_share_one_row(session: Se
     assert other.oldest_s > 3_500
 
 
-async def test_a_withdrawn_handler_keeps_its_name_after_the_present_ones(session: Session, dsn: str) -> None:
+async def test_a_withdrawn_handler_keeps_its_own_row_after_the_present_handlers(session: Session, dsn: str) -> None:
     await declare(dsn, "a.gone", "b.here")
     await declare(dsn, "b.here")
     await add_deliveries(dsn, 2, "a.gone")
@@ -166,7 +168,7 @@ async def test_a_withdrawn_handler_keeps_its_name_after_the_present_ones(session
     assert await waiting(session, 1) == {"b.here": 0, "other": 2}
 
 
-async def test_a_handler_with_the_name_other_counts_with_the_others(session: Session, dsn: str) -> None:
+async def test_a_handler_with_the_name_other_is_counted_in_the_group_other(session: Session, dsn: str) -> None:
     await declare(dsn, "other")
     await add_deliveries(dsn, 2, "other")
     await add_deliveries(dsn, 3, "webhook:shop")
@@ -256,7 +258,7 @@ async def test_many_deliveries_of_one_target_are_not_read(stuck: str, plans: dic
 
 
 @pytest.mark.slow
-async def test_deliveries_of_other_targets_are_counted_beside_many_stuck_ones(stuck: str) -> None:
+async def test_deliveries_of_other_targets_are_counted_although_many_deliveries_are_stuck(stuck: str) -> None:
     async with Session(as_role(stuck, "reader"), application="test", plans=QUEUE_PLANS) as session:
         assert await waiting(session) == {"a.dead": COUNTED_MAX, HANDLER: 200, "other": 0}
         assert await oldest_s(session, "a.dead") > 80_000
@@ -274,7 +276,7 @@ async def test_dead_letters_are_counted_up_to_the_limit(stuck: str) -> None:
 
 
 @pytest.mark.slow
-async def test_plans_from_an_empty_table_stay_right_when_it_is_full(dsn: str) -> None:
+async def test_plans_from_an_empty_table_remain_good_when_the_table_is_full(dsn: str) -> None:
     await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
     await declare(dsn, HANDLER)
     measure = await prepare(dsn, "measure_deliveries")

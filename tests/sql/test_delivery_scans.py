@@ -71,7 +71,7 @@ async def test_only_a_search_of_a_worker_with_slots_reports_that_there_is_no_del
     assert (await worker.scan()).claimed == []
 
 
-async def test_a_handler_gets_its_share_beside_many_endpoints_that_have_waited_longer(
+async def test_a_handler_gets_its_share_although_many_endpoints_have_waited_longer(
     dsn: str, worker: WorkerClient
 ) -> None:
     for number in range(4):
@@ -120,7 +120,7 @@ async def test_rows_claimed_or_settled_before_the_position_are_not_read(dsn: str
     await claim.connection.close()
 
 
-async def test_with_fewer_places_than_tenants_a_scan_never_reports_that_it_read_all(
+async def test_with_fewer_slots_than_tenants_a_scan_never_reports_that_it_has_read_all_deliveries(
     dsn: str, worker: WorkerClient
 ) -> None:
     # Given two tenants with one delivery each, the first one claimed by another worker

@@ -92,7 +92,7 @@ async def test_a_cancelled_delivery_is_gone_and_its_record_has_the_reason_and_th
     assert len(await recorded(dsn)) == 2
 
 
-async def test_a_retried_delivery_is_due_now_and_its_failed_attempt_stays_counted(
+async def test_a_retried_delivery_is_due_now_and_its_failed_attempt_is_still_counted(
     operator: HolderClient, worker: WorkerClient, key: int
 ) -> None:
     assert await worker.take() == []

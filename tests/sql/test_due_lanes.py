@@ -40,7 +40,9 @@ async def add_first(dsn: str, at: str = "now() - interval '0.5 s'") -> None:
     await add_deliveries(dsn, 1, FIRST.target, next_attempt_at=at, tenant_id=f"'{FIRST.tenant_id}'")
 
 
-async def test_the_first_delivery_of_a_tenant_is_found_by_few_rows_beside_many_endpoints_of_another(dsn: str) -> None:
+async def test_the_first_delivery_of_a_tenant_is_found_with_few_reads_among_many_endpoints_of_another_tenant(
+    dsn: str,
+) -> None:
     await add_endpoints(dsn, MANY, at="now() + interval '1 h'")
     await add_endpoints(dsn, MANY // 2, at="now() - interval '1 h'", tenant_id="initech")
     await add_first(dsn)
@@ -107,7 +109,7 @@ async def test_a_reading_begins_after_its_position(dsn: str, worker: WorkerClien
     assert (await find_due_lanes(worker.claims, before, deliveries=100, each=20)).lanes.keys() == {FIRST}
 
 
-async def test_nothing_is_claimed_of_new_endpoints_of_a_tenant_that_has_used_its_share(
+async def test_no_delivery_to_a_new_endpoint_is_claimed_if_its_tenant_has_used_its_share(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_endpoints(dsn, 50)

@@ -55,7 +55,7 @@ async def test_a_wrong_encoding_is_refused_with_the_statement_that_makes_another
     await query(dsn, f"drop database made_{encoding} with (force)")
 
 
-async def test_a_wrong_encoding_with_our_tables_is_refused_too(other: tuple[str, str]) -> None:
+async def test_a_wrong_encoding_is_refused_even_if_our_tables_exist(other: tuple[str, str]) -> None:
     async with session(other[0]) as asked:
         with pytest.raises(WrongEncoding, match="needs UTF8"):
             await require_current(asked)

@@ -104,7 +104,7 @@ async def details(dsn: str, intent: str) -> list[dict[str, Any]]:
     return [json.loads(found["detail"]) for found in await query(dsn, text, intent)]
 
 
-async def test_a_pause_ends_at_its_moment_and_not_before_it(shard: HolderClient, client: HolderClient) -> None:
+async def test_a_pause_ends_at_its_end_time_and_not_earlier(shard: HolderClient, client: HolderClient) -> None:
     await paused_plain(client)
     assert await end(shard) == 0
     assert (await row(shard.dsn))["paused_due_date"] == NOON
@@ -306,7 +306,7 @@ async def test_if_a_shard_dies_before_its_commit_another_shard_ends_the_pause(
 
 
 @pytest.mark.parametrize("ago", ["0 seconds", "1 hour"])
-async def test_an_end_that_is_not_in_the_future_is_refused_and_nothing_changes(
+async def test_an_end_of_a_pause_that_is_not_in_the_future_is_refused_and_nothing_changes(
     shard: HolderClient, client: HolderClient, ago: str
 ) -> None:
     await schedule(client, due_date=NOON, name="beat")
@@ -342,7 +342,7 @@ async def test_the_end_of_a_pause_may_be_a_duration_from_now(client: HolderClien
         await end_of_pause(client.session, parse_duration("P9000Y"))
 
 
-async def test_an_operator_s_pause_of_a_job_has_an_end_too(shard: HolderClient, client: HolderClient) -> None:
+async def test_an_operators_pause_of_a_job_can_also_have_an_end(shard: HolderClient, client: HolderClient) -> None:
     await declare(shard.dsn, job_spec(every_s=3600.0))
     job = TimerRef(name="job:refresh")
 
@@ -368,7 +368,7 @@ async def pages_read(hand: HolderClient) -> tuple[int, int]:
         await hand.rollback()
 
 
-async def test_a_search_without_an_ended_pause_reads_the_index_alone(dsn: str) -> None:
+async def test_a_search_without_an_ended_pause_reads_only_the_index(dsn: str) -> None:
     # Given a shard's session, and many timers, one of which is paused until later
     keys = await add_timers(dsn, 5_000, "now() + i * interval '1 second'")
     async with HolderClient(dsn, plans=SETTLE_PLANS, role="shard") as hand:

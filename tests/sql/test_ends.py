@@ -71,7 +71,7 @@ async def test_a_timers_end_is_the_same_by_its_key_and_in_the_log(dsn: str) -> N
     assert first.next < skimmed.next == max(end.position for end in skimmed.ends) + 4  # four more records, without ends
 
 
-async def test_the_newest_of_two_ends_is_found_and_read_whole(dsn: str) -> None:
+async def test_the_newest_of_two_ends_is_found_and_read_in_full(dsn: str) -> None:
     for intent in ("DEAD", "REDRIVEN", "DELIVERED"):
         await append(dsn, 7, intent, "handler:h", payload=f'"{intent}"')
 
@@ -186,7 +186,7 @@ async def test_all_timers_are_on_the_pages_even_if_pages_end_early(dsn: str, qui
     assert max(map(len, pages)) <= size
 
 
-async def test_without_a_time_limit_one_page_has_all(dsn: str, quiet: list[int]) -> None:
+async def test_without_a_time_limit_one_page_has_all_timers(dsn: str, quiet: list[int]) -> None:
     async with session(dsn) as client:
         page = await find_timers(client, ENDED, QUIET)
         of_unknown = await find_timers(client, ENDED, TimerFilter(tenant_id="nobody"))

@@ -120,7 +120,7 @@ async def test_a_schedules_last_occurrence_has_no_next_occurrence(
 # Batches
 
 
-async def test_a_batch_sent_again_fires_nothing_twice_and_makes_no_second_next_occurrence(
+async def test_a_repeated_batch_fires_no_timer_twice_and_creates_no_second_next_occurrence(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards

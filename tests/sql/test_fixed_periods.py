@@ -131,7 +131,7 @@ async def test_a_claim_and_a_shard_write_the_same_rows_for_any_schedule_of_a_fix
         ("* * * * * *", "UTC", None),
     ],
 )
-async def test_the_first_firing_writes_the_period_of_a_rule_and_later_ones_keep_it(
+async def test_the_first_firing_writes_the_period_of_a_rule_and_later_firings_keep_the_period(
     shard: HolderClient, schedule: str, zone: str, period_us: int | None
 ) -> None:
     await add_beat(shard.dsn, schedule, None, zone=f"'{zone}'", repetitions="9", missed="'fire_all'")

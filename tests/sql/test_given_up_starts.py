@@ -185,7 +185,7 @@ async def test_a_page_of_instances_with_incidents_reads_at_most_as_many_starts_a
     await find.connection.close()
 
 
-async def test_instances_with_incidents_are_listed_with_those_that_never_began(dsn: str) -> None:
+async def test_instances_with_incidents_are_listed_together_with_instances_that_never_began(dsn: str) -> None:
     await give_up_starts(dsn, 30)
     await query(dsn, WAITS)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
@@ -214,7 +214,7 @@ async def test_each_filter_applies_to_starts(dsn: str) -> None:
         assert await keys(only_stopped=True) == [5000], "dead letters are redriven, and not resolved"
 
 
-async def test_a_start_written_by_hand_hides_no_other_start(dsn: str) -> None:
+async def test_a_start_that_was_written_in_sql_hides_no_other_start(dsn: str) -> None:
     await give_up_starts(dsn, 6)
     await query(dsn, """update shardclock.dead_letters set payload = '{"definition": "x"}' where timer_key = 6""")
     async with Session(dsn, application="test") as session:

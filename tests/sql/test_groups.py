@@ -144,7 +144,7 @@ async def test_a_group_is_moved_to_another_position(dsn: str, place: int) -> Non
     assert found == list(range(place + 1, 11))
 
 
-async def test_a_moment_has_its_position(dsn: str) -> None:
+async def test_a_moment_can_be_converted_to_a_position_of_the_log(dsn: str) -> None:
     positions = await append(dsn, 1, 2, 3)
     await query(dsn, "update shardclock.command_log set recorded_at = '2030-01-01' where timer_key = 1")
     await query(dsn, "update shardclock.command_log set recorded_at = '2030-01-03' where timer_key > 1")

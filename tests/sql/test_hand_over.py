@@ -55,7 +55,7 @@ async def test_a_firing_claims_its_delivery_for_the_worker_of_its_slot_and_retur
     assert await intents(dsn) == {(key, "TRIGGERED"): 1}
 
 
-async def test_the_soonest_deliveries_are_handed_over_and_any_worker_may_claim_the_others(
+async def test_the_soonest_deliveries_are_handed_over_and_any_worker_may_claim_the_remaining_deliveries(
     dsn: str, shard: HolderClient
 ) -> None:
     await add_worker(dsn, WORKER)
@@ -138,7 +138,7 @@ async def test_a_delivery_whose_worker_ended_while_it_fired_is_free_at_once(dsn:
         assert [(it.timer_key, it.claims) for it in await other.take()] == [(key, 2)]
 
 
-async def test_a_delivery_that_never_arrived_is_free_when_its_lease_is_over_and_its_first_claim_settles_nothing(
+async def test_a_delivery_that_never_arrived_is_free_after_its_lease_and_its_first_claim_can_settle_nothing(
     dsn: str, shard: HolderClient
 ) -> None:
     await add_worker(dsn, WORKER)
@@ -174,7 +174,7 @@ async def test_each_occurrence_except_missed_ones_is_handed_over(dsn: str, shard
     assert keys_of(await fire(shard, granting(), at_once=False)) == {WORKER: [key]}
 
 
-async def test_firings_that_are_sent_again_hand_nothing_over_a_second_time(dsn: str, shard: HolderClient) -> None:
+async def test_repeated_firings_hand_no_delivery_over_a_second_time(dsn: str, shard: HolderClient) -> None:
     await add_worker(dsn, WORKER)
     keys = await add_timers(dsn, 2, target=f"'{HANDLER}'")
     held = (await shard.take()).claimed

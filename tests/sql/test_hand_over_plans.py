@@ -46,7 +46,7 @@ async def test_a_firing_that_hands_over_reads_each_timer_as_often_as_before_and_
 
 
 @pytest.mark.parametrize("is_granted", [True, False], ids=["with places", "without"])
-async def test_without_places_no_timer_is_compared_with_them(full: str, is_granted: bool) -> None:
+async def test_without_granted_places_no_timer_is_compared_with_the_grants(full: str, is_granted: bool) -> None:
     fire = await prepare(full, "claim_due")
     grants = granting(WORKERS, [HANDLER], SLOTS) if is_granted else None
     arguments = ", ".join(taking(1, fire_overdue=True, grants=grants))

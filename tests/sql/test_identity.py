@@ -116,7 +116,7 @@ async def test_the_first_of_two_clusters_that_start_at_once_gives_the_name(hand:
     assert "belongs to staging" in (await beat(hand.session, ME, held=0)).hold_reason  # type: ignore[union-attr,operator]
 
 
-async def test_two_clusters_that_register_at_once_do_not_take_an_unnamed_database_from_each_other(
+async def test_if_two_clusters_register_simultaneously_only_the_first_gets_an_unnamed_database(
     hand: HolderClient, each_dsn: str
 ) -> None:
     await start(hand, UNNAMED, holder=9)
@@ -149,7 +149,7 @@ async def test_an_invalid_setting_is_an_invalid_name(hand: HolderClient, name: s
 
 
 @pytest.mark.parametrize("identity", [PROD, STAGING, UNNAMED])
-async def test_a_clone_fires_nothing_with_any_name_of_its_cluster(copied: HolderClient, identity: str) -> None:
+async def test_a_clone_fires_no_timer_whatever_its_clusters_name(copied: HolderClient, identity: str) -> None:
     await start(copied, identity)
 
     assert await fires(copied) == 0
@@ -165,7 +165,7 @@ async def test_a_clone_fires_nothing_with_any_name_of_its_cluster(copied: Holder
         (UNNAMED, "the database belongs to prod, and the cluster has no SHARDCLOCK_IDENTITY"),
     ],
 )
-async def test_a_cluster_on_another_installations_database_holds_itself_and_stops_no_other(
+async def test_a_cluster_on_another_installations_database_fires_nothing_and_stops_no_other_cluster(
     hand: HolderClient, identity: str, why: str
 ) -> None:
     await start(hand, PROD, holder=OTHER)
@@ -226,7 +226,7 @@ async def test_a_released_database_fires_and_belongs_to_another_installation(
     assert not await release(copied.session, identity), "there is nothing to release"
 
 
-async def test_a_database_that_is_not_on_hold_is_not_given_to_another(hand: HolderClient) -> None:
+async def test_a_database_that_is_not_on_hold_is_not_given_to_another_installation(hand: HolderClient) -> None:
     assert not await release(hand.session, STAGING), "it has no owner yet: the first cluster adopts it"
     await hand.value("select shardclock.adopt('')::text")
     assert not await release(hand.session, STAGING), "its owner has no name"

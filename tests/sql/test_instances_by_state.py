@@ -169,7 +169,7 @@ async def test_a_page_of_starting_instances_reads_no_more_than_it_may_show(
     await find.connection.close()
 
 
-async def test_starting_instances_are_listed_as_they_are_shown_with_those_whose_start_was_given_up(dsn: str) -> None:
+async def test_starting_instances_are_listed_together_with_instances_whose_start_was_given_up(dsn: str) -> None:
     await give_up_starts(dsn, 30)
     await query(dsn, SIGNALS, 60)
     await query(dsn, "insert into shardclock.business_keys values (10060, 'other', 'order-42')")
@@ -195,7 +195,7 @@ async def test_a_gateway_sees_the_starting_instances_of_its_tenants(each_dsn: st
         assert [it.instance_key for it in await find_instances(session, state="STARTING")] == [10_060, 10_030, 30]
 
 
-async def test_a_start_written_by_hand_hides_no_other_start(dsn: str) -> None:
+async def test_a_start_that_was_written_in_sql_hides_no_other_start(dsn: str) -> None:
     await give_up_starts(dsn, 3)
     await query(dsn, SIGNALS, 6)
     await query(dsn, """update shardclock.deliveries set payload = '{"definition": "x"}' where timer_key = 10006""")
@@ -261,7 +261,7 @@ async def test_a_long_history_is_deleted_in_parts_and_its_instance_with_the_last
     assert seen == [(True, 1_503, 2), (True, 503, 2), (False, 0, 0)]
 
 
-async def test_after_a_full_batch_there_may_be_more(dsn: str) -> None:
+async def test_after_a_full_batch_more_ended_instances_may_remain(dsn: str) -> None:
     await query(dsn, ENDED, 5)
     async with Session(dsn, application="test") as session:
         done = [await forget_instances(session, kept_s=7 * DAY_S, batch=2, parts=1_000) for _ in range(3)]

@@ -216,7 +216,7 @@ async def test_the_pause_after_a_crash_is_kept_when_another_start_of_the_job_wai
     assert (await worker.begin()).runs == [], "the process of the run that crashed may still live"
 
 
-async def test_a_start_that_an_operator_has_moved_since_the_clock_was_set_right_stays(
+async def test_a_start_that_an_operator_moved_after_the_clock_was_corrected_is_kept(
     dsn: str, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(schedule="0 3 * * *"))

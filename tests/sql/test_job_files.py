@@ -172,7 +172,7 @@ async def test_a_zone_with_a_p_after_its_slash_is_not_the_end_of_a_job_s_rule(ds
     assert "ends, and a job has no end" in ended
 
 
-async def test_a_job_described_while_the_app_brings_its_code_does_not_stay_withdrawn(
+async def test_a_job_that_is_described_while_its_app_is_declared_does_not_remain_withdrawn(
     dsn: str, shard: HolderClient, client: HolderClient
 ) -> None:
     await shard.begin()

@@ -26,7 +26,7 @@ PLANNED = """
 """
 
 
-async def test_a_poll_reads_the_first_starts_and_reports_that_there_may_be_more(
+async def test_a_poll_reads_the_first_starts_and_reports_that_more_starts_may_exist(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     specs = [job_spec(f"job{number}", every_s=60.0) for number in range(5)]
@@ -99,7 +99,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("policy", "begins"), POLICIES)
-async def test_a_job_s_policy_in_the_table_says_whether_a_machine_has_enough_for_it(
+async def test_the_stored_policy_of_a_job_decides_whether_a_machine_has_enough_resources(
     dsn: str, shard: HolderClient, worker: JobWorker, policy: dict[str, Any], begins: bool
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -201,7 +201,7 @@ async def test_a_released_start_on_request_runs_although_another_start_is_due_ea
     assert (again.timer_key, again.config) == (run.timer_key, '{"city": "Oslo"}')
 
 
-async def test_the_end_of_a_run_reports_its_call_if_no_one_has_reported_it(
+async def test_the_end_of_a_run_also_records_the_call_if_the_call_is_not_recorded_yet(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=0.1))

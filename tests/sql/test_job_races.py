@@ -165,7 +165,7 @@ async def test_a_disable_and_the_end_of_a_run_at_the_same_time_leave_no_start(
     assert await is_whole(dsn) == []
 
 
-async def test_a_timer_that_fires_while_its_job_is_disabled_starts_nothing(
+async def test_a_timer_that_fires_while_its_job_is_disabled_starts_no_run(
     dsn: str, shard: HolderClient, client: HolderClient, workers: list[JobWorker]
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -234,7 +234,7 @@ async def test_a_run_that_is_ending_because_its_time_is_over_can_be_cancelled(
     assert await value(dsn, STARTS) == 0
 
 
-async def test_a_start_that_was_not_cancelled_is_tried_again_after_a_cancelled_one(
+async def test_a_start_that_was_not_cancelled_is_retried_after_a_cancelled_start(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(max_retries=5))

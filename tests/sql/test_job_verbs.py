@@ -160,7 +160,9 @@ async def test_a_waiting_start_of_a_withdrawn_job_waits_until_the_job_is_declare
     assert (again.job, again.timer_key, again.claims) == ("refresh", interrupted.timer_key, 2)
 
 
-async def test_a_job_disabled_by_an_operator_stays_disabled_after_a_declaration(dsn: str, client: HolderClient) -> None:
+async def test_a_job_that_an_operator_disabled_remains_disabled_after_a_declaration(
+    dsn: str, client: HolderClient
+) -> None:
     await declare(dsn, job_spec(every_s=60.0))
     assert await call(client, "disable_job", name="refresh", reason="too slow") == "DISABLED"
 

@@ -146,7 +146,7 @@ async def test_a_run_whose_worker_died_is_found_counted_and_waits_for_the_old_le
     assert await is_whole(dsn) == []
 
 
-async def test_a_run_that_was_given_up_and_ends_later_changes_nothing_and_is_recorded_as_late(
+async def test_the_late_end_of_a_run_that_was_given_up_changes_nothing_and_is_recorded_as_late(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -173,7 +173,7 @@ async def test_a_run_that_was_given_up_and_ends_later_changes_nothing_and_is_rec
     assert await record_late_runs(another.session, late) == frozenset(), "an answer that was lost is not late"
 
 
-async def test_a_crash_is_counted_once_even_if_its_finder_dies_too(
+async def test_a_crash_is_counted_once_even_if_the_worker_that_finds_it_dies_too(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -375,7 +375,7 @@ async def test_a_client_s_open_transaction_delays_only_its_own_job(
     assert await worker.end(mine) == How.ENDED
 
 
-async def test_a_start_that_must_not_run_and_that_a_client_has_locked_delays_no_other(
+async def test_a_locked_start_that_must_not_run_delays_no_other_start(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))

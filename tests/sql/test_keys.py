@@ -257,7 +257,7 @@ async def test_the_key_of_an_ended_timer_is_not_given_to_another_in_sql(
     assert [tuple(row) for row in rows] == [(ours, "ours")]
 
 
-async def test_a_replacement_whose_key_is_taken_replaces_nothing(each_dsn: str) -> None:
+async def test_a_replacement_with_a_used_key_replaces_nothing(each_dsn: str) -> None:
     # Given a key that was free when a batch last checked, and was taken since
     async with HolderClient(each_dsn, plans={}) as client:
         await schedule(client, name="n")

@@ -79,7 +79,7 @@ async def test_an_unreadable_page_or_partition_is_refused_instead_of_returned_em
         await query(dsn, f"select shardclock.read_log({arguments})")
 
 
-async def test_the_logs_end_is_after_all_readable_records_and_before_all_later_ones(dsn: str) -> None:
+async def test_the_logs_end_is_after_all_readable_records_and_before_all_later_records(dsn: str) -> None:
     await append(dsn, 3)
     async with session(dsn) as reader:
         end = await log_end(reader)

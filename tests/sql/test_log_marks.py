@@ -79,7 +79,7 @@ async def test_a_session_that_does_not_write_delays_no_reader_with_any_lock(
     assert await value(each_dsn, "select count(*) from shardclock.log_writers") == 0
 
 
-async def test_a_writer_that_uses_another_roles_function_delays_readers_too(
+async def test_a_writer_that_uses_another_roles_function_also_delays_readers(
     each_dsn: str, stranger: asyncpg.Connection
 ) -> None:
     one, two = await add_timers(each_dsn, 2)

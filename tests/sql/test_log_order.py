@@ -66,7 +66,7 @@ async def test_a_reader_passes_positions_that_were_rolled_back(dsn: str) -> None
         assert await keys_in(reader) == [two]
 
 
-async def test_a_mark_is_rolled_back_with_its_savepoint_and_taken_again_after_it(dsn: str) -> None:
+async def test_a_mark_is_rolled_back_with_its_savepoint_and_acquired_again_afterwards(dsn: str) -> None:
     undone, first, second = await add_timers(dsn, 3)
     async with HolderClient(dsn) as writer, session(dsn) as reader:
         await writer.begin()
@@ -110,7 +110,7 @@ async def test_one_transaction_takes_one_mark_for_any_number_of_records(dsn: str
         assert await value(dsn, "select count(*) from shardclock.log_writers") == 1
 
 
-async def test_marks_stay_ordered_when_their_31_bits_wrap_around(dsn: str) -> None:
+async def test_marks_remain_ordered_when_their_31_bits_wrap_around(dsn: str) -> None:
     await query(dsn, "select setval('shardclock.position_seq', 2147483646)")
     first, second, third = await add_timers(dsn, 3)
     async with HolderClient(dsn) as one, HolderClient(dsn) as two, session(dsn) as reader:

@@ -40,7 +40,7 @@ from tests.support.sql_client import call
 # Made ahead
 
 
-async def test_today_and_the_next_week_have_partitions_and_a_second_call_makes_none(each_dsn: str) -> None:
+async def test_today_and_the_next_week_have_partitions_and_a_second_call_creates_no_partition(each_dsn: str) -> None:
     expected = [*days_ahead(0, 7), "default"]
     assert await partitions(each_dsn) == expected
 
@@ -147,7 +147,9 @@ async def test_a_day_is_kept_because_of_a_record_that_was_committed_during_the_c
 # A day without its partition
 
 
-async def test_without_its_day_s_partition_a_record_stays_in_the_default_until_the_day_is_over(each_dsn: str) -> None:
+async def test_without_the_partition_of_its_day_a_record_is_in_the_default_partition_until_the_day_is_over(
+    each_dsn: str,
+) -> None:
     # Given a day without a partition, on which a timer fired
     await lose(each_dsn, *days_ahead(0, 1))
     await add_holder(each_dsn, 1)

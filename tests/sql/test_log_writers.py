@@ -18,7 +18,7 @@ WRITERS = 16
 
 
 @pytest.mark.exhaustive
-async def test_records_of_16_writers_beside_a_foreign_transaction_are_neither_lost_nor_reordered(each_dsn: str) -> None:
+async def test_records_of_16_writers_are_neither_lost_nor_reordered_during_a_foreign_transaction(each_dsn: str) -> None:
     seed = 20
     await query(each_dsn, "create table turns (k int primary key, n int not null)")
     await query(each_dsn, "insert into turns select k, 0 from generate_series(1, 200) k")

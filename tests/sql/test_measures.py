@@ -294,7 +294,7 @@ async def test_the_oldest_log_writer_and_the_oldest_snapshot_are_distinguished(d
 
 
 @pytest.mark.parametrize(("dropped", "ahead"), [([], 8), ([7], 7), ([3, 5], 3), ([0], 0)])
-async def test_days_with_a_partition_are_counted_up_to_the_first_missing_one(
+async def test_days_with_a_partition_are_counted_up_to_the_first_day_without_a_partition(
     each_dsn: str, dropped: list[int], ahead: int
 ) -> None:
     for days in dropped:
@@ -320,7 +320,7 @@ async def test_a_measurement_neither_waits_for_locks_nor_holds_locks(dsn: str) -
 # The tables
 
 
-async def test_each_table_is_measured_and_the_logs_partitions_count_as_one(
+async def test_each_table_is_measured_and_the_logs_partitions_count_as_one_table(
     each_session: Session, each_dsn: str
 ) -> None:
     await add_timers(each_dsn, 100)

@@ -29,7 +29,7 @@ SCANS = {"Index Scan", "Index Only Scan"}
 
 
 @pytest.mark.exhaustive
-async def test_counting_very_many_timers_reads_an_eighth_of_them(many: str) -> None:
+async def test_a_count_of_very_many_timers_reads_an_eighth_of_the_timers(many: str) -> None:
     count = await prepare(many, "count_due")
 
     reader = await count.explain(*counting(ALL_TIME))
@@ -40,7 +40,7 @@ async def test_counting_very_many_timers_reads_an_eighth_of_them(many: str) -> N
 
 
 @pytest.mark.exhaustive
-async def test_counting_overdue_timers_reads_only_these(many: str) -> None:
+async def test_a_count_of_overdue_timers_reads_only_overdue_timers(many: str) -> None:
     count = await prepare(many, "count_due")
 
     reader = await count.explain(*counting(AGE_EDGES))
@@ -83,7 +83,9 @@ async def test_measuring_the_cluster_takes_two_probes_for_each_slot(many: str) -
 
 
 @pytest.mark.parametrize("plans", PLANS)
-async def test_status_counts_very_many_overdue_timers_by_an_eighth_of_them(many: str, plans: dict[str, str]) -> None:
+async def test_status_estimates_very_many_overdue_timers_from_an_eighth_of_the_timers(
+    many: str, plans: dict[str, str]
+) -> None:
     count = await prepare(many, "count_due", **plans)
 
     reader = await count.explain(*counting(OVERDUE_EDGES, "now() + interval '3 days'"))
@@ -93,7 +95,7 @@ async def test_status_counts_very_many_overdue_timers_by_an_eighth_of_them(many:
 
 
 @pytest.mark.parametrize("plans", PLANS)
-async def test_status_reads_one_overdue_timer_for_each_slot_beside_that_count(many: str, plans: dict[str, str]) -> None:
+async def test_status_also_reads_one_overdue_timer_for_each_slot(many: str, plans: dict[str, str]) -> None:
     status = await prepare(many, "read_status", **plans)
     was = await value(many, "select reltuples from pg_class where oid = 'shardclock.timers'::regclass")
     for estimate, counted in ((COUNTED_BELOW - 1, PENDING), (COUNTED_BELOW, 0)):
@@ -135,7 +137,7 @@ async def test_a_forecast_equals_the_coming_timers(many: str) -> None:
 
 
 @pytest.mark.parametrize("plans", PLANS)
-async def test_counting_never_joins_with_the_whole_table(many: str, plans: dict[str, str]) -> None:
+async def test_a_count_never_joins_with_the_full_table(many: str, plans: dict[str, str]) -> None:
     count = await prepare(many, "count_due", **plans)
 
     reader = await count.explain(*counting(ALL_TIME))
@@ -145,7 +147,7 @@ async def test_counting_never_joins_with_the_whole_table(many: str, plans: dict[
 
 
 @pytest.mark.exhaustive
-async def test_plans_from_an_empty_table_stay_right_when_it_is_full(each_dsn: str) -> None:
+async def test_plans_from_an_empty_table_remain_good_when_the_table_is_full(each_dsn: str) -> None:
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     count, measure = await prepare(each_dsn, "count_due"), await prepare(each_dsn, "measure_cluster")
     for _ in range(7):

@@ -101,7 +101,7 @@ async def test_two_processes_that_start_together_do_the_work_once(empty: str) ->
     assert sorted(done, key=lambda applied: len(applied.steps)) == [MigrationResult()] * 3 + [WHOLE]
 
 
-async def test_the_script_for_a_dba_makes_the_same_schema_and_the_same_records_of_it(empty: str) -> None:
+async def test_the_script_for_a_dba_creates_the_same_schema_and_the_same_records_of_applied_steps(empty: str) -> None:
     await migrate(empty)
     expected = await catalog(empty)
     assert all(expected.values())
@@ -172,7 +172,7 @@ async def test_the_error_about_an_old_schema_names_the_command_that_repairs_it(
         await require_current(client)
 
 
-async def test_the_error_about_a_missing_schema_names_the_command_too(empty: str) -> None:
+async def test_the_error_about_a_missing_schema_also_names_the_command(empty: str) -> None:
     need = steps()[-1].version
     async with session(empty) as client:
         with pytest.raises(WrongSchema) as unfit:
@@ -190,7 +190,7 @@ async def test_a_newer_step_is_accepted(dsn: str) -> None:
     assert await migrate(dsn) == MigrationResult()
 
 
-async def test_a_function_of_a_later_release_is_accepted_and_stays(dsn: str) -> None:
+async def test_a_function_of_a_later_release_is_accepted_and_kept(dsn: str) -> None:
     await query(dsn, "update shardclock.functions set checksum = 'later', release = '99.0.0' where name = 'is_free'")
     await query(dsn, "grant select on shardclock.timers to public")
 
@@ -236,7 +236,7 @@ async def test_a_manually_dropped_function_is_created_again(dsn: str) -> None:
     assert await migrate(dsn) == MigrationResult((), ("find_timers",))
 
 
-async def test_a_function_with_other_arguments_replaces_the_removed_one(
+async def test_a_function_with_other_arguments_replaces_the_removed_function(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a session that has searched before, and a release with another argument of that function

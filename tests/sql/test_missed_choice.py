@@ -204,7 +204,7 @@ async def test_a_change_of_the_timer_ends_the_choice(shard: HolderClient, change
 
 
 @pytest.mark.parametrize("choice", ["never", "", "SKIP"])
-async def test_an_unknown_choice_is_refused_and_the_timer_stays_paused(shard: HolderClient, choice: str) -> None:
+async def test_an_unknown_choice_is_refused_and_the_timer_remains_paused(shard: HolderClient, choice: str) -> None:
     await paused(shard)
     key = (await row(shard.dsn))["timer_key"]
 

@@ -99,7 +99,7 @@ async def test_the_clock_does_not_go_back_to_an_overdue_timer(sc: SteppedCluster
     [(60, 60, 2), (61, 61, 2), (60, 59, 0), (60, None, 0), (59, 61, 0)],
     ids=["at", "after", "before", "never", "not-reached"],
 )
-async def test_the_due_timers_fire_when_the_clock_reaches_them(
+async def test_the_timers_fire_when_the_clock_reaches_their_due_dates(
     sc: SteppedCluster, until_s: int, fire_until_s: int | None, fired: int
 ) -> None:
     for delay in ("PT60S", "PT60S", "PT61S"):
@@ -115,7 +115,7 @@ async def test_the_due_timers_fire_when_the_clock_reaches_them(
     assert [row["recorded_at"] for row in records] == [BEGIN + timedelta(seconds=60)] * fired
 
 
-async def test_the_due_timers_wait_for_the_shard_if_a_schedule_is_among_them(sc: SteppedCluster) -> None:
+async def test_if_one_of_the_due_timers_is_a_schedule_all_wait_for_the_shard(sc: SteppedCluster) -> None:
     end = BEGIN + timedelta(seconds=60)
     await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT60S')")
     await value(sc.dsn, "select shardclock.schedule_timer(schedule => 'R/PT60S')")

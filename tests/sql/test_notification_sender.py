@@ -60,7 +60,9 @@ def test_a_notification_is_followed_by_a_pause_of_eight_times_its_duration(
     assert gap_s(took_s, fired, heard=heard) == pytest.approx(gap)
 
 
-async def test_many_firings_cause_one_notification_and_the_firings_during_the_pause_cause_another(dsn: str) -> None:
+async def test_many_firings_cause_one_notification_and_the_firings_during_the_pause_cause_a_second_notification(
+    dsn: str,
+) -> None:
     await query(dsn, "insert into shardclock.consumers (group_name) values ('g')")
     heard: asyncio.Queue[float] = asyncio.Queue()
     listener = await asyncpg.connect(dsn)

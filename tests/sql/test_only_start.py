@@ -56,7 +56,9 @@ async def start(dsn: str, shard: HolderClient) -> None:
 
 
 @pytest.mark.parametrize("overlap", ["skip", "replace"])
-async def test_the_only_start_begins_as_a_worker_begins_it(dsn: str, shard: HolderClient, overlap: str) -> None:
+async def test_the_only_start_begins_in_the_same_way_as_on_a_worker(
+    dsn: str, shard: HolderClient, overlap: str
+) -> None:
     await declare(dsn, job_spec(overlap=overlap))
     await start(dsn, shard)
     async with JobWorker(dsn, 11) as worker:

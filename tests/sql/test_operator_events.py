@@ -189,7 +189,7 @@ async def test_a_clock_that_is_set_back_stops_no_event(dsn: str) -> None:
     assert await send(dsn, now=began + timedelta(minutes=4)) == 0, "five minutes apart as before"
 
 
-async def test_events_of_as_many_subjects_as_one_call_takes_are_sent_in_time(dsn: str) -> None:
+async def test_the_largest_number_of_events_for_one_call_is_sent_within_the_time_limit(dsn: str) -> None:
     await subscribe(dsn, DEAD)
     await query(dsn, ADD_SUBJECTS, EVENTS_MAX)
 

@@ -68,7 +68,7 @@ async def test_no_delivery_is_claimed_during_a_hold(dsn: str, operator: Session)
         assert len(await worker.take()) == 3
 
 
-async def test_a_new_reason_replaces_the_former_one(operator: Session) -> None:
+async def test_a_new_reason_of_a_hold_replaces_the_former_reason(operator: Session) -> None:
     await hold(operator, "one")
     assert await hold(operator, "two") == "one"
     assert (await read_identity(operator, PROD)).hold_reason == "an operator said: two"

@@ -102,7 +102,7 @@ async def planned_or_left(dsn: str, texts: Sequence[str]) -> dict[str, bool | No
 
 
 @pytest.mark.shared_database
-async def test_sql_accepts_the_texts_that_python_reads_and_plans_those_without_a_calendar(each_dsn: str) -> None:
+async def test_sql_accepts_the_texts_that_python_reads_and_plans_the_texts_that_need_no_calendar(each_dsn: str) -> None:
     taken = await planned_or_left(each_dsn, BOTH_READ)
 
     assert [text for text in BOTH_READ if not python_reads(text)] == []
@@ -111,7 +111,7 @@ async def test_sql_accepts_the_texts_that_python_reads_and_plans_those_without_a
 
 
 @pytest.mark.shared_database
-async def test_nonsense_is_refused_by_both_in_the_same_sentence(client: HolderClient) -> None:
+async def test_sql_and_python_refuse_nonsense_in_the_same_sentence(client: HolderClient) -> None:
     assert [text for text in BOTH_REFUSE if python_reads(text)] == []
 
     said = {text: await refusal(client, "schedule_timer", schedule=f"$t${text}$t$") for text in BOTH_REFUSE}
@@ -139,7 +139,7 @@ async def test_each_rule_that_python_refuses_is_refused_in_sql_in_the_same_sente
 @pytest.mark.parametrize(
     "text", ["", "P", "PT1", "1D", "-P1D", "P-1D", "P1Y-1M", "-pt-0.5s", "P1.5D", "P99999Y", "a'b"]
 )
-async def test_a_delay_is_refused_by_both_in_the_same_sentence(client: HolderClient, text: str) -> None:
+async def test_sql_and_python_refuse_a_delay_in_the_same_sentence(client: HolderClient, text: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
         parse_duration(text)
     assert await refusal(client, "schedule_timer", delay=f"$t${text}$t$") == f"delay {refused.value}"
@@ -171,7 +171,7 @@ ZONES_AT_FAULT = [
 
 @pytest.mark.shared_database
 @pytest.mark.parametrize(("text", "zone"), ZONES_AT_FAULT)
-async def test_a_zone_in_brackets_must_be_one_known_zone_and_equal_the_one_beside_it(
+async def test_a_zone_in_brackets_must_be_known_and_equal_the_separate_zone(
     client: HolderClient, text: str, zone: str
 ) -> None:
     key = await schedule(client, zone="Asia/Seoul")
@@ -184,7 +184,7 @@ async def test_a_zone_in_brackets_must_be_one_known_zone_and_equal_the_one_besid
 
 @pytest.mark.shared_database
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "europe/berlin", "CEST", "localtime", ""])
-async def test_an_unknown_zone_is_refused_by_both_in_the_same_sentence(client: HolderClient, zone: str) -> None:
+async def test_sql_and_python_refuse_an_unknown_zone_in_the_same_sentence(client: HolderClient, zone: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
         zone_of(zone)
     for when in ({"delay": "'P1D'"}, {"schedule": "'R/P1D'"}):
@@ -337,7 +337,7 @@ def test_sql_reads_the_delays_that_python_writes(sql_reads: SqlReads, more: list
 @given(
     more=st.lists(st.one_of(texts, st.builds("{}/{}".format, st.sampled_from(COUNTS), texts), cron_texts), max_size=300)
 )
-def test_sql_plans_a_schedule_as_python_does_and_refuses_none_that_python_reads(
+def test_sql_plans_a_schedule_like_python_and_refuses_no_schedule_that_python_reads(
     sql_reads: SqlReads, more: list[str]
 ) -> None:
     asked = [*(f"{count}/PT1S" for count in COUNTS), *(f"R/{text}" for text in DURATIONS), *more]

@@ -101,7 +101,7 @@ async def test_many_records_are_estimated_from_a_sample_of_each_minute(dsn: str)
     assert sum(it.fired for it in of_shop) == pytest.approx(6_000, rel=0.02)
 
 
-async def test_a_gateway_s_session_reads_few_records_although_the_tenant_has_none(dsn: str) -> None:
+async def test_a_gateways_session_reads_few_records_if_the_tenant_has_no_records(dsn: str) -> None:
     await query(dsn, STEADY, 60_000)
     await query(dsn, "vacuum analyze shardclock.command_log")
     text, *values = statement("count_past").with_values(ASKED | {"tenant_id": "nobody", "late": None})

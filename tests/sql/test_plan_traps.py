@@ -63,7 +63,7 @@ async def test_a_fair_scan_over_a_backlog_reads_its_timers_and_one_row_for_each_
 
 
 @pytest.mark.exhaustive
-async def test_a_scan_with_a_floor_reads_no_timer_left_by_an_outage(outage: str) -> None:
+async def test_a_scan_with_a_lower_bound_reads_no_timer_of_an_outage(outage: str) -> None:
     take = await prepare(outage, "claim_due")
 
     for scope in ("own", "sweep"):
@@ -74,7 +74,7 @@ async def test_a_scan_with_a_floor_reads_no_timer_left_by_an_outage(outage: str)
     await take.connection.close()
 
 
-async def test_fair_scans_give_every_tenant_the_same_in_turn(outage: str) -> None:
+async def test_fair_scans_give_every_tenant_the_same_share_in_turn(outage: str) -> None:
     taken_of: Counter[str] = Counter()
     after, scans = "", 0
     async with HolderClient(outage, holder=1) as shard:
@@ -104,7 +104,7 @@ async def test_fair_scans_give_every_tenant_the_same_in_turn(outage: str) -> Non
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("emptied", [False, True], ids=["new", "emptied"])
-async def test_a_plan_from_an_empty_table_stays_right_when_it_is_full(each_dsn: str, *, emptied: bool) -> None:
+async def test_a_plan_from_an_empty_table_remains_good_when_the_table_is_full(each_dsn: str, *, emptied: bool) -> None:
     """The planner expects ten pages for a new table, and none for a table after the firing of all its timers."""
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_holder(each_dsn, 1)

@@ -29,7 +29,7 @@ def planning(keys: Sequence[int], version: int) -> list[str]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leasing", "fusing"])
 @pytest.mark.parametrize("shards", [1, 2, 7])
-async def test_a_claim_reads_each_claimed_timer_three_times_and_no_other(
+async def test_a_claim_reads_only_the_claimed_timers_and_each_three_times(
     many: str, shards: int, fire_overdue: bool
 ) -> None:
     take = await prepare(many, "claim_due")
@@ -44,7 +44,7 @@ async def test_a_claim_reads_each_claimed_timer_three_times_and_no_other(
 
 
 @pytest.mark.slow
-async def test_a_claim_reads_a_touched_row_again(many: str) -> None:
+async def test_a_claim_reads_a_changed_row_again(many: str) -> None:
     take = await prepare(many, "claim_due")
     await take.explain(*taking(1, fire_overdue=True), touched=True)
 
@@ -119,7 +119,7 @@ async def test_a_claim_that_finds_nothing_reads_nothing(many: str, shards: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7])
-async def test_a_claim_reads_each_leased_row_once_and_nothing_beyond(many: str, shards: int) -> None:
+async def test_a_claim_reads_each_leased_row_once_and_no_other_rows(many: str, shards: int) -> None:
     take = await prepare(many, "claim_due")
     transaction = take.connection.transaction()
     await transaction.start()
@@ -138,7 +138,7 @@ async def test_a_claim_reads_each_leased_row_once_and_nothing_beyond(many: str, 
 
 
 @pytest.mark.slow
-async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(many: str) -> None:
+async def test_a_firing_probes_the_key_of_each_timer_twice_and_reads_no_other_timer(many: str) -> None:
     fire = await prepare(many, "fire_due")
     transaction = fire.connection.transaction()
     await transaction.start()
@@ -178,7 +178,7 @@ async def test_a_client_s_search_for_one_timer_reads_a_few_rows(many: str) -> No
 
 
 @pytest.mark.slow
-async def test_a_plan_probes_the_key_of_each_schedule_twice_and_touches_no_other(many: str) -> None:
+async def test_a_plan_probes_the_key_of_each_schedule_twice_and_reads_no_other_schedule(many: str) -> None:
     plan = await prepare(many, "plan_schedules")
     transaction = plan.connection.transaction()
     await transaction.start()

@@ -74,7 +74,7 @@ async def test_a_policy_keeps_the_number_within_its_bounds(
     assert await bounds(session) == (then, least, most, 5_000)
 
 
-async def test_values_that_a_call_does_not_give_stay(session: Session) -> None:
+async def test_a_call_does_not_change_values_that_it_does_not_name(session: Session) -> None:
     await set_policy(session, SHARD, wanted_min=2, wanted_max=6, target_per_s=1_000)
 
     await set_policy(session, SHARD, wanted_min=None, wanted_max=4, target_per_s=None)
@@ -84,7 +84,7 @@ async def test_values_that_a_call_does_not_give_stay(session: Session) -> None:
     assert await bounds(session) == (3, 3, 4, 2_000)
 
 
-async def test_the_target_alone_makes_no_policy(session: Session) -> None:
+async def test_a_target_without_bounds_is_not_a_policy(session: Session) -> None:
     await set_policy(session, SHARD, wanted_min=None, wanted_max=None, target_per_s=700)
 
     assert await bounds(session) == (2, None, None, 700)
@@ -95,7 +95,7 @@ async def test_the_target_alone_makes_no_policy(session: Session) -> None:
     ("least", "most", "target"),
     [(None, 4, None), (3, None, None), (4, 3, None), (0, 3, None), (1, 841, None), (1, 2, 0), (-1, -1, None)],
 )
-async def test_an_invalid_policy_is_refused_as_a_whole(
+async def test_an_invalid_policy_changes_no_value(
     session: Session, least: int | None, most: int | None, target: int | None
 ) -> None:
     with pytest.raises(StatementRefused):
@@ -140,7 +140,7 @@ async def test_without_a_policy_only_an_operator_changes_the_number(session: Ses
 
 
 @pytest.mark.parametrize(("leader", "term"), [(2, 1), (1, 2), (1, 0), (2, 2)])
-async def test_a_coordinator_that_does_not_lead_in_this_term_moves_nothing(
+async def test_a_coordinator_that_does_not_lead_in_this_term_can_not_change_the_number(
     session: Session, leader: int, term: int
 ) -> None:
     await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
@@ -150,7 +150,7 @@ async def test_a_coordinator_that_does_not_lead_in_this_term_moves_nothing(
     assert (await bounds(session))[0] == 2
 
 
-async def test_a_former_leader_moves_nothing(session: Session) -> None:
+async def test_a_former_leader_can_not_change_the_number(session: Session) -> None:
     await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
 
     await hand_over(session, "green", lease_s=60.0)
@@ -167,7 +167,9 @@ async def test_a_former_leader_moves_nothing(session: Session) -> None:
 # An operator and the leader at once
 
 
-async def test_an_operator_that_was_first_wins(session: Session) -> None:
+async def test_if_an_operator_changes_the_number_before_the_leader_the_operators_number_is_kept(
+    session: Session,
+) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
     await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
     async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
@@ -181,7 +183,9 @@ async def test_an_operator_that_was_first_wins(session: Session) -> None:
     assert await bounds(session) == (4, None, None, 5_000)
 
 
-async def test_an_operator_that_was_second_wins_too(session: Session) -> None:
+async def test_if_an_operator_changes_the_number_after_the_leader_the_operators_number_is_kept(
+    session: Session,
+) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
     await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
     async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
@@ -195,7 +199,7 @@ async def test_an_operator_that_was_second_wins_too(session: Session) -> None:
     assert await bounds(session) == (4, None, None, 5_000)
 
 
-async def test_bounds_that_were_moved_meanwhile_hold(session: Session) -> None:
+async def test_the_leader_obeys_bounds_that_were_changed_at_the_same_time(session: Session) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
     await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
     async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:

@@ -18,7 +18,7 @@ def pool_of(size: int, share: int | None = None) -> Pool:
     return Pool(AWAY, application="test", size=size, timeout_s=1.0, wait_s=0.05, share=share)
 
 
-async def test_one_tenant_gets_its_share_and_the_rest_is_for_others() -> None:
+async def test_a_tenant_gets_at_most_its_share_of_the_sessions() -> None:
     async with pool_of(4, share=3) as pool, AsyncExitStack() as lent:
         for _ in range(3):
             await lent.enter_async_context(pool.session(ACME))

@@ -63,7 +63,7 @@ async def test_starts_in_the_slots_of_several_workers_run_in_order(
     assert await is_whole(dsn) == []
 
 
-async def test_a_worker_alone_makes_the_starts_of_a_worker_that_does_not_poll(
+async def test_a_single_worker_begins_the_starts_in_the_slots_of_a_worker_that_does_not_poll(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     asked = await ask(dsn, shard, 6)
@@ -176,7 +176,9 @@ async def test_a_start_counts_from_its_request_and_not_from_the_begin_of_its_tra
     assert [run.timer_key, (await begin(*workers))[0][1].timer_key] == [first, second]
 
 
-async def test_a_start_that_was_begun_keeps_its_place_beside_many_others(dsn: str, shard: HolderClient) -> None:
+async def test_a_released_start_keeps_its_position_in_the_queue_among_many_starts(
+    dsn: str, shard: HolderClient
+) -> None:
     await declare(dsn, job_spec(overlap="queue", max_retries=3))
     async with JobWorker(dsn, 11) as worker:
         (first,) = await ask(dsn, shard)
@@ -191,7 +193,7 @@ async def test_a_start_that_was_begun_keeps_its_place_beside_many_others(dsn: st
 
 
 @pytest.mark.parametrize("look", [30, 101, 300])
-async def test_a_start_that_fires_late_keeps_its_place_beside_many_others(
+async def test_a_start_that_fires_late_keeps_its_position_in_the_queue_among_many_starts(
     dsn: str, shard: HolderClient, look: int
 ) -> None:
     # Given that the first start's timer fires after the timers of a hundred later starts

@@ -156,7 +156,7 @@ async def test_a_resource_without_a_limit_is_no_longer_counted(deployed: str) ->
     assert await value(deployed, USAGE) is None
 
 
-async def test_kept_messages_are_refused_while_no_engine_counts_them(deployed: str) -> None:
+async def test_kept_messages_are_refused_while_no_engine_counts_messages(deployed: str) -> None:
     await limit(deployed, messages=1_500)
     await query(deployed, KEEP, 1_500)
     await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")

@@ -47,7 +47,7 @@ async def test_a_repeated_beat_finds_its_holder_alive_and_becomes_its_last_beat(
     assert [it.held for it in await list_holders(again.session)] == [2]
 
 
-async def test_a_beat_that_changes_nothing_ends_no_live_holder(each_dsn: str, before: HolderClient) -> None:
+async def test_a_heartbeat_without_effect_ends_no_live_holder(each_dsn: str, before: HolderClient) -> None:
     await add_holder(each_dsn, ME)
     await query(
         each_dsn, "create function writes_nothing() returns trigger language plpgsql as 'begin return null; end'"
@@ -61,7 +61,9 @@ async def test_a_beat_that_changes_nothing_ends_no_live_holder(each_dsn: str, be
     assert await beat(before.session, ME, held=1)
 
 
-async def test_an_ended_holder_is_told_so_and_its_last_heartbeat_stays(each_dsn: str, before: HolderClient) -> None:
+async def test_an_ended_holder_learns_its_end_and_its_last_heartbeat_is_kept(
+    each_dsn: str, before: HolderClient
+) -> None:
     await add_holder(each_dsn, ME)
     assert await beat(before.session, ME, held=1)
     await end_holders(before.session, [ME], why="test")
@@ -88,9 +90,7 @@ async def test_a_leader_with_a_repeated_renewal_leads_on_in_its_term(before: Hol
     assert first.leads
 
 
-async def test_a_renewal_that_meets_a_new_leader_does_not_take_the_lead_back(
-    before: HolderClient, again: HolderClient
-) -> None:
+async def test_a_renewal_does_not_replace_a_new_leader(before: HolderClient, again: HolderClient) -> None:
     await ask(again, fresh=True)
     await before.begin()
     assert await ask(before, OTHER, fresh=True) == Leadership(True, 2, OTHER, "blue", WANTED)

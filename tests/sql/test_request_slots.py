@@ -133,7 +133,7 @@ async def test_a_dump_of_the_old_day_is_not_waited_for_and_blocks_no_new_request
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-async def test_beginning_requests_probes_an_index_for_each_and_scans_nothing(
+async def test_the_begin_of_requests_probes_an_index_for_each_request_and_scans_no_table(
     each_dsn: str, gateway: Session, *, analyzed: bool
 ) -> None:
     await fill(each_dsn)

@@ -222,7 +222,7 @@ async def test_the_second_caller_begins_it_anew_after_the_first_has_died(
     assert await begin(other, ORDER) == [None]
 
 
-async def test_a_transaction_that_began_before_the_commit_finds_the_answer_after_it(
+async def test_a_transaction_that_began_before_the_commit_can_read_the_answer_after_the_commit(
     one: Session, other: Session
 ) -> None:
     async with other.transaction() as second:

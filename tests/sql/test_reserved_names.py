@@ -199,7 +199,9 @@ async def test_an_operators_verb_refuses_the_timers_of_clients(operator: HolderC
         assert "verb '" in await refusal(operator, "change_system_timer", timer_key=str(key), **wrong)
 
 
-async def test_a_row_with_only_the_name_of_a_next_start_does_not_count_as_one(dsn: str, worker: JobWorker) -> None:
+async def test_a_row_that_has_only_the_name_of_a_next_start_does_not_count_as_a_next_start(
+    dsn: str, worker: JobWorker
+) -> None:
     await declare(dsn, job_spec(every_s=3600.0))
     await query(dsn, "delete from shardclock.timers")
     await query(dsn, "alter table shardclock.timers disable trigger check_new_timer")

@@ -31,7 +31,7 @@ from tests.support.roles import OPERATOR, as_role
 from tests.support.sql_client import refusal
 
 
-async def test_the_oldest_day_is_dropped_first_one_at_a_time_until_all_others_must_stay(each_dsn: str) -> None:
+async def test_days_are_dropped_one_at_a_time_oldest_first_until_all_others_must_be_kept(each_dsn: str) -> None:
     for ahead in (-2, -5, -4, -3):
         await add_records(each_dsn, ahead)
     async with session(each_dsn) as client:
@@ -51,7 +51,7 @@ async def test_the_oldest_day_is_dropped_first_one_at_a_time_until_all_others_mu
     assert await value(each_dsn, "select to_regclass($1)", f"shardclock.command_log_{days_ahead(-5, -5)[0]}") is None
 
 
-async def test_a_day_that_a_group_has_yet_to_read_stays_with_all_later_days(each_dsn: str) -> None:
+async def test_a_day_that_a_group_has_not_read_is_kept_with_all_later_days(each_dsn: str) -> None:
     for ahead in (-5, -4):
         await add_records(each_dsn, ahead)
     async with session(each_dsn) as client:
@@ -188,7 +188,7 @@ async def test_at_least_one_day_is_kept(dsn: str) -> None:
             await drop_log_partition(client.session, keep_days=0)
 
 
-async def test_holders_that_ended_long_ago_are_deleted_and_no_others(dsn: str) -> None:
+async def test_only_holders_that_ended_long_ago_are_deleted(dsn: str) -> None:
     for holder, ended in (
         (1, "null"),
         (2, "now()"),

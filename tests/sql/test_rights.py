@@ -54,11 +54,11 @@ async def group_exists(dsn: str) -> bool:
     return bool((await query(dsn, "select to_regrole('shardclock_shard') is not null"))[0][0])
 
 
-async def test_the_role_that_made_the_schema_lacks_no_right(dsn: str) -> None:
+async def test_the_role_that_created_the_schema_has_all_rights(dsn: str) -> None:
     assert await lacks(dsn) == ""
 
 
-async def test_a_member_of_the_shards_role_lacks_nothing_and_other_members_do(dsn: str) -> None:
+async def test_a_member_of_the_shards_role_has_all_rights_and_members_of_other_roles_lack_some(dsn: str) -> None:
     assert await lacks(as_role(dsn, "shard")) == ""
     for other in ("scheduler", "consumer", "reader"):
         assert "`grant shardclock_shard to test_" in await lacks(as_role(dsn, other))
@@ -187,7 +187,7 @@ GRANTED = """
 """
 
 
-async def test_a_start_checks_all_rights_that_the_shards_role_has_for_it(dsn: str, stranger: str) -> None:
+async def test_a_start_of_up_checks_all_rights_that_the_shards_role_needs(dsn: str, stranger: str) -> None:
     asked = {
         f"{right} on {grant.partition(' on ')[2]}"
         for grant in told_grants(await lacks(stranger))

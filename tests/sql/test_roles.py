@@ -110,7 +110,7 @@ async def anybody(each_dsn: str) -> AsyncIterator[str]:
         await query(each_dsn, f"drop role {NOBODY}")
 
 
-async def test_each_role_has_the_rights_on_the_page_and_other_roles_have_none(anybody: str) -> None:
+async def test_each_role_has_exactly_the_rights_on_the_page_and_other_roles_have_no_rights(anybody: str) -> None:
     assert differences(await rights_in(anybody)) == []
 
 
@@ -138,7 +138,7 @@ async def test_an_object_without_grants_is_reported_and_only_the_owner_may_use_i
     assert {right for name in later for right in found[name].values()} == {frozenset()}
 
 
-async def test_objects_that_the_owner_makes_by_hand_are_not_public(anybody: str) -> None:
+async def test_objects_that_the_owner_creates_manually_are_not_public(anybody: str) -> None:
     await query(
         as_role(anybody, "owner"), "create function shardclock.by_hand() returns integer language sql as 'select 1'"
     )
@@ -146,7 +146,7 @@ async def test_objects_that_the_owner_makes_by_hand_are_not_public(anybody: str)
     assert set((await rights_in(anybody))["by_hand"].values()) == {frozenset()}
 
 
-async def test_a_right_that_was_granted_by_hand_is_revoked(anybody: str) -> None:
+async def test_a_manually_granted_right_is_revoked(anybody: str) -> None:
     await query(anybody, "grant all on shardclock.timers, shardclock.identity to public, shardclock_reader")
     await query(anybody, "grant execute on function shardclock.adopt to public")
 
@@ -171,7 +171,7 @@ async def test_a_right_that_was_granted_to_a_login_and_passed_on_is_revoked(anyb
     assert await query(anybody, columns, NOBODY) == []
 
 
-async def test_a_schema_without_the_roles_gives_the_public_no_rights_either(each_dsn: str) -> None:
+async def test_a_schema_without_the_roles_also_gives_the_public_no_rights(each_dsn: str) -> None:
     await query(each_dsn, "drop schema shardclock cascade")
     await migrate(each_dsn)
 
@@ -283,7 +283,7 @@ async def test_the_scheduler_role_can_write_timers_and_neither_lead_nor_change_t
             await refused(client, text)
 
 
-async def test_the_shard_role_can_make_days_of_the_log_and_nothing_else(each_dsn: str) -> None:
+async def test_the_shard_role_can_create_partitions_of_the_log_and_no_other_objects(each_dsn: str) -> None:
     day = await value(each_dsn, "select max(relname) from pg_class where relname ~ '^command_log_[0-9]{8}$'")
     await query(each_dsn, f"drop table shardclock.{day}")
     async with session(each_dsn, "shard") as keeper:
@@ -300,7 +300,7 @@ async def test_the_shard_role_can_make_days_of_the_log_and_nothing_else(each_dsn
     )
 
 
-async def test_the_reader_role_writes_nothing(each_dsn: str) -> None:
+async def test_the_reader_role_can_not_write(each_dsn: str) -> None:
     async with session(each_dsn, "reader") as reader:
         assert await async_reading.read_log(reader, 0) == []
         for text in ("select shardclock.schedule_timer(delay => 'PT1H')", "delete from shardclock.timers"):

@@ -86,7 +86,7 @@ async def test_each_table_has_a_policy_or_belongs_to_the_whole_installation(each
     assert {row["relname"] for row in tables if row["its"]} - {"api_keys", "tenant_usage"} == ROWS.keys()
 
 
-async def test_a_migration_leaves_correct_policies_and_makes_the_others_anew(each_dsn: str) -> None:
+async def test_a_migration_keeps_correct_policies_and_replaces_wrong_policies(each_dsn: str) -> None:
     policies = (
         "select oid, polname, polrelid::regclass::text as held, pg_get_expr(polqual, polrelid) as rule from pg_policy"
     )
@@ -109,7 +109,7 @@ async def test_the_acts_of_a_task_are_visible_after_its_row_is_gone(filled: str)
         assert await connection.fetchval("select array_agg(task_key) from shardclock.task_acts") == [KEYS["ada"]]
 
 
-async def test_a_database_has_policies_if_its_setting_asks_for_them(filled: str) -> None:
+async def test_a_database_has_row_policies_if_its_setting_requires_policies(filled: str) -> None:
     policies = "select count(*) from pg_policies where schemaname = 'shardclock'"
     secured = "select count(*) from pg_class where relrowsecurity"
     made = await value(filled, policies)
@@ -159,13 +159,15 @@ async def test_a_gateway_sees_only_the_rows_of_its_tenant(filled: str) -> None:
 
 @pytest.mark.shared_database
 @pytest.mark.parametrize("tenants", [NO_TENANTS, ODD])
-async def test_a_session_for_no_tenant_or_other_tenants_sees_nothing(filled: str, tenants: Tenants) -> None:
+async def test_a_session_for_no_tenant_or_for_other_tenants_reads_no_rows(filled: str, tenants: Tenants) -> None:
     async with gateway(filled, tenants) as connection:
         assert {table: await count(connection, table) for table in TABLES} == dict.fromkeys(TABLES, 0)
 
 
 @pytest.mark.shared_database
-async def test_a_session_for_several_tenants_sees_their_rows_and_one_for_all_sees_all(filled: str) -> None:
+async def test_a_session_for_several_tenants_reads_their_rows_and_a_session_for_all_tenants_reads_all_rows(
+    filled: str,
+) -> None:
     async with gateway(filled, ADA | EVE) as connection:
         found = {table: await count(connection, table) for table in TABLES}
     assert found == dict.fromkeys(ROWS | PARTS, 2) | dict.fromkeys(OPERATORS, 0)
@@ -214,7 +216,7 @@ async def test_all_other_roles_see_all_rows_of_the_tables_that_they_may_read(fil
 
 
 @pytest.mark.shared_database
-async def test_a_login_with_other_roles_beside_the_gateways_is_restricted_too(filled: str) -> None:
+async def test_a_login_that_has_the_gateways_role_and_other_roles_is_restricted_too(filled: str) -> None:
     role = f"both_{uuid4().hex}"
     await query(filled, f"create role {role} login in role shardclock_gateway, shardclock_shard, shardclock_scheduler")
     try:

@@ -101,7 +101,7 @@ RULES = ["0 0 8 1 1 *", "R/PT1H", "R/P1M", "R/2031-01-31T08:00:00Z/P1M"]
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("shift", ["PT30M", "-PT20M", "P1Y", None])
-async def test_a_run_leaves_a_moved_date_and_the_grid_after_it(
+async def test_a_run_changes_neither_a_moved_date_nor_the_dates_after_it(
     shard: HolderClient, client: HolderClient, rule: str, shift: str | None
 ) -> None:
     # Given a schedule with a moved next date, and the following date of its rule
@@ -188,7 +188,9 @@ async def test_a_paused_run_continues_and_a_moved_run_does_not_fire_twice(
     assert await numbers(shard.dsn) == [("PAUSED", 1), ("RESUMED", 1), ("TRIGGERED", 1)]
 
 
-async def test_a_new_rule_replaces_the_kept_date_and_the_run_stays(shard: HolderClient, client: HolderClient) -> None:
+async def test_a_new_rule_replaces_the_kept_date_and_does_not_change_the_run(
+    shard: HolderClient, client: HolderClient
+) -> None:
     await schedule(client, schedule="R/PT1H", name="beat")
     await run_timer(client.session, BEAT)
 

@@ -86,7 +86,7 @@ async def test_a_repeated_operation_does_not_run_it_again_after_it_fired(
     assert await numbers(shard.dsn) == [("TRIGGERED", 1)]
 
 
-async def test_a_run_of_many_timers_returns_unplanned_schedules_too(shard: HolderClient, client: HolderClient) -> None:
+async def test_a_run_of_many_timers_also_returns_unplanned_schedules(shard: HolderClient, client: HolderClient) -> None:
     keys = [await schedule(client, schedule=YEARLY, name=f"s{number}") for number in range(3)]
 
     ran = await query(shard.dsn, "select shardclock.run_timers($1, 'o') as key", keys)

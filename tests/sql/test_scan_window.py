@@ -55,7 +55,9 @@ def test_after_a_stuck_scan_the_next_one_reads_an_eighth_of_the_slots_in_full(ro
     assert whole(rotation, ["stuck", "stuck", "stuck", "stuck"]) == [None, 105, 13, 1]
 
 
-def test_soon_after_a_lock_that_blocked_all_scans_they_read_all_slots_in_full_again(rotation: RotatingScan) -> None:
+def test_soon_after_a_lock_that_blocked_all_scans_the_scans_read_all_slots_in_full_again(
+    rotation: RotatingScan,
+) -> None:
     """A timer that is long overdue when it is written waits for its slot's turn, but not for ten scans."""
     whole(rotation, ["stuck"] * 4)
 
@@ -107,7 +109,9 @@ def test_the_window_starts_at_the_oldest_timer_that_a_scan_left_overdue(rotation
     assert rotation.begin(now_s=NOW_S + 1, every_s=0.25) == ScanWindow(3_603.0, full_from=0, full_count=420)
 
 
-def test_after_a_stuck_first_scan_the_rotation_finds_timers_due_before_it(rotation: RotatingScan) -> None:
+def test_after_a_stuck_first_scan_the_rotation_finds_timers_that_were_due_before_the_scan(
+    rotation: RotatingScan,
+) -> None:
     scan(rotation, "stuck", now_s=NOW_S)
 
     assert rotation.begin(now_s=NOW_S + 1) == ScanWindow(3.0, full_from=0, full_count=105)
@@ -336,7 +340,7 @@ async def test_a_recall_reads_past_no_row_that_fired_longer_ago_than_a_lease(fir
     assert recall.pages < 4 * SLOTS
 
 
-async def test_a_scan_of_one_slot_takes_no_timer_of_another(dsn: str) -> None:
+async def test_a_scan_of_one_slot_claims_no_timer_of_another_slot(dsn: str) -> None:
     await add_holder(dsn, 1)
     keys = await add_timers(dsn, 2_000, "now() - interval '1 s'")
     async with HolderClient(dsn, 1) as shard:

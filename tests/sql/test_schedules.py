@@ -214,7 +214,7 @@ async def test_moving_an_occurrence_leaves_its_schedule_s_grid_unchanged(shard: 
     )
 
 
-async def test_a_paused_timer_with_a_new_rule_stays_paused_until_it_is_resumed(shard: HolderClient) -> None:
+async def test_a_paused_timer_with_a_new_rule_remains_paused_until_it_is_resumed(shard: HolderClient) -> None:
     await schedule(shard, delay="PT0S", name="beat")
     await pause_timer(shard.session, BEAT)
 

@@ -88,7 +88,7 @@ async def test_schedules_are_counted_from_the_draw_of_their_keys(dsn: str) -> No
     assert outcome == Scheduled(drawn.keys[0], datetime(2021, 2, 28, 12, tzinfo=UTC))
 
 
-async def test_a_timer_with_a_taken_name_is_refused_alone(dsn: str) -> None:
+async def test_only_the_timer_with_a_used_name_is_refused(dsn: str) -> None:
     async with session(dsn) as client:
         await schedule_timers(client, await draw_keys(client, 1), [timer(name="taken")])
         drawn = await draw_keys(client, 4)
@@ -107,7 +107,7 @@ async def test_an_empty_batch_needs_no_statement(dsn: str) -> None:
         assert await schedule_timers(client, Drawn([], datetime.now(UTC)), []) == []
 
 
-async def test_sending_the_same_keys_again_adds_nothing_in_any_state_of_the_timers(dsn: str) -> None:
+async def test_a_repeated_request_with_the_same_keys_adds_no_timer_in_any_state(dsn: str) -> None:
     end = (datetime.now(UTC) + timedelta(seconds=150)).isoformat()
     asked = {
         "fired": timer(delay="PT0S", name="n"),
@@ -185,7 +185,7 @@ async def test_a_second_attempt_waits_for_an_attempt_that_is_under_way(dsn: str)
     assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.timers")] == drawn.keys[:1]
 
 
-async def test_a_second_attempt_also_waits_for_a_part_of_the_first(dsn: str) -> None:
+async def test_a_second_attempt_also_waits_for_a_part_of_the_first_attempt(dsn: str) -> None:
     # Given an attempt in two transactions. The second has not committed yet, and its timer will fire when it commits.
     asked = [timer(), timer(delay="PT0S")]
     await add_holder(dsn, 1)
@@ -207,7 +207,9 @@ async def test_a_second_attempt_also_waits_for_a_part_of_the_first(dsn: str) -> 
 
 
 @pytest.mark.parametrize("answer_lost", [False, True], ids=["before_the_commit", "after_the_commit"])
-async def test_a_connection_lost_in_mid_commit_is_settled_by_sending_again(dsn: str, answer_lost: bool) -> None:
+async def test_after_a_connection_loss_during_a_commit_a_repeated_request_gives_the_outcome(
+    dsn: str, answer_lost: bool
+) -> None:
     asked = [timer(name=f"n{i}") for i in range(50)]
     async with Wire(dsn) as wire, session(dsn) as direct, session(wire.dsn) as client:
         drawn = await draw_keys(client, 50)
@@ -225,7 +227,7 @@ async def test_a_connection_lost_in_mid_commit_is_settled_by_sending_again(dsn: 
     assert [tuple(row) for row in rows] == [(key, 1) for key in drawn.keys]
 
 
-async def test_a_faulty_timer_that_the_model_accepted_is_refused_alone(dsn: str) -> None:
+async def test_only_the_faulty_timer_that_the_model_accepted_is_refused(dsn: str) -> None:
     due = datetime.now(UTC) + HOUR
     bad = timer(due_date="2030-01-01T00:00:00Z").model_copy(
         update={"due_date": None, "delay": parse_duration("P9000Y")}

@@ -166,7 +166,7 @@ def drawn_filter(random: Random, changes: Sequence[datetime]) -> TimerFilter:
 
 
 @pytest.mark.slow
-async def test_every_filter_alone_and_combined_finds_its_timers_in_order_and_once(each_dsn: str) -> None:
+async def test_each_filter_and_each_combination_of_filters_finds_its_timers_once_and_in_order(each_dsn: str) -> None:
     random = Random(3)
     await many(each_dsn, random)
     timers = [TimerState.of(dict(row)) for row in await query(each_dsn, HISTORY)]
@@ -215,7 +215,7 @@ async def test_a_count_ends_at_its_limit_and_leaves_out_timers_of_processes(clie
 
 
 @pytest.mark.parametrize("state", [PENDING, PAUSED])
-async def test_timers_come_by_their_last_change_and_a_pause_is_one(client: HolderClient, state: str) -> None:
+async def test_timers_can_be_ordered_by_their_last_change_including_pauses(client: HolderClient, state: str) -> None:
     keys = await add_timers(client.dsn, 9, f"'{START}'::timestamptz", name="'t-' || i")
     for key in (keys[4], keys[1], keys[7]):
         await (pause_timer if state == PAUSED else run_timer)(client.session, TimerRef(key))

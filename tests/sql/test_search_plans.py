@@ -137,7 +137,7 @@ async def test_a_page_reads_few_more_rows_than_it_returns(
     [TimerFilter(tenant_id="big"), TimerFilter(target=HANDLER), TimerFilter()],
     ids=["tenant", "target", "all"],
 )
-async def test_a_late_page_costs_as_much_as_the_first_one(crowded: str, wanted: TimerFilter) -> None:
+async def test_a_late_page_costs_as_much_as_the_first_page(crowded: str, wanted: TimerFilter) -> None:
     async with session(crowded) as client:
         page = (await find_timers(client, PENDING, wanted, size=8_000)).next
 
@@ -179,7 +179,9 @@ async def test_schedules_are_found_without_reading_plain_timers(crowded: str, wa
 
 
 @pytest.mark.parametrize("plan", ["force_generic_plan", "force_custom_plan"])
-async def test_a_section_of_names_reads_so_many_names_and_the_timers_that_match(crowded: str, plan: str) -> None:
+async def test_a_section_of_names_reads_a_limited_number_of_names_and_the_matching_timers(
+    crowded: str, plan: str
+) -> None:
     values = {"state": PENDING, "bytes": None, "after": "order-12", "names_max": 1_000, "page_size": PAGE}
     filters = {**asdict(TimerFilter("big", name_contains="-1234")), **values}
     del filters["name_prefix"]

@@ -128,7 +128,7 @@ async def test_the_server_ends_a_statement_that_takes_too_long_and_the_connectio
         assert await backend_of(client) == pid
 
 
-async def test_a_lock_that_is_not_granted_in_time_is_unavailable(dsn: str) -> None:
+async def test_a_timeout_of_a_wait_for_a_lock_raises_store_unavailable(dsn: str) -> None:
     async with session(dsn) as holder, session(dsn, timeout_s=SHORT_S) as client, holder.transaction() as connection:
         await eventually(client)
         await connection.execute("lock table shardclock.consumers")
@@ -215,7 +215,7 @@ async def test_a_refusal_names_the_rule_and_leaves_the_connection_open(dsn: str)
         assert await backend_of(client) == pid
 
 
-async def test_a_read_only_server_is_unavailable_and_connected_to_again(dsn: str) -> None:
+async def test_a_read_only_server_counts_as_unavailable_and_the_session_connects_again(dsn: str) -> None:
     # After a failover the old address may belong to a replica.
     async with session(dsn) as client:
         async with client.connection() as connection:
@@ -250,7 +250,7 @@ async def test_the_plan_settings_of_a_queue_reach_the_server(each_dsn: str) -> N
 
 
 @pytest.mark.slow
-async def test_a_killed_backend_takes_the_server_down_and_the_session_comes_back_with_it(
+async def test_a_killed_backend_restarts_the_server_and_the_session_connects_again(
     server: EmbeddedPostgres,
 ) -> None:
     await migrate(server.dsn)
@@ -336,7 +336,7 @@ async def reload(server: EmbeddedPostgres, *settings: str) -> None:
     await local.close()
 
 
-async def test_a_commit_that_waits_for_a_lost_standby_keeps_waiting_and_no_other_joins_it(
+async def test_a_commit_that_waits_for_a_lost_standby_continues_to_wait_and_no_other_commit_begins(
     server: EmbeddedPostgres,
 ) -> None:
     await migrate(server.dsn)
@@ -362,7 +362,9 @@ async def test_a_commit_that_waits_for_a_lost_standby_keeps_waiting_and_no_other
     await client.close()
 
 
-async def test_after_a_lost_connection_no_later_statement_of_its_transaction_runs_outside_of_it(dsn: str) -> None:
+async def test_after_a_connection_loss_no_later_statement_of_the_transaction_runs_outside_the_transaction(
+    dsn: str,
+) -> None:
     client = Session(dsn, application="test")
 
     async def lose_it_and_go_on() -> None:

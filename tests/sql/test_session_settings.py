@@ -67,14 +67,14 @@ def session(dsn: str, **more: Any) -> Session:
     return Session(dsn, application="test", timeout_s=BOUND_S, **more)
 
 
-async def test_a_session_sets_its_own_semantics_over_inherited_ones(hostile: str) -> None:
+async def test_a_session_replaces_inherited_settings_by_its_own_settings(hostile: str) -> None:
     async with session(hostile) as ours, ours.connection() as connection:
         found = {name: await connection.fetchval("select current_setting($1)", name) for name in PINNED}
         assert found == dict(PINNED)
         assert await connection.fetchval("select now() > '2020-01-01'"), "Postgres's own now()"
 
 
-async def test_a_session_that_writes_as_a_replica_obeys_the_rules_of_a_row_too(each_dsn: str) -> None:
+async def test_a_session_that_writes_as_a_replica_also_obeys_the_rules_of_a_row(each_dsn: str) -> None:
     async with HolderClient(each_dsn, plans={"session_replication_role": "replica"}, role=SUPERUSER) as hand:
         for wrong in ("insert into shardclock.timers (due_date, target) values (now(), 'nobody')",
                       "update shardclock.timers set target = 'nobody'"):  # fmt: skip
@@ -83,7 +83,7 @@ async def test_a_session_that_writes_as_a_replica_obeys_the_rules_of_a_row_too(e
                 await hand.value(wrong)
 
 
-async def test_a_write_that_need_not_survive_a_crash_may_say_so(hostile: str) -> None:
+async def test_a_write_that_need_not_survive_a_crash_may_skip_the_wait_for_the_disk(hostile: str) -> None:
     async with session(hostile, plans=UNSYNCED) as ours, ours.connection() as connection:
         assert await connection.fetchval("show synchronous_commit") == "off"
 

@@ -185,7 +185,7 @@ async def test_an_answer_after_another_worker_s_claim_changes_nothing(
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
 
 
-async def test_an_older_claim_of_the_same_worker_is_fenced_too(
+async def test_an_older_claim_of_the_same_worker_is_also_fenced(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await deliver(shard)

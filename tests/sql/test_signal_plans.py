@@ -39,7 +39,7 @@ async def waiting(each_dsn: str) -> str:
 
 
 @pytest.mark.parametrize("state", ["new", "analyzed", "emptied", "none deferred"])
-async def test_a_poll_for_signals_reads_its_batch_of_any_number_of_due_ones(waiting: str, state: str) -> None:
+async def test_a_poll_for_signals_reads_only_its_batch_however_many_signals_are_due(waiting: str, state: str) -> None:
     await add_holder(waiting, 9, role="engine")
     asked = {"holder": 9, "batch": len(FEW), "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
     given = literals("read_due_signals", **asked, **ALL_LANES)
@@ -138,7 +138,7 @@ async def test_a_poll_for_signals_reads_ten_times_its_batch_of_waiting_signals(w
     assert [signal.instance_key for signal in poll.signals] == [841]
 
 
-async def test_a_throw_reads_one_of_the_signals_that_are_sent_in_parts(waiting: str) -> None:
+async def test_a_throw_of_a_signal_reads_only_one_of_the_signals_that_are_sent_in_parts(waiting: str) -> None:
     parts = "select shardclock.send_signal(null, 'default', jsonb_build_object('kind', 'thrown', 'name', 'm' || n % 2))"
     await query(waiting, f"{parts} from generate_series(1, 3000) n")
     await query(waiting, "update shardclock.subscriptions set kind = 'signal', name = 'm1' where instance_key = 1")
@@ -296,7 +296,7 @@ async def test_a_page_of_instances_reads_no_more_than_it_shows(
     assert indexes == {"instances_pkey", "incidents_pkey"}
 
 
-async def test_a_page_of_a_rare_process_reads_no_others(waiting: str) -> None:
+async def test_a_page_of_a_rare_process_reads_no_instances_of_other_processes(waiting: str) -> None:
     await query(
         waiting,
         "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
@@ -315,7 +315,7 @@ async def test_a_page_of_a_rare_process_reads_no_others(waiting: str) -> None:
 @pytest.mark.parametrize(
     "ending", [{"outcome": "COMPLETED"}, {"outcome": None, "state": "{}"}], ids=["ends", "goes on"]
 )
-async def test_a_plan_from_empty_tables_reads_no_more(each_dsn: str, ending: dict[str, Any]) -> None:
+async def test_a_plan_from_empty_tables_reads_no_additional_rows(each_dsn: str, ending: dict[str, Any]) -> None:
     apply = await prepare(each_dsn, "apply_steps")
     closed = [{"instance_key": key, "token": token, "node_id": None} for key in FEW for token in (1, 2)]
     arguments = applying(steps=steps(FEW, **ending), closed=closed, signals=FEW, signal_instances=FEW)
@@ -338,7 +338,7 @@ async def test_each_statement_of_an_engine_is_planned_once(dsn: str) -> None:
     assert [tuple(row) for row in kept if row["generic_plans"] > 1] == [(3, 0), (3, 0)]
 
 
-async def test_a_search_for_ended_instances_reads_only_the_given_ones(waiting: str) -> None:
+async def test_a_search_for_ended_instances_reads_only_the_given_instances(waiting: str) -> None:
     ended = await prepare(waiting, "ended_instances")
 
     rows, indexes = await reading(ended, literals("ended_instances", instance_keys=FEW))

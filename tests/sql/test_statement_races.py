@@ -201,7 +201,7 @@ async def test_a_timer_that_was_locked_after_the_read_blocks_no_other_timer(
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_a_statement_that_meets_locks_three_times_raises_store_locked(
+async def test_a_statement_that_finds_locked_rows_three_times_raises_store_locked(
     dsn: str, shard: HolderClient, way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await add_timers(dsn, 3)

@@ -106,7 +106,7 @@ def test_each_shared_text_is_included_several_times() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"holder": 1}, {"holder": 1, "held": 2, "more": 3}])
-def test_a_statement_takes_a_value_for_each_parameter_and_no_others(values: dict[str, int]) -> None:
+def test_a_statement_accepts_exactly_one_value_for_each_parameter(values: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="takes holder, held"):
         statement("beat").with_values(values)
 

@@ -61,7 +61,7 @@ async def test_a_tenant_s_list_has_the_targets_that_its_timers_may_name(operator
     assert [it.target for it in default] == ["log", "cart.left", HANDLER, "job:refresh"]
 
 
-async def test_deliveries_on_the_way_and_dead_letters_are_counted_for_each_target(dsn: str, operator: Session) -> None:
+async def test_open_deliveries_and_dead_letters_are_counted_for_each_target(dsn: str, operator: Session) -> None:
     await add_deliveries(dsn, 3)
     await add_deliveries(dsn, 2, tenant_id="'zoo'")
     await add_deliveries(dsn, 1_001, BILLING)

@@ -71,7 +71,7 @@ async def pages_of(client: Session, wanted: TaskFilter, *, size: int) -> list[li
 
 
 @pytest.mark.parametrize("tenant", [None, "default"])
-async def test_a_person_s_tasks_are_found_by_reading_only_these(crowded: str, tenant: str | None) -> None:
+async def test_a_search_for_a_persons_tasks_reads_only_these_tasks(crowded: str, tenant: str | None) -> None:
     assert await rows_read(crowded, "find_tasks_of_assignee", assignee="ann", tenant_id=tenant) == 1
     assert await rows_read(crowded, "find_tasks_of_instances", instance_key=7_000, tenant_id=tenant) == 1
 

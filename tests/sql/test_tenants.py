@@ -99,7 +99,7 @@ async def test_a_count_stops_at_the_limit_of_the_tenant(crowded: str) -> None:
 
 
 @pytest.mark.parametrize("plan", ["force_generic_plan", "force_custom_plan"])
-async def test_a_count_reads_the_tenant_s_timers_and_no_others(crowded: str, plan: str) -> None:
+async def test_a_count_reads_only_the_tenants_timers(crowded: str, plan: str) -> None:
     async with client(crowded) as gateway, gateway.transaction() as connection:
         await connection.execute(f"set local plan_cache_mode = {plan}")
         for tenant in ("tenant-7", "tenant-8", "nobody"):

@@ -128,7 +128,7 @@ async def test_a_timer_that_ends_while_it_is_resumed_answers_with_its_end(
     assert await ends(resuming) == "CANCELED"
 
 
-async def test_canceling_a_process_instance_while_its_schedule_fires_cancels_all_of_it(
+async def test_canceling_a_process_instance_during_the_firing_of_its_schedule_cancels_all_its_timers(
     shard_ahead: HolderClient, client: HolderClient
 ) -> None:
     held = await held_beat(shard_ahead, process_instance_key="7")
@@ -201,7 +201,7 @@ async def test_shifts_of_other_operations_do_not_wait(client: HolderClient, othe
     await other.rollback()
 
 
-async def test_a_cancel_that_waits_for_a_pause_cancels_and_a_pause_that_waits_for_a_cancel_answers_so(
+async def test_a_cancel_that_waits_for_a_pause_cancels_and_a_pause_that_waits_for_a_cancel_returns_canceled(
     client: HolderClient, other: HolderClient
 ) -> None:
     for first, second in ((pause_timer, cancel_timer), (cancel_timer, pause_timer)):

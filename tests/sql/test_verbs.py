@@ -100,7 +100,7 @@ STATES: dict[str, tuple[Callable[[HolderClient, HolderClient], Awaitable[Any]], 
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_the_answer_of_every_verb_is_true_in_every_state_and_stays_so(
+async def test_the_answer_of_every_verb_is_true_in_every_state_and_remains_true(
     client: HolderClient, shard: HolderClient, state: str
 ) -> None:
     make, answers = STATES[state]
@@ -139,7 +139,7 @@ async def test_a_timer_that_was_skipped_under_fire_once_has_fired(client: Holder
     ] * 2
 
 
-async def test_a_name_s_end_is_its_last_one_also_after_the_clock_was_set_back(
+async def test_the_end_of_a_name_is_its_last_end_even_after_the_clock_was_set_back(
     client: HolderClient, shard: HolderClient
 ) -> None:
     await cancel(client, shard)

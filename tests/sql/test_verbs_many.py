@@ -37,7 +37,7 @@ HOUR = timedelta(hours=1)
 # Calls with many timers
 
 
-async def test_verbs_for_many_change_the_possible_ones_and_name_them(client: HolderClient) -> None:
+async def test_verbs_for_many_timers_change_the_changeable_timers_and_return_their_keys(client: HolderClient) -> None:
     keys = [await schedule(client, name=f"n{i}") for i in range(4)]
     session = client.session
     await cancel_timer(session, TimerRef(keys[3]))
@@ -98,7 +98,7 @@ async def test_a_shift_without_an_operation_moves_each_time(client: HolderClient
     assert (await only_timer(client))["due_date"] == DUE + timedelta(days=2)
 
 
-async def test_canceling_a_process_instance_cancels_all_its_timers_and_no_other(client: HolderClient) -> None:
+async def test_canceling_a_process_instance_cancels_exactly_its_timers(client: HolderClient) -> None:
     mine = [await schedule(client, process_instance_key=7, name=f"n{i}") for i in range(3)]
     others = [await schedule(client, process_instance_key=8), await schedule(client)]
     await pause_timer(client.session, TimerRef(mine[1]))
@@ -167,7 +167,7 @@ async def test_verbs_explain_their_refusals_and_change_nothing(client: HolderCli
         await pause_timer(client.session, TimerRef())
 
 
-async def test_an_unplanned_schedule_can_not_be_moved_yet_and_the_error_says_so(client: HolderClient) -> None:
+async def test_an_unplanned_schedule_can_not_be_moved_yet_and_the_error_explains_this(client: HolderClient) -> None:
     key = await schedule(client, schedule="0 8 * * MON", name="n")
     before = await only_timer(client)
 

@@ -417,11 +417,11 @@ FLOODS: dict[str, Flood] = {
 # The tests of other resources, each as its file and its name.
 ELSEWHERE: dict[str, str] = {
     "Webhooks in a worker's memory": (
-        "tests/sql/test_due_lanes.py::test_nothing_is_claimed_of_new_endpoints_of_a_tenant_that_has_used_its_share"
+        "tests/sql/test_due_lanes.py::test_no_delivery_to_a_new_endpoint_is_claimed_if_its_tenant_has_used_its_share"
     ),
     "New endpoints that a worker reads immediately if very many endpoints are new": (
         "tests/workers/test_lane_finder.py"
-        "::test_the_first_webhook_of_a_tenant_is_claimed_soon_among_many_endpoints_of_another"
+        "::test_the_first_webhook_of_a_tenant_is_claimed_soon_although_another_tenant_has_many_endpoints"
     ),
     "Instances of processes": ("tests/engine/test_quotas.py::test_instances_that_events_start_begin_up_to_the_quota"),
     "Open tasks": ("tests/engine/test_quotas.py::test_a_running_instance_over_a_quota_has_an_incident_until_it_fits"),

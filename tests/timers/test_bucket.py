@@ -28,13 +28,13 @@ def test_a_bucket_gives_the_burst_at_once_and_more_at_its_rate() -> None:
     )
 
 
-def test_a_bucket_refills_nothing_while_the_clock_stands() -> None:
+def test_a_bucket_is_not_refilled_while_the_clock_does_not_move() -> None:
     bucket = Bucket(10.0, burst=1)
     bucket.take(5.0)
     assert [bucket.available(5.0) for _ in range(3)] == [0, 0, 0]
 
 
-def test_a_bucket_is_full_again_after_the_time_that_its_rate_needs() -> None:
+def test_an_empty_bucket_is_full_again_after_its_burst_divided_by_its_rate() -> None:
     bucket = Bucket(0.1, burst=2)
     assert bucket.refill_s(0.0) == 0
     bucket.take(5.0)

@@ -91,7 +91,7 @@ needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"no cases at {CASES
 
 
 @needs_cases
-def test_the_file_has_all_rows_and_each_difference_names_one() -> None:
+def test_the_file_has_all_rows_and_each_listed_difference_names_a_row() -> None:
     assert Counter(row["kind"] for row in ROWS) == {
         "duration_parse": 89,
         "cron_next": 69,

@@ -79,7 +79,7 @@ def test_the_day_fields_choose_days(text: str, expected: list[str]) -> None:
     assert days(text, "2026-01-01T00:00:00", len(expected)) == expected
 
 
-def test_spring_needs_both_day_fields_to_match_and_unix_one() -> None:
+def test_in_spring_rules_both_day_fields_must_match_and_in_unix_rules_one_is_enough() -> None:
     friday_13th = ["2026-02-13", "2026-03-13", "2026-11-13"]
     fridays_and_13ths = ["2026-01-02", "2026-01-09", "2026-01-13", "2026-01-16"]
 
@@ -87,7 +87,7 @@ def test_spring_needs_both_day_fields_to_match_and_unix_one() -> None:
     assert days("0 0 13 * FRI", "2026-01-01T00:00:00", 4) == fridays_and_13ths
 
 
-def test_a_unix_day_field_that_begins_with_a_star_must_match_too() -> None:
+def test_a_unix_day_field_that_begins_with_a_star_must_also_match() -> None:
     even = ["2026-01-09", "2026-01-23", "2026-02-13"]
 
     assert days("0 0 */2 * FRI", "2026-01-02T00:00:00", 3) == even
@@ -129,7 +129,7 @@ def test_any_other_text_is_cron(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED_CRON, ids=shortened)
-def test_a_wrong_cron_text_is_refused_with_value_rule_and_way_out(text: str, reason: str) -> None:
+def test_the_refusal_of_a_wrong_cron_text_has_the_value_the_rule_and_the_way_out(text: str, reason: str) -> None:
     with pytest.raises(InvalidTimer, match=re.escape(f"{shortened(text)} {reason}")):
         parse_cron(text, UTC_ZONE)
 

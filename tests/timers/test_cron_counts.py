@@ -34,7 +34,7 @@ def test_cron_leaves_out_a_day_that_the_clock_skips() -> None:
     assert local_times("0 12 * * *", "Pacific/Apia", "2011-12-29T00:00-10:00", 2) == expected
 
 
-def test_cron_fires_once_at_a_time_that_comes_twice() -> None:
+def test_cron_fires_once_at_a_local_time_that_occurs_twice() -> None:
     expected = ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"]
 
     assert local_times("0 30 2 * * *", "Europe/Berlin", "2026-10-25T00:00+02:00", 2) == expected

@@ -18,7 +18,7 @@ ANY_TEXT = st.text(st.characters(codec=None))
 ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT | st.lists(st.none())
 
 
-def test_a_line_with_a_delay_takes_the_defaults() -> None:
+def test_a_line_with_only_a_delay_gets_the_defaults() -> None:
     timer = NewTimer.from_line('{"delay":"PT15M"}')
 
     assert timer.delay == Duration(0, 0, timedelta(minutes=15))

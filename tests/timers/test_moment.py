@@ -72,12 +72,12 @@ def test_a_zone_in_brackets_selects_the_clock(text: str, moment: datetime) -> No
         ("2026-01-31T09:00:00+00:00[America/St_Johns]", "-03:30"),
     ],
 )
-def test_a_wrong_offset_is_refused_with_the_right_one(text: str, offset: str) -> None:
+def test_a_wrong_offset_is_refused_with_the_right_offset(text: str, offset: str) -> None:
     with pytest.raises(InvalidTimer, match=rf"has another offset than \S+ at that time; write {offset}, or none"):
         parse_due_date(text)
 
 
-def test_a_local_time_is_read_on_the_clock_of_the_zone_beside_it() -> None:
+def test_a_local_time_is_read_in_the_zone_that_is_given_separately() -> None:
     berlin = ZoneInfo("Europe/Berlin")
 
     assert parse_due_date("2026-07-31T09:00", berlin) == datetime(2026, 7, 31, 7, tzinfo=UTC)

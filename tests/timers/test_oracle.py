@@ -61,7 +61,7 @@ class Question:
 
 
 @pytest.mark.exhaustive
-def test_schedules_in_every_zone_occur_when_the_oracle_says(random: Random) -> None:
+def test_in_every_zone_schedules_have_the_occurrences_that_the_oracle_computes(random: Random) -> None:
     each = QUESTIONS // len(ZONES) // 2 + 1
     found = 0
 

@@ -88,7 +88,7 @@ def test_the_stored_text_and_zone_read_back_to_the_same_repeat(text: str, canoni
     assert parse_repeat(canonical, repeat.zone) == repeat
 
 
-def test_local_times_are_read_on_the_clock_of_the_zone_beside_the_text() -> None:
+def test_local_times_are_read_in_the_zone_that_is_given_separately() -> None:
     assert str(parse_repeat("R/2024-07-01T09:00/P1D", BERLIN)) == "R/2024-07-01T07:00:00Z/P1D"
     assert str(parse_repeat("R/P1D/2024-07-01T09:00[Europe/Berlin]", BERLIN)) == "R/P1D/2024-07-01T07:00:00Z"
 
@@ -155,7 +155,7 @@ def test_a_short_month_does_not_move_the_grid() -> None:
     assert [date[5:10] for date in found] == ["01-31", "02-29", "03-31", "04-30", "05-31"]
 
 
-def test_a_skipped_hour_moves_one_occurrence_forward_and_no_other() -> None:
+def test_a_skipped_hour_moves_only_one_occurrence_forward() -> None:
     repeat = parse_repeat("R/2024-03-30T02:30[Europe/Berlin]/P1D", UTC_ZONE)
 
     assert dates(repeat, "2024-03-01T00:00:00Z", count=3) == [
@@ -180,7 +180,7 @@ def test_only_a_start_that_the_clock_skips_moves_forward(start: str) -> None:
     ]
 
 
-def test_a_repeat_counts_from_the_written_start_if_the_clock_skips_it() -> None:
+def test_if_the_clock_skips_the_start_of_a_repeat_the_other_occurrences_are_counted_from_the_written_start() -> None:
     repeat = parse_repeat("R/2026-03-29T02:30/P1D", BERLIN)
     start = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
     first = ScheduledOccurrence(1, start, start, 1)
@@ -327,7 +327,7 @@ def test_counting_and_stepping_find_the_same_occurrences(
 
 
 @pytest.mark.parametrize("text", ["R/PT1S", "R/P1D", "R/2000-01-31T00:00:00Z/P1M", "R/P1Y1M1DT1H"])
-def test_the_next_occurrence_takes_microseconds(text: str) -> None:
+def test_the_computation_of_the_next_occurrence_takes_microseconds(text: str) -> None:
     repeat = parse_repeat(text, BERLIN)
     first = repeat.first(ANCHOR)
     assert first is not None

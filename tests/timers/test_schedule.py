@@ -103,7 +103,7 @@ def test_an_occurrence_on_time_is_followed_by_the_next_under_each_policy(missed:
 
 
 @pytest.mark.parametrize("missed", list(Missed))
-def test_no_occurrence_follows_the_last_one(missed: Missed) -> None:
+def test_the_last_occurrence_has_no_next_occurrence(missed: Missed) -> None:
     for current in (hour(3), hour(4)):  # a changed rule may already be past its last occurrence
         assert following(HOURLY, current, repetitions=3, now=current.due_date, missed=missed) == Following(
             True, 0, None

@@ -50,7 +50,7 @@ def test_a_skipped_time_moves_forward_by_the_clock_change() -> None:
     assert not comes_twice(SKIPPED, BERLIN)
 
 
-def test_a_time_that_comes_twice_means_the_first_pass() -> None:
+def test_a_local_time_that_occurs_twice_means_its_first_occurrence() -> None:
     assert to_utc(TWICE, BERLIN) == datetime(2024, 10, 27, 0, 30, tzinfo=UTC)
     assert to_utc(TWICE.replace(fold=1), BERLIN) == to_utc(TWICE, BERLIN)
     assert exists(TWICE, BERLIN)
@@ -80,7 +80,7 @@ def test_the_offset_depends_on_the_moment() -> None:
         ("R/…[UTC]/PT1H", UTC_ZONE, UTC_ZONE),
     ],
 )
-def test_a_zone_in_brackets_wins_over_the_default_zone(text: str, beside: ZoneInfo, zone: ZoneInfo) -> None:
+def test_a_zone_in_brackets_takes_precedence_over_the_default_zone(text: str, beside: ZoneInfo, zone: ZoneInfo) -> None:
     assert agreed_zone(text, beside) == zone
 
 

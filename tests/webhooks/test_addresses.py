@@ -48,7 +48,7 @@ def test_an_address_that_a_later_python_calls_private_is_not_public() -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_wrapping_an_address_changes_nothing(address: IPv4Address) -> None:
+def test_a_wrapped_address_is_judged_like_the_address(address: IPv4Address) -> None:
     for prefix in (0xFFFF << 32, 0x64FF9B << 96):
         assert is_public(IPv6Address(prefix | int(address))) == is_public(address)
 
@@ -70,7 +70,7 @@ def test_an_address_in_an_unusual_form_is_not_permitted(text: str) -> None:
     assert not networks_of(allowed=["0.0.0.0/0", "::/0"]).permit(text)
 
 
-def test_the_operator_allows_networks_and_denies_others() -> None:
+def test_the_operator_can_allow_and_deny_networks() -> None:
     networks = networks_of(allowed=["10.0.0.0/8", "fd00::/8"], denied=["10.1.0.0/16", "8.8.8.0/24"])
     inside = ("10.0.0.1", "::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "fd00::1")
     outside = ("10.1.0.1", "::ffff:10.1.0.1", "8.8.8.8", "127.0.0.1", "fc00::1")
@@ -85,7 +85,7 @@ def test_a_metadata_service_is_not_allowed_by_a_wide_network(address: str) -> No
 
 
 @pytest.mark.parametrize("address", ["fd00:42::42", "169.254.42.42", "169.254.169.252", "fe80::a9fe:a9fe"])
-def test_metadata_of_smaller_clouds_is_known_too(address: str) -> None:
+def test_metadata_addresses_of_smaller_clouds_are_also_known(address: str) -> None:
     assert not networks_of(allowed=["0.0.0.0/0", "::/0"]).permit(address)
 
 

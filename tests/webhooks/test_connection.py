@@ -139,7 +139,7 @@ async def test_heads_of_all_sizes_below_the_bound_are_read(sender: WebhookSender
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
 
 
-async def test_the_largest_body_keeps_the_connection_and_a_larger_one_ends_it(sender: WebhookSender) -> None:
+async def test_a_body_of_the_maximum_size_keeps_the_connection_and_a_larger_body_ends_it(sender: WebhookSender) -> None:
     for size, connections in ((BODY_BYTES_MAX, 1), (3 * BODY_BYTES_MAX, 2)):
         async with receiving(answering("500 Oops", body=b"a" * size)) as receiver:
             for _ in range(2):

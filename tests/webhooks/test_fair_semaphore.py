@@ -92,7 +92,7 @@ async def test_ten_tenants_that_hang_leave_free_permits(play: Callable[[int], Pl
     assert it.holding["quick"] == 1
 
 
-async def test_the_next_free_permit_goes_to_a_tenant_without_one(play: Callable[[int], Players]) -> None:
+async def test_the_next_free_permit_goes_to_a_tenant_without_a_permit(play: Callable[[int], Players]) -> None:
     it = play(500)
     hanging = 0
     while it.semaphore.free:
@@ -145,7 +145,7 @@ async def test_a_cancelled_wait_leaves_no_entry_in_the_queue(play: Callable[[int
     st.integers(1, 20),
     st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 3), st.integers(1, 6)), max_size=30),
 )
-def test_no_permit_is_lost_and_no_wait_continues_beside_a_free_share(
+def test_no_permit_is_lost_and_no_delivery_waits_while_its_share_has_a_free_permit(
     permits: int, steps: list[tuple[bool, int, int, int]]
 ) -> None:
     async def run() -> None:

@@ -110,7 +110,7 @@ async def test_each_attempt_checks_the_new_address_of_a_name() -> None:
     assert zone.asked == ["rebound.test", "rebound.test"]
 
 
-async def test_a_name_with_addresses_of_both_kinds_uses_the_permitted_one() -> None:
+async def test_for_a_name_with_permitted_and_forbidden_addresses_a_permitted_address_is_used() -> None:
     zone = Zone(mixed=[["127.0.0.1", "127.0.0.2"]])
     networks = networks_of(allowed=["127.0.0.2/32"])
     async with (

@@ -201,7 +201,7 @@ async def test_bytes_that_are_not_http_fail_at_once_and_are_retried_later(sender
         b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK,
     ],
 )
-async def test_a_complete_status_line_is_the_answer_if_the_connection_ends_after_it(
+async def test_if_the_connection_ends_after_a_complete_status_line_the_status_is_the_answer(
     sender: WebhookSender, answer: bytes
 ) -> None:
     async with receiving(closing_after(answer)) as receiver:

@@ -21,7 +21,7 @@ from shardclock_server.webhooks.signing import check_secret
 from tests.support.receivers import DELIVERY, SECRET, Zone
 
 
-async def test_a_name_with_many_addresses_gives_a_few() -> None:
+async def test_of_a_name_with_many_addresses_only_a_few_are_used() -> None:
     many = [f"127.0.0.{last}" for last in range(1, 100)] + [f"fd00::{last}" for last in range(1, 100)]
     found = await BoundedResolver(Zone(many=[many])).resolve("many.test", 443)
     assert [result["host"] for result in found] == [
@@ -29,7 +29,7 @@ async def test_a_name_with_many_addresses_gives_a_few() -> None:
     ]  # fmt: skip
 
 
-async def test_a_silent_name_server_takes_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lookup_at_a_silent_name_server_ends_after_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent(Zone):
         async def resolve(self, *_: object, **__: object) -> list[ResolveResult]:
             never: asyncio.Future[list[ResolveResult]] = asyncio.get_running_loop().create_future()
@@ -42,7 +42,7 @@ async def test_a_silent_name_server_takes_a_bounded_time(monkeypatch: pytest.Mon
     assert (answer.reason, answer.forbidden) == (NO_ADDRESS, False)
 
 
-async def test_the_system_resolves_a_name_after_unknown_ones() -> None:
+async def test_the_system_resolves_a_name_after_lookups_of_unknown_names() -> None:
     names = BoundedResolver(SystemResolver(threads=1))
     for host in ("a" * 64, "nobody.invalid", ""):
         with pytest.raises(OSError):  # noqa: PT011
@@ -72,7 +72,7 @@ async def test_the_endpoint_is_not_at_fault_if_all_lookups_hang(monkeypatch: pyt
     assert (answer.reason, answer.fault) == (SENDER_EXHAUSTED, FaultSide.SENDER)
 
 
-async def test_lookups_of_one_tenant_that_hang_hold_half_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_lookups_of_one_tenant_use_at_most_half_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     loopback = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
     monkeypatch.setattr(

@@ -95,7 +95,7 @@ async def test_one_connection_serves_many_deliveries_and_no_cookie_is_kept(sende
     assert not any("cookie" in request.headers for request in receiver.requests)
 
 
-async def test_a_connection_closed_between_two_deliveries_fails_neither(sender: WebhookSender) -> None:
+async def test_a_connection_that_is_closed_between_two_deliveries_fails_no_delivery(sender: WebhookSender) -> None:
     # Given a receiver that closes the connection without an answer when the next request arrives
     answers = iter([b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b""])
 
@@ -175,7 +175,9 @@ async def test_retry_after_is_obeyed(sender: WebhookSender, status: int) -> None
     ],
     ids=["hangs", "drips a status", "drips a header", "says 100 again and again"],
 )
-async def test_no_answer_in_time_is_a_timeout(sender: WebhookSender, behave: Behave) -> None:
+async def test_an_answer_that_does_not_arrive_before_the_limit_is_a_timeout(
+    sender: WebhookSender, behave: Behave
+) -> None:
     began_s = time.monotonic()
     assert (await _reason(sender, behave, timeout_s=0.4)).startswith("timed out without an answer, after ")
     assert time.monotonic() - began_s < SOON_S
@@ -191,7 +193,7 @@ async def test_no_answer_in_time_is_a_timeout(sender: WebhookSender, behave: Beh
     ],
     ids=["no end", "10 GB", "drips", "stops short"],
 )
-async def test_the_status_alone_decides_if_the_body_is_endless_slow_or_broken(
+async def test_if_the_body_is_endless_slow_or_broken_only_the_status_decides(
     sender: WebhookSender, behave: Behave
 ) -> None:
     # When the body never ends, comes byte by byte or is incomplete
@@ -340,7 +342,7 @@ async def test_few_connections_are_kept() -> None:
             await eventually(lambda: sender._guard.open <= 2, within_s=SOON_S)
 
 
-async def test_a_slow_endpoint_does_not_delay_another() -> None:
+async def test_a_slow_endpoint_does_not_delay_another_endpoint() -> None:
     # On a busy machine fifty simultaneous connections take longer than the short limits of the other tests.
     patient = WebhookSender(SenderSettings(connect_s=SOON_S), networks=LOOPBACK)
     async with patient as sender, receiving(hanging) as slow, receiving(answering("200 OK")) as fast:
@@ -352,7 +354,7 @@ async def test_a_slow_endpoint_does_not_delay_another() -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_a_tenant_that_fills_the_sender_does_not_delay_another() -> None:
+async def test_a_tenant_that_fills_the_sender_does_not_delay_another_tenant() -> None:
     writes = 0
 
     def written() -> WebhookMessage:
@@ -388,7 +390,7 @@ async def test_a_cancelled_delivery_leaves_no_connection(sender: WebhookSender) 
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200) | st.binary(max_size=100).map(b"HTTP/1.1 200 OK\r\n".__add__))
-def test_any_bytes_give_an_answer(answer: bytes) -> None:
+def test_any_bytes_of_a_server_give_a_classified_answer(answer: bytes) -> None:
     async def attempt() -> Answer:
         async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(answer)

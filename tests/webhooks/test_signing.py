@@ -65,7 +65,7 @@ def test_signatures_equal_the_published_examples() -> None:
     }
 
 
-def test_a_receiver_verifies_with_the_public_key_alone() -> None:
+def test_a_receiver_can_verify_with_only_the_public_key() -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     key = check_secret(new_key_pair())
@@ -95,7 +95,7 @@ def test_a_secret_of_24_to_64_bytes_is_accepted_with_padding_or_without(size: in
         (_secret(32, "whpk_"), "is a public key"),
     ],
 )
-def test_a_wrong_secret_is_refused_in_a_sentence_without_it(text: str, rule: str) -> None:
+def test_the_refusal_of_a_wrong_secret_does_not_show_the_secret(text: str, rule: str) -> None:
     with pytest.raises(InvalidSecret, match=rule) as refused:
         check_secret(text)
     assert "kkkk" not in str(refused.value).lower()

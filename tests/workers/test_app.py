@@ -29,7 +29,9 @@ async def train(run): ...
 """
 
 
-def test_the_app_is_the_named_modules_or_the_installed_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_app_consists_of_the_named_modules_or_the_installed_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert modules_of(None) == ""
     info = tmp_path / "shop-1.dist-info"
     info.mkdir()
@@ -112,7 +114,7 @@ def test_a_file_of_the_user_that_is_called_shardclock_does_not_hide_the_client(
     assert handler.target == "order.expired"
 
 
-def test_a_module_of_the_user_comes_before_an_installed_one_of_its_name(tmp_path: Path) -> None:
+def test_a_module_of_the_user_takes_precedence_over_an_installed_module_with_the_same_name(tmp_path: Path) -> None:
     (tmp_path / "regex.py").write_text(ORDERS)
 
     (handler,) = find_app("regex", tmp_path).handlers
@@ -120,7 +122,7 @@ def test_a_module_of_the_user_comes_before_an_installed_one_of_its_name(tmp_path
     assert handler.reference == "regex:expire"
 
 
-def test_a_module_on_pythonpath_comes_before_an_installed_one_of_its_name(
+def test_a_module_on_pythonpath_takes_precedence_over_an_installed_module_with_the_same_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "regex.py").write_text(ORDERS)

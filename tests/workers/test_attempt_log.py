@@ -62,7 +62,7 @@ async def test_the_newest_attempts_of_each_endpoint_are_written_once() -> None:
     assert len(log) == 1, "the next write is a second later"
 
 
-async def test_a_full_log_takes_no_others_and_a_failed_write_empties_it() -> None:
+async def test_a_full_log_of_attempts_accepts_no_entries_and_a_failed_write_clears_it() -> None:
     log = AttemptLog()
     for number in range(LOG_MAX + 5):
         log.add(key(number), delivery(1), OK)

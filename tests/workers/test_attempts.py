@@ -54,7 +54,7 @@ def test_the_pause_has_full_jitter_between_the_bounds() -> None:
     assert 13.0 < max(pauses) <= 16.0
 
 
-def test_a_huge_attempt_number_overflows_nothing() -> None:
+def test_a_huge_attempt_number_causes_no_overflow() -> None:
     assert backoff_s(10_000, policy_of(), jitter=longest) == 3_600.0
 
 
@@ -131,7 +131,7 @@ def test_a_delivery_expires_if_its_first_attempt_would_come_too_late(
         assert settlement.reason == "expired: no attempt began within 10 s of its due date"
 
 
-def test_a_redriven_dead_letter_is_called_at_any_age_with_its_whole_time() -> None:
+def test_a_redriven_dead_letter_of_any_age_gets_its_full_time_to_give_up() -> None:
     policy = policy_of(expires_after_s=10.0, give_up_after_s=100.0)
     redriven = delivery(redriven_at=NOON + timedelta(days=1))
     now = NOON + timedelta(days=1, seconds=20)

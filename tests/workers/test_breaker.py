@@ -33,7 +33,7 @@ def _each(breaker: Breaker, *answers: Answer, now_s: float = 0.0) -> None:
         breaker.end(breaker.begin(now_s), answer, now_s)
 
 
-def test_has_its_full_limit_at_first_and_again_after_the_attempts() -> None:
+def test_the_breaker_has_its_full_limit_at_first_and_again_after_the_attempts() -> None:
     breaker = _breaker()
     terms = [breaker.begin(0.0) for _ in range(8)]
     assert breaker.places(0.0) == 0
@@ -55,7 +55,7 @@ def test_a_new_endpoint_has_a_low_limit_and_one_more_for_each_success() -> None:
 @pytest.mark.parametrize(
     "failure", [BROKEN, SILENT, EndpointGone("answered 410", 0.1), RetryDelivery("answered 404", 0.1, status=404)]
 )
-def test_opens_after_failures_in_a_row(failure: Answer) -> None:
+def test_the_breaker_opens_after_several_failures_in_a_row(failure: Answer) -> None:
     breaker = _breaker()
     _each(breaker, failure, failure, OK, failure, failure)
     assert not _is_open(breaker)
@@ -64,20 +64,20 @@ def test_opens_after_failures_in_a_row(failure: Answer) -> None:
     assert (breaker.places(9.9), breaker.next_at_s(0.0)) == (0, 10.0)
 
 
-def test_does_not_open_for_a_fault_of_a_delivery() -> None:
+def test_the_breaker_does_not_open_because_of_a_faulty_delivery() -> None:
     breaker = _breaker()
     _each(breaker, *[REFUSED] * 50)
     assert breaker.places(0.0) == 8
 
 
-def test_does_not_open_for_a_fault_of_the_sender_and_pauses() -> None:
+def test_after_a_fault_of_the_sender_the_breaker_does_not_open_and_the_attempts_pause() -> None:
     breaker = _breaker()
     _each(breaker, *[OURS] * 8)
     assert (_is_open(breaker), breaker.places(0.0), breaker.next_at_s(0.0)) == (False, 0, 5.0)
     assert breaker.places(5.0) == 8
 
 
-def test_opens_when_most_attempts_of_a_window_fail() -> None:
+def test_the_breaker_opens_when_most_attempts_of_a_window_fail() -> None:
     breaker = _breaker()
     _each(breaker, *[BROKEN, OK] * 4, OK)
     assert not _is_open(breaker)
@@ -85,14 +85,14 @@ def test_opens_when_most_attempts_of_a_window_fail() -> None:
     assert _is_open(breaker)
 
 
-def test_forgets_failures_of_an_older_window() -> None:
+def test_the_breaker_ignores_failures_of_an_older_window() -> None:
     breaker = _breaker()
     _each(breaker, *[BROKEN, OK] * 4, OK)
     _each(breaker, BROKEN, now_s=60.0)
     assert not _is_open(breaker)
 
 
-def test_probes_with_one_delivery_at_a_time_after_the_pause() -> None:
+def test_after_the_pause_the_breaker_permits_one_delivery_at_a_time_as_a_probe() -> None:
     breaker = _breaker()
     _each(breaker, BROKEN, BROKEN, BROKEN)
     assert breaker.places(10.0) == 1
@@ -102,7 +102,7 @@ def test_probes_with_one_delivery_at_a_time_after_the_pause() -> None:
     assert breaker.places(10.0) == 1
 
 
-def test_stays_open_longer_after_each_probe_that_fails_up_to_a_bound() -> None:
+def test_the_breaker_stays_open_longer_after_each_failed_probe_up_to_a_bound() -> None:
     breaker, now_s, pauses_s = _breaker(), 0.0, []
     _each(breaker, BROKEN, BROKEN, BROKEN)
     for _ in range(40):
@@ -118,7 +118,7 @@ def test_a_pause_is_at_least_half_as_long() -> None:
     assert breaker.next_at_s(0.0) == 5.0
 
 
-def test_closes_after_successes_and_then_grows_from_one_place() -> None:
+def test_the_breaker_closes_after_successes_and_then_the_limit_grows_from_one() -> None:
     breaker = _breaker()
     _each(breaker, BROKEN, BROKEN, BROKEN)
     _each(breaker, OK, now_s=10.0)
@@ -133,7 +133,7 @@ def test_closes_after_successes_and_then_grows_from_one_place() -> None:
     assert places == [1, 2, 3, 4, 5, 6, 7, 8, 8]
 
 
-def test_after_it_closed_the_next_pause_is_short_again() -> None:
+def test_after_the_breaker_has_closed_the_next_pause_is_short_again() -> None:
     breaker = _breaker()
     _each(breaker, BROKEN, BROKEN, BROKEN)
     _each(breaker, BROKEN, now_s=10.0)
@@ -142,7 +142,7 @@ def test_after_it_closed_the_next_pause_is_short_again() -> None:
     assert breaker.next_at_s(30.0) == 40.0
 
 
-def test_late_answers_to_attempts_before_it_opened_are_ignored() -> None:
+def test_late_answers_to_attempts_from_before_the_breaker_opened_are_ignored() -> None:
     breaker = _breaker()
     terms = [breaker.begin(0.0) for _ in range(8)]
     for term in terms[:3]:
@@ -153,7 +153,7 @@ def test_late_answers_to_attempts_before_it_opened_are_ignored() -> None:
     assert (breaker.next_at_s(1.0), breaker.in_flight, breaker.places(10.0)) == (10.0, 0, 1)
 
 
-def test_an_overloaded_endpoint_gets_half_as_many_once_a_second() -> None:
+def test_the_limit_of_an_overloaded_endpoint_is_halved_at_most_once_per_second() -> None:
     breaker = _breaker(BreakerSettings(concurrency=8, at_first=8, failures_max=100))
     _each(breaker, BUSY, BUSY, BUSY, now_s=5.0)
     assert breaker.places(5.0) == 4
@@ -166,7 +166,7 @@ def test_an_overloaded_endpoint_gets_half_as_many_once_a_second() -> None:
     assert breaker.places(8.0) == 2
 
 
-def test_a_pause_that_the_endpoint_requests_stops_all_attempts_and_no_success_ends_it() -> None:
+def test_a_success_does_not_end_a_pause_that_the_endpoint_has_requested() -> None:
     breaker = _breaker()
     earlier = breaker.begin(0.0)
     _each(breaker, RetryDelivery("answered 429", 0.1, status=429, after_s=30.0, hold_s=30.0))
@@ -176,7 +176,7 @@ def test_a_pause_that_the_endpoint_requests_stops_all_attempts_and_no_success_en
     assert breaker.places(30.0) > 0
 
 
-def test_begins_no_more_a_second_than_the_rate() -> None:
+def test_the_breaker_permits_no_more_attempts_per_second_than_the_rate() -> None:
     breaker = _breaker(BreakerSettings(concurrency=100, at_first=100, per_s=5.0))
     assert breaker.places(0.0) == 5
     _each(breaker, *[OK] * 5)

@@ -84,7 +84,7 @@ async def test_an_answer_has_any_size(size: int) -> None:
         assert await ours.request(body) == body
 
 
-async def test_messages_are_whole_with_any_division_into_packets() -> None:
+async def test_messages_arrive_complete_however_they_are_divided_into_packets() -> None:
     taken: list[tuple[int, bytes]] = []
 
     class Taking(Messages):
@@ -117,7 +117,7 @@ class Unshown(Exception):
         (asyncio.CancelledError(), "CancelledError"),
     ],
 )
-async def test_a_call_that_the_process_can_t_answer_fails_alone(error: BaseException, told: str) -> None:
+async def test_only_the_call_that_the_process_can_t_answer_fails(error: BaseException, told: str) -> None:
     async def fail(body: bytes) -> bytes:
         if body == b"bad":
             raise error
@@ -220,7 +220,7 @@ async def test_open_calls_fail_with_the_end_of_the_process_and_later_ones_are_no
             await ours.request(b"three")
 
 
-async def test_a_closed_socket_alone_gives_no_cause_of_the_end() -> None:
+async def test_a_closed_socket_does_not_reveal_the_cause_of_the_end() -> None:
     answers = Answers()
     server = CallServer(answers)
     ours = await connected(await server.listen())

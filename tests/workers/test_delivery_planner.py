@@ -74,7 +74,7 @@ def test_a_search_begins_at_once() -> None:
     assert planner.search(SCAN) == SCAN
 
 
-def test_a_lane_with_more_deliveries_is_read_again_at_once_after_its_last_claim() -> None:
+def test_a_lane_with_more_deliveries_is_read_again_immediately_after_its_last_claim() -> None:
     planner = DeliveryPlanner()
     claimed = [at_ms(1, 7), at_ms(2, 5), at_ms(2, 6)]
 
@@ -83,7 +83,7 @@ def test_a_lane_with_more_deliveries_is_read_again_at_once_after_its_last_claim(
     assert lanes_of(planner) == {ORDERS: Position(claimed[-1].next_attempt_at, 6)}
 
 
-def test_known_lanes_are_read_often_while_deliveries_come_and_then_less_and_less() -> None:
+def test_known_lanes_are_read_often_while_deliveries_arrive_and_then_with_growing_pauses() -> None:
     planner = DeliveryPlanner()
     assert not search(planner, taken(at_ms(1, 7)))
     pauses = []
@@ -104,7 +104,7 @@ def test_a_lane_without_more_deliveries_is_read_again_from_its_beginning() -> No
     assert lanes_of(planner) == {ORDERS: Position(NOON - timedelta(seconds=0.001 + MARGIN_S), 0)}
 
 
-def test_after_many_claims_a_lane_is_read_again_from_the_first_of_them() -> None:
+def test_after_many_claims_a_lane_is_read_again_from_the_first_of_these_claims() -> None:
     planner = DeliveryPlanner()
     search(planner, taken())
     claims = [
@@ -220,7 +220,7 @@ def test_a_part_of_a_search_does_not_end_the_reading_of_other_lanes() -> None:
     assert lanes_of(planner)[ORDERS] == Position(NOON + timedelta(milliseconds=1), 1)
 
 
-def test_lanes_without_places_are_not_read_and_keep_their_position() -> None:
+def test_lanes_without_free_slots_are_not_read_and_keep_their_position() -> None:
     planner = DeliveryPlanner()
     search(planner, taken(at_ms(1, 1), at_ms(1, 2, "cart.left"), saturated=True))
     only = replace(SCAN, places={"cart.left": 0})

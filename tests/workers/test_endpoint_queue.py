@@ -266,7 +266,7 @@ async def test_an_open_breaker_releases_the_waiting_deliveries_until_its_probe()
         assert not it.queue.is_idle, "the count of failures must stay"
 
 
-async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliveries_are_dead() -> None:
+async def test_an_endpoint_that_answers_410_gets_no_more_webhooks_and_its_deliveries_are_dead() -> None:
     async with bench(Sent(lambda _: EndpointGone("answered 410 Gone", 0.01))) as it:
         it.queue.add([delivery(key) for key in range(1, 21)])
         await eventually(lambda: len(it.settled) == 20)

@@ -108,7 +108,9 @@ async def test_a_handed_over_delivery_is_called_without_a_claim(dsn: str, shard:
     assert await ended(dsn) == {"DELIVERED": 1}
 
 
-async def test_deliveries_beyond_the_places_are_notified_and_claimed(dsn: str, shard: HolderClient) -> None:
+async def test_deliveries_that_exceed_the_granted_places_are_notified_and_claimed(
+    dsn: str, shard: HolderClient
+) -> None:
     async with working(dsn, Processes(), spec_of(concurrency=4), settings=PATIENT) as worker, near(shard, worker) as it:
         places = await it.places()
         await add_timers(dsn, places + 5, target=f"'{HANDLER}'")
@@ -231,7 +233,7 @@ async def test_on_hold_no_delivery_is_handed_over(dsn: str, shard: HolderClient)
         await eventually(it.has_none)
 
 
-async def test_claims_leave_granted_places_free(dsn: str, shard: HolderClient) -> None:
+async def test_claims_do_not_use_the_granted_places(dsn: str, shard: HolderClient) -> None:
     processes = Processes(gate=asyncio.Event())
     async with working(dsn, processes, settings=PATIENT) as worker:
         before = worker.deliveries.handlers.free[HANDLER]
@@ -262,7 +264,7 @@ async def test_two_shards_share_the_places(dsn: str, shard: HolderClient) -> Non
             assert await one.places() <= alone // 2 + 1
 
 
-async def test_a_delivery_that_a_broken_connection_has_lost_is_called_over_the_next_one(
+async def test_a_delivery_that_a_broken_connection_has_lost_is_sent_over_the_next_connection(
     dsn: str, shard: HolderClient
 ) -> None:
     processes = Processes()

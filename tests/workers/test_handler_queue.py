@@ -59,7 +59,7 @@ async def test_a_batch_handler_gets_its_batch() -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_delivery_that_kills_its_process_fails_alone(is_async: bool) -> None:
+async def test_only_the_delivery_that_kills_its_process_fails(is_async: bool) -> None:
     processes = Processes(dies_of(150))
     async with running(spec_of(is_async=is_async, concurrency=300 if is_async else None), processes) as it:
         it.queue.add([delivery(key) for key in range(200)])
@@ -71,7 +71,7 @@ async def test_a_delivery_that_kills_its_process_fails_alone(is_async: bool) -> 
     assert guilty.fails
 
 
-async def test_a_delivery_that_hangs_fails_alone_and_its_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_hanging_delivery_fails_and_its_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler_slot, "GRACE_S", 0.01)
     processes = Processes(hangs_on(7))
     async with running(spec_of(is_async=False, timeout_s=0.05), processes) as it:
@@ -127,7 +127,7 @@ async def test_an_async_handler_that_blocks_its_process_is_ended_after_one_timeo
     assert len(processes.started) >= 2
 
 
-async def test_after_any_error_of_a_process_no_delivery_stays_leased() -> None:
+async def test_after_any_error_of_a_process_no_delivery_remains_leased() -> None:
     # The memory monitor's error has another class than an actor's death
     def play(it: ClaimedDelivery) -> Outcome:
         if it.timer_key == 7:
@@ -194,7 +194,7 @@ async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
         await eventually(lambda: len(it.settled) == 151)
 
 
-async def test_a_claim_waits_until_half_of_the_places_are_free() -> None:
+async def test_a_claim_waits_until_half_of_the_slots_are_free() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(concurrency=10), processes) as it:
         most = it.queue.places
@@ -217,7 +217,7 @@ async def test_with_large_payloads_there_are_fewer_places(monkeypatch: pytest.Mo
         assert (most, it.queue.places) == (10 * (1 + handler_queue.QUEUED_CHUNKS), 20)
 
 
-async def test_deliveries_beside_a_delivery_that_ends_its_process_do_not_fail() -> None:
+async def test_other_deliveries_in_a_process_that_one_delivery_ends_do_not_fail() -> None:
     processes = Processes(dies_of(1, 2, 3))
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(key) for key in range(10)])
@@ -273,7 +273,7 @@ async def test_a_high_rate_is_reached_though_the_loop_s_timers_are_late() -> Non
     assert len(processes.chunks) < 400
 
 
-async def test_a_rate_counts_calls_so_a_batch_stays_whole() -> None:
+async def test_a_rate_counts_calls_so_a_batch_is_not_divided() -> None:
     processes = Processes()
     began_s = time.monotonic()
     async with running(spec_of(batch=50, rate_per_s=20.0, concurrency=20), processes) as it:
@@ -295,7 +295,7 @@ async def test_an_expired_delivery_is_not_called() -> None:
     assert processes.chunks == [[2]]
 
 
-async def test_a_handler_s_own_failure_leaves_its_process_alive() -> None:
+async def test_a_failure_of_a_handler_does_not_end_its_process() -> None:
     processes = Processes(lambda it: Failed("ValueError: no") if it.timer_key == 1 else Completed())
     async with running(spec_of(), processes) as it:
         it.queue.add([delivery(key) for key in range(3)])

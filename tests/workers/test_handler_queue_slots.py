@@ -51,7 +51,7 @@ async def test_a_delivery_goes_to_the_process_with_the_fewest_calls() -> None:
             process.gate.set()
 
 
-async def test_suspects_get_a_process_of_their_own_while_another_makes_a_long_call() -> None:
+async def test_suspects_get_a_separate_process_during_a_long_call_of_another_process() -> None:
     processes = Processes(dies_of(2))
     async with two_quick_processes(processes) as it:
         busy = processes.started[1]
@@ -195,7 +195,7 @@ async def test_a_slot_that_does_not_start_blocks_no_other_slot() -> None:
     assert it.stats.failed_starts["order.expired"] == 1, "and it is not tried for each of them"
 
 
-async def test_further_processes_start_beside_the_calls_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_further_processes_start_during_the_calls_of_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(is_async=False, concurrency=4), processes) as it:
         processes.comes_up = False  # the first process has already started

@@ -94,7 +94,9 @@ def test_searches_are_slow_until_one_was_quick() -> None:
     assert slow == [False, True, False]
 
 
-async def test_the_first_webhook_of_a_tenant_is_claimed_soon_among_many_endpoints_of_another(dsn: str) -> None:
+async def test_the_first_webhook_of_a_tenant_is_claimed_soon_although_another_tenant_has_many_endpoints(
+    dsn: str,
+) -> None:
     await add_deliveries(dsn, 30_000, "webhook:hook", next_attempt_at="now() + interval '1 h'")
     await query(dsn, "update shardclock.deliveries set target = 'webhook:hook-' || timer_key")
     await query(dsn, "vacuum analyze shardclock.deliveries")

@@ -17,7 +17,7 @@ def test_a_claim_is_leased_until_it_is_settled() -> None:
     assert leases.renewed_before(11.0) == [delivery(2)]
 
 
-def test_a_delivery_that_was_claimed_again_stays_when_its_first_claim_is_settled() -> None:
+def test_a_delivery_that_was_claimed_again_is_kept_when_its_first_claim_is_settled() -> None:
     leases = LeaseTable[ClaimedDelivery]()
     leases.take([delivery(1, claims=1)], now_s=10.0)
     leases.take([delivery(1, claims=2)], now_s=20.0)

@@ -105,7 +105,7 @@ def descriptors() -> set[str]:
 
 
 @pytest.mark.parametrize("payload", ["waits", "blocks", "keeps the lock"])
-async def test_a_process_ends_with_its_killed_worker_also_while_the_handler_holds_python_s_lock(
+async def test_a_process_ends_with_its_killed_worker_even_while_the_handler_holds_pythons_lock(
     place: Path, payload: str
 ) -> None:
     command = [sys.executable, "-c", WORKER, str(place), payload]
@@ -134,7 +134,7 @@ async def test_a_process_ends_when_its_worker_closes_the_socket(place: Path) -> 
             await called(process, "any")
 
 
-async def test_a_kill_ends_the_process_and_its_children_at_once_and_fails_the_calls(place: Path) -> None:
+async def test_a_kill_immediately_ends_the_process_and_its_children_and_fails_the_calls(place: Path) -> None:
     async with started(place) as process:
         await process.ready()
         children = await called(process, "has children")
@@ -152,7 +152,7 @@ async def test_a_kill_ends_the_process_and_its_children_at_once_and_fails_the_ca
         await eventually(lambda: all(map(is_gone, children)))
 
 
-async def test_the_children_of_a_process_end_with_it(place: Path) -> None:
+async def test_the_children_of_a_process_end_with_the_process(place: Path) -> None:
     async with started(place) as process:
         await process.ready()
         children = await called(process, "has children")
@@ -167,7 +167,7 @@ async def test_the_children_of_a_process_end_with_it(place: Path) -> None:
         await eventually(lambda: all(map(is_gone, children)))
 
 
-async def test_a_process_that_has_left_its_group_is_killed_too(place: Path) -> None:
+async def test_a_child_process_that_has_left_its_process_group_is_also_killed(place: Path) -> None:
     async with started(place) as process:
         await process.ready()
         await called(process, "leaves its group")

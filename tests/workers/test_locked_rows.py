@@ -81,7 +81,7 @@ async def test_a_locked_delivery_is_settled_after_its_lock_and_all_others_before
     assert (worker.stats.lost, worker.stats.failures["settles"]) == (0, 0)
 
 
-async def test_a_locked_delivery_delays_no_renewal_of_others_and_stays_leased(
+async def test_a_locked_delivery_remains_leased_and_delays_no_renewal_of_other_deliveries(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = Processes(gate=asyncio.Event())

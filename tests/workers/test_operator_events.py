@@ -48,7 +48,7 @@ async def test_an_event_does_not_wait_behind_the_other_webhooks_of_its_endpoint(
             await eventually(lambda: _received(receiver))
 
 
-async def test_an_endpoint_that_is_gone_gets_no_event_about_itself(dsn: str) -> None:
+async def test_an_endpoint_that_answers_410_gets_no_event_about_itself(dsn: str) -> None:
     async with receiving(answering("410 Gone")) as receiver:
         await subscribe(dsn, "delivery.dead", "endpoint.disabled", tenant_id="acme", url=url_of(receiver))
         await bury(dsn, 1)
@@ -79,7 +79,7 @@ async def _is_disabled(dsn: str) -> bool:
     )
 
 
-async def test_during_a_hold_its_event_is_sent_and_nothing_else(dsn: str) -> None:
+async def test_during_a_hold_only_the_event_about_the_hold_is_sent(dsn: str) -> None:
     async with receiving(answering("200 OK")) as receiver:
         await subscribe(dsn, "cluster.hold", url=url_of(receiver))
         await query(dsn, "update shardclock.identity set held_why = 'prices are wrong'")

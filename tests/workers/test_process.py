@@ -68,7 +68,7 @@ def test_a_process_without_reserved_resources_runs_on_its_worker_s_node(asked: A
 
 
 @pytest.mark.parametrize("policy", [{}, {"num_cpus": 2.0}, {"memory_mib": 512}])
-def test_with_nodes_for_workers_a_process_runs_on_one_of_them(asked: Asked, policy: dict[str, Any]) -> None:
+def test_if_there_are_nodes_for_workers_a_process_runs_on_such_a_node(asked: Asked, policy: dict[str, Any]) -> None:
     RayHandlerProcess(spec_of(**policy), modules="app", directory="/app", resource="shardclock_workers")
 
     assert asked.options_given["resources"] == {"shardclock_workers": LEAST_SHARE}
@@ -106,7 +106,7 @@ def call_plain(timer: shardclock.Timer):
 
 
 @pytest.mark.parametrize(("kind", "calls_max"), [("async", 3), ("plain", 1)])
-async def test_the_limit_of_concurrent_calls_holds_with_any_number_of_waiting_ones(
+async def test_the_limit_of_concurrent_calls_applies_to_any_number_of_waiting_calls(
     tmp_path: Path, kind: str, calls_max: int
 ) -> None:
     name = f"app_{kind}"
@@ -122,7 +122,7 @@ async def test_the_limit_of_concurrent_calls_holds_with_any_number_of_waiting_on
 
 
 @pytest.mark.parametrize(("kind", "calls_max"), [("async", 3), ("plain", 1)])
-async def test_a_slow_handler_is_not_called_for_the_whole_message(
+async def test_a_slow_handler_is_not_called_for_all_deliveries_of_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, calls_max: int
 ) -> None:
     monkeypatch.setattr(handlers, "BEGINS_S", 0.0)

@@ -120,7 +120,7 @@ NUMBERS = st.dictionaries(st.sampled_from(sorted(POLICY)), JSON, max_size=4)
 @given(
     JSON | st.just({}), JSON | NUMBERS, st.lists(JSON | st.just(SECRET), max_size=5).map(tuple), st.text(max_size=30)
 )
-def test_any_row_gives_a_route(headers: Any, policy: Any, secrets: Any, url: str) -> None:
+def test_each_stored_row_can_be_converted_to_a_route(headers: Any, policy: Any, secrets: Any, url: str) -> None:
     route = route_of(StoredEndpoint("default", "billing", url, headers, secrets, policy), RULES)
 
     assert (route.endpoint is None) is (route.closed_reason is not None)
@@ -166,7 +166,7 @@ def test_a_payload_counts_with_its_size_in_memory() -> None:
 
 
 @pytest.mark.parametrize("each_bytes", [100, PAYLOAD_BYTES_MAX, LARGE])
-def test_a_tenant_alone_comes_to_half_of_the_budget(each_bytes: int) -> None:
+def test_a_single_tenant_may_use_half_of_the_budget(each_bytes: int) -> None:
     usage = MemoryUsage()
     while places := WebhookBudget([("a", usage)]).places("a", each_bytes=each_bytes):
         usage = MemoryUsage(usage.deliveries + places, usage.payload_bytes + places * each_bytes)

@@ -41,7 +41,7 @@ async def test_a_search_without_an_answer_stops_no_claim(
     assert worker.stats.failures["claims"] == 0
 
 
-async def test_a_search_takes_deliveries_that_the_claims_of_a_busy_handler_have_passed(
+async def test_a_search_claims_deliveries_that_the_claims_of_a_busy_handler_have_skipped(
     dsn: str, shard: HolderClient
 ) -> None:
     processes = Processes(gate=asyncio.Event())

@@ -37,7 +37,7 @@ async def test_the_error_of_a_call_is_reported_and_a_cancellation_is_not() -> No
     assert (told, len(calls)) == ([error], 0)
 
 
-async def test_a_fault_of_the_worker_in_a_call_is_a_failed_attempt_of_its_deliveries_alone(
+async def test_a_fault_of_the_worker_in_a_call_is_a_failed_attempt_only_of_the_calls_deliveries(
     dsn: str, shard: HolderClient
 ) -> None:
     call, processes = HandlerSlot.call, Processes()

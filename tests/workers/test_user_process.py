@@ -43,7 +43,7 @@ async def test_a_process_on_the_same_host_is_called_without_ray(
     process.kill()
 
 
-async def test_calls_fail_when_ray_sees_the_process_end_though_its_socket_stays_open(
+async def test_calls_fail_when_ray_reports_the_end_of_the_process_even_if_the_socket_is_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     actor, process = started(monkeypatch)

@@ -70,7 +70,7 @@ async def test_a_failed_webhook_is_sent_again_with_the_same_id_and_body(dsn: str
     )
 
 
-async def test_an_endpoint_that_is_gone_is_disabled(dsn: str, shard: HolderClient) -> None:
+async def test_an_endpoint_that_answers_410_is_disabled(dsn: str, shard: HolderClient) -> None:
     async with receiving(answering("410 Gone")) as receiver:
         one = await add(dsn, receiver)
         await deliver(shard, 30, target=TARGET)

@@ -152,7 +152,9 @@ async def test_a_lease_counts_from_postgres_s_time_of_the_claim(
     assert called == [2], "when the first answer came, another worker might have had it"
 
 
-async def test_a_worker_that_was_declared_dead_stops_and_settles_nothing_more(dsn: str, shard: HolderClient) -> None:
+async def test_a_worker_that_was_declared_dead_stops_and_settles_no_more_deliveries(
+    dsn: str, shard: HolderClient
+) -> None:
     processes, next_ones = Processes(gate=asyncio.Event()), Processes()
     (key,) = await deliver(shard)
     async with working(dsn, processes) as worker:
@@ -190,7 +192,7 @@ async def test_outcomes_during_an_outage_of_postgres_are_settled_afterwards(
     assert await ended(dsn) == {"DELIVERED": 1}
 
 
-async def test_an_outcome_with_a_refused_text_is_settled_without_it(dsn: str, shard: HolderClient) -> None:
+async def test_an_outcome_with_a_refused_text_is_settled_without_the_text(dsn: str, shard: HolderClient) -> None:
     bad = (await deliver(shard, 20))[7]
     result = Completed("a NUL: \0")
     async with working(dsn, Processes(lambda it: result if it.timer_key == bad else Completed(1))) as worker:
@@ -204,7 +206,7 @@ async def test_an_outcome_with_a_refused_text_is_settled_without_it(dsn: str, sh
     assert details[bad]["reason"].startswith("its result or its reason can't be stored: ")
 
 
-async def test_an_outcome_that_postgres_always_refuses_delays_no_other(dsn: str, shard: HolderClient) -> None:
+async def test_an_outcome_that_postgres_always_refuses_delays_no_other_outcome(dsn: str, shard: HolderClient) -> None:
     # Given a dead letter with the key of a delivery
     keys = await deliver(shard, 20)
     await bury(dsn, 1)

@@ -267,7 +267,7 @@ def test_a_duplicate_id_of_a_flow_is_refused() -> None:
 
 
 @pytest.mark.parametrize("tag", ["message", "signal", "error", "escalation", "process"])
-def test_a_duplicate_id_of_an_element_beside_the_processes_is_refused(tag: str) -> None:
+def test_a_duplicate_id_of_an_element_outside_the_processes_is_refused(tag: str) -> None:
     twice = f'<{tag} id="twice" name="one"/><{tag} id="twice" name="two"/>'
     with pytest.raises(
         InvalidModel, match="twice: the id 'twice' occurs twice; give each element its own id"

@@ -36,7 +36,7 @@ FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
         ),
     ],
 )
-def test_a_condition_in_another_language_or_file_is_refused_in_one_true_sentence(condition: str, says: str) -> None:
+def test_a_condition_in_another_language_or_file_is_refused_with_the_right_reason(condition: str, says: str) -> None:
     (sentence,) = refusal(choosing(condition))
     assert says in sentence
 
@@ -129,7 +129,7 @@ def test_a_thrown_message_is_a_job_with_or_without_a_message_element(tag: str, e
 
 
 @pytest.mark.parametrize("tag", ["endEvent", "intermediateThrowEvent"])
-def test_a_thrown_message_with_a_topic_is_a_job_too(tag: str) -> None:
+def test_a_thrown_message_with_a_topic_is_also_a_job(tag: str) -> None:
     event = f'<{tag} id="e"><messageEventDefinition camunda:type="external" camunda:topic="tell"/></{tag}>'
     assert read_model(model(START + event, connected="s>e"))[0].nodes["e"].work == ServiceWork("tell")
 

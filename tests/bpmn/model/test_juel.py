@@ -170,7 +170,7 @@ def test_a_division_by_zero_is_reported(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["${text > 1}", "#{five and yes}", "${ loopCounter + 1 }"])
-def test_an_expression_is_shown_as_the_model_writes_it(text: str) -> None:
+def test_an_incident_quotes_an_expression_as_the_model_writes_it(text: str) -> None:
     expression = read_text(text)
     assert not isinstance(expression, str)
     assert expression.shown == text

@@ -132,12 +132,12 @@ def test_a_call_with_contradictory_words_about_passing_all_variables_is_refused(
     assert sentence.startswith("a: zeebe:calledElement passes some variables")
 
 
-def test_a_binding_of_camunda_7_is_refused_beside_a_call_of_camunda_8() -> None:
+def test_a_binding_of_camunda_7_and_a_call_of_camunda_8_are_refused_together() -> None:
     attributes = 'camunda:calledElementBinding="deployment"'
     assert "'deployment'" in sentence_of(with_extensions("callActivity", CALLED.format(""), attributes))
 
 
-def test_a_script_or_headers_of_one_vendor_may_have_the_result_or_the_topic_of_the_other() -> None:
+def test_a_script_or_headers_of_one_vendor_may_have_the_result_or_the_topic_of_the_other_vendor() -> None:
     script = node_of(with_extensions("scriptTask", '<zeebe:script expression="=1"/>', 'camunda:resultVariable="r"'))
     assert isinstance(script.work, ScriptWork)
     assert script.work.result_name == "r"

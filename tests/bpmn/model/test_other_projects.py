@@ -24,7 +24,7 @@ def test_a_model_is_read_or_refused_for_the_right_reason(name: str) -> None:
         assert read_model(text)
 
 
-def test_the_timers_of_the_models_match_a_count_by_hand() -> None:
+def test_the_models_have_the_manually_counted_numbers_of_timers() -> None:
     counted: defaultdict[str, dict[str, tuple[str, bool]]] = defaultdict(dict)
     with (MODELS / "index.csv").open() as index:
         for row in csv.DictReader(index):

@@ -64,7 +64,7 @@ def test_an_event_definition_directly_in_a_sub_process_is_refused(inside: str, a
 
 
 @pytest.mark.parametrize("inside", ["<timeDuration>PT1S</timeDuration>", "<script>1</script>"])
-def test_a_word_beside_an_event_definition_or_in_a_wrong_one_is_refused(inside: str) -> None:
+def test_a_name_next_to_an_event_definition_or_in_a_wrong_definition_is_refused(inside: str) -> None:
     beside = '<message id="m" name="x"><extensionElements><zeebe:subscription correlationKey="=k"/></extensionElements>'
     for event in (
         f'<messageEventDefinition messageRef="m"/>{inside}',
@@ -145,7 +145,7 @@ def test_the_attribute_is_immediate_of_a_flow_is_ignored(value: str) -> None:
         ("", "</extensionElements><extensionElements><zeebe:properties/>"),
     ],
 )  # fmt: skip
-def test_a_word_that_changes_nothing_is_ignored(attributes: str, extensions: str) -> None:
+def test_a_name_without_any_effect_is_ignored(attributes: str, extensions: str) -> None:
     inside = f"<extensionElements>{extensions}</extensionElements>"
     plain = read_model(model(START + TASK.format("", "")))
     assert read_model(model(START + TASK.format(f"{FLOWABLE} {attributes}", inside))) == plain

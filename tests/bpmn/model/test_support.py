@@ -220,7 +220,7 @@ def test_an_unknown_name_is_refused(prefix: str) -> None:
         ),
     ],
 )
-def test_a_name_without_a_meaning_at_its_place_is_refused(elements: str, says: str) -> None:
+def test_a_name_without_a_meaning_at_its_element_is_refused(elements: str, says: str) -> None:
     (sentence,) = refusal(START + elements)
     assert sentence.startswith(says)
 
@@ -266,7 +266,7 @@ def test_names_without_effect_are_ignored(elements: str) -> None:
         ),
     ],
 )
-def test_names_outside_of_processes_are_checked_too(beside: str, says: str) -> None:
+def test_names_outside_of_processes_are_also_checked(beside: str, says: str) -> None:
     (sentence,) = refusal(START, beside=beside)
     assert sentence.startswith(says)
 

@@ -30,7 +30,7 @@ def child(caught: Catches) -> Played:
 
 
 @pytest.mark.parametrize("caught", [Catches((("E1", True),)), Catches(((None, True),))], ids=str)
-def test_an_error_that_a_caller_catches_ends_the_child_and_brings_its_variables(
+def test_an_error_that_a_caller_catches_ends_the_child_and_passes_its_variables_to_the_caller(
     caught: Catches,
 ) -> None:
     played = child(caught)
@@ -89,7 +89,7 @@ def test_a_child_receives_the_catching_events_around_its_call_in_the_order_of_th
     )
 
 
-def test_a_child_receives_exact_codes_of_one_sub_process_before_its_catch_alls() -> None:
+def test_a_child_receives_the_exact_codes_of_a_sub_process_before_the_sub_processs_catch_alls() -> None:
     call = f'<startEvent id="is"/><callActivity id="k">{CALLED}</callActivity>'
     link = '<sequenceFlow id="if" sourceRef="is" targetRef="k"/>'
     inside = call + link + event_subprocess("o", "<escalationEventDefinition/>")

@@ -223,7 +223,7 @@ def test_an_exact_code_at_a_sub_process_takes_precedence_over_a_catch_all_inside
     assert played.waits == ["o"]
 
 
-def test_a_nearer_catch_all_takes_precedence_over_an_exact_code_farther_out() -> None:
+def test_a_catch_all_in_an_inner_scope_takes_precedence_over_an_exact_code_in_an_outer_scope() -> None:
     thrown = f'<startEvent id="is"/>{job("a")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'
     inside = thrown + boundary("k", "a", ANY_ERROR)
     outside = boundary("b", "sub", ERROR_2)

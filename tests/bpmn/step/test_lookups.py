@@ -61,7 +61,7 @@ def test_a_variable_of_a_wrong_type_is_named_with_its_scope(case: str, value: Js
     assert f"(the variable 'x' of the process p is {kind})" in sentence_of(*CASES[case], x=value)
 
 
-def test_an_unusable_text_or_number_is_named_too() -> None:
+def test_an_incident_also_names_an_unusable_text_or_number() -> None:
     assert "(the variable 'x' of the process p is a text)" in sentence_of(*CASES["time"], x="soon")
     assert "(the variable 'x' of the process p is a number)" in sentence_of(*CASES["collection"], x=3)
     assert "(the variable 'x' of the process p is a text)" in sentence_of(*CASES["condition"], x="3")
@@ -172,7 +172,7 @@ def test_filling_a_context_part_by_part_costs_its_copies() -> None:
     assert [said.startswith(TOGETHER) for said in sentences(played)] == [True]
 
 
-def test_outputs_share_a_budget_and_a_retry_starts_a_new_one() -> None:
+def test_outputs_share_a_budget_and_a_retry_has_a_new_budget() -> None:
     # Given a task with results that cost too much to map
     played = play(puts("out", 120, "=count(large)"))
     ((token, _),) = played.open

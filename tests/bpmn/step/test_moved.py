@@ -75,7 +75,7 @@ def stuck_at_a_join() -> Played:
 
 
 @pytest.mark.parametrize("begun", ["a", "j"])
-def test_a_move_lets_a_join_with_an_incident_continue_with_the_missing_token_or_without_it(begun: str) -> None:
+def test_a_move_lets_a_join_with_an_incident_continue_with_or_without_the_missing_token(begun: str) -> None:
     played = stuck_at_a_join()
     assert played.send(Moved((), (begun,)))
     if begun == "a":
@@ -88,7 +88,7 @@ def test_a_move_lets_a_join_with_an_incident_continue_with_the_missing_token_or_
     assert not played.instance.tokens
 
 
-def test_tokens_at_a_join_stay_while_another_token_goes_past_it() -> None:
+def test_tokens_at_a_join_wait_while_another_token_passes_the_join() -> None:
     played = stuck_at_a_join()
     assert played.send(Moved((), ("o",)))
     assert played.complete("o")

@@ -44,13 +44,13 @@ def complete_all(played: Played, *results: dict[str, Json]) -> None:
         assert played.send(ActivityCompleted(token, result))
 
 
-def test_a_result_with_the_name_of_an_input_stays_within_its_task() -> None:
+def test_a_result_with_the_name_of_an_input_is_visible_only_within_its_task() -> None:
     played = play(task("in x=x + 1"), x=1)
     assert played.complete("t", x=5, y=6)
     assert played.result.variables == {"x": 1, "y": 6}
 
 
-def test_the_result_of_a_script_with_the_name_of_an_input_stays_within_it_too() -> None:
+def test_the_result_of_a_script_with_the_name_of_an_input_stays_within_the_script() -> None:
     inside = SUM.format(expression="x * 10", result="x") + evaluate_outputs("in x=x + 1")
     played = play(f'<scriptTask id="t"><extensionElements>{inside}</extensionElements></scriptTask>', x=1)
     assert played.result.variables == {"x": 1}
@@ -63,7 +63,7 @@ def test_the_input_of_a_child_is_not_returned() -> None:
     assert played.result.variables == {"y": 3}
 
 
-def test_input_mappings_are_all_applied_or_none() -> None:
+def test_either_all_input_mappings_are_applied_or_none() -> None:
     failing = "in ok=assert(order, order.total &gt; 0)"
     played = play(task("in n=n + 1", "in order=order", failing), n=1, order={"total": 0})
     token = next(iter(played.incidents))
@@ -73,7 +73,7 @@ def test_input_mappings_are_all_applied_or_none() -> None:
     assert played.instance.tokens[token].variables == {"n": 2, "order": {"total": 5}, "ok": {"total": 5}}
 
 
-def test_an_input_mapping_sees_the_mappings_before_it() -> None:
+def test_an_input_mapping_can_read_the_results_of_earlier_mappings() -> None:
     played = play(task("in a=x + 1", "in o.b=a + 1", "in c=o.b + 1"), x=1)
     assert played.instance.tokens[played.token("t")].variables == {"a": 2, "o": {"b": 3}, "c": 4}
 
@@ -83,7 +83,7 @@ def test_an_input_mapping_without_a_source_is_null() -> None:
     assert played.instance.tokens[played.token("t")].variables == {"y": None}
 
 
-def test_output_mappings_are_all_applied_or_none() -> None:
+def test_either_all_output_mappings_are_applied_or_none() -> None:
     played = play(task("out n=n + 1", "out ok=assert(r, r &gt; 0)"), n=1)
     assert played.complete("t", r=0)
     assert played.instance.tokens[1].variables == {"n": 1}
@@ -92,13 +92,13 @@ def test_output_mappings_are_all_applied_or_none() -> None:
     assert played.result.variables == {"n": 2, "ok": 5}
 
 
-def test_an_output_mapping_sees_the_mappings_before_it() -> None:
+def test_an_output_mapping_can_read_the_results_of_earlier_mappings() -> None:
     played = play(task("out a=r", "out b=a + 1"))
     assert played.complete("t", r=5)
     assert played.result.variables == {"a": 5, "b": 6}
 
 
-def test_an_output_mapping_of_a_path_sees_the_results_of_the_mapping_before() -> None:
+def test_an_output_mapping_of_a_path_can_read_the_results_of_the_previous_mapping() -> None:
     played = play(task("out o.b=r", "out o.c=o.a + o.b"), o={"a": 1})
     assert played.complete("t", r=5)
     assert played.result.variables == {"o": {"a": 1, "b": 5, "c": 6}}
@@ -154,7 +154,7 @@ def test_each_execution_has_its_own_result_variable() -> None:
     assert played.result.variables == {"items": [1, 2], "r": 77, "all": [1, None]}
 
 
-def test_an_execution_does_not_see_the_mappings_of_other_executions() -> None:
+def test_an_execution_can_not_read_the_mappings_of_other_executions() -> None:
     loop = looped('isSequential="true"', 'outputCollection="all" outputElement="=acc"')
     played = play(task("in acc=before", "out acc=acc + item", loop=loop), items=[1, 2], before=10)
     complete_all(played, {}, {})
@@ -163,7 +163,9 @@ def test_an_execution_does_not_see_the_mappings_of_other_executions() -> None:
 
 @pytest.mark.parametrize("condition", ["=ok", "=ok = true", "=item = 2", "=numberOfCompletedInstances = 2"])
 @pytest.mark.parametrize("sequential", ["true", "false"])
-def test_a_completion_condition_sees_the_execution_that_has_just_completed(sequential: str, condition: str) -> None:
+def test_a_completion_condition_can_read_the_results_of_the_just_completed_execution(
+    sequential: str, condition: str
+) -> None:
     inside = f"<completionCondition>{condition}</completionCondition>"
     loop = looped(f'isSequential="{sequential}"', 'outputCollection="all" outputElement="=ok"', inside)
     played = play(task(loop=loop), items=[1, 2, 3, 4])
@@ -174,7 +176,7 @@ def test_a_completion_condition_sees_the_execution_that_has_just_completed(seque
 @pytest.mark.parametrize(
     "condition", ["${nrOfCompletedInstances/nrOfInstances &gt;= 0.5}", "${nrOfActiveInstances == 2}"]
 )
-def test_camunda_7_s_own_completion_conditions_hold(condition: str) -> None:
+def test_the_completion_conditions_of_camunda_7_are_evaluated_correctly(condition: str) -> None:
     loop = looped(inside=f"<completionCondition>{condition}</completionCondition>")
     played = play(task(loop=loop), items=[1, 2, 3, 4])
     complete_all(played, {}, {})

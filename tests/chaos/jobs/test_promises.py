@@ -158,7 +158,7 @@ def test_a_start_before_its_time_breaks_j7() -> None:
     [(200, 39.0, False), (200, 45.0, False), (200, 80.0, True), (50, 45.0, True)],
     ids=["in time", "one of two hundred", "twice as long", "one of fifty"],
 )
-def test_one_pause_of_a_hundred_may_be_longer_after_a_fault(runs: int, quiet_s: float, is_broken: bool) -> None:
+def test_after_a_fault_one_pause_in_a_hundred_may_exceed_the_bound(runs: int, quiet_s: float, is_broken: bool) -> None:
     told = [it for n in range(runs) for it in changes(f"{n}.1", "SUCCEEDED", begun=100.0 + 2 * n)]
     last = told[-2].at
     record = replace(GOOD, changes=told, faults=[kill(last + 1.0, last + 1.1)], watched_until=last + quiet_s)

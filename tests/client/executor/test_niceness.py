@@ -38,7 +38,7 @@ print(nice(), *found)
 
 
 @pytest.mark.parametrize("priority", [1, 2, 4])
-def test_all_threads_of_a_handlers_process_get_its_priority_and_keep_it(priority: int) -> None:
+def test_all_threads_of_a_handlers_process_have_the_priority_of_the_process(priority: int) -> None:
     told = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(priority=priority)], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -90,7 +90,7 @@ def test_a_run_without_polls_ends_when_its_time_is_over(place: Path, job: str) -
 
 
 @pytest.mark.slow
-def test_each_poll_extends_a_run_and_a_cancel_ends_it(place: Path) -> None:
+def test_each_poll_extends_a_run_and_a_cancel_ends_the_run(place: Path) -> None:
     code, (kind, outcome, _) = made(place, "waits", 1.0, looks=3, cancels=True)
 
     assert (code, kind) == (0, "Canceled")
@@ -98,7 +98,7 @@ def test_each_poll_extends_a_run_and_a_cancel_ends_it(place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_outlives_a_run_that_ends_in_time(place: Path) -> None:
+def test_a_process_continues_after_a_run_that_ends_before_its_timeout(place: Path) -> None:
     code, (kind, outcome, log) = made(place, "short", 0.5)
 
     assert (code, kind, outcome["result"], log) == (0, "Completed", 2, "a line")

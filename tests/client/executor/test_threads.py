@@ -121,7 +121,7 @@ async def test_after_many_concurrent_calls_few_idle_threads_remain() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.usefixtures("_no_idle_threads")
-async def test_an_exception_that_comes_after_its_call_disturbs_no_other_call() -> None:
+async def test_an_exception_after_the_end_of_its_call_affects_no_other_call() -> None:
     thread = await in_a_thread(threading.current_thread)
     assert thread.ident is not None
 

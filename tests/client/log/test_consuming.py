@@ -78,7 +78,7 @@ async def test_slow_work_gets_one_record_per_transaction(dsn: str, monkeypatch: 
     assert set(sizes) == {1}
 
 
-async def test_work_that_exceeds_its_timeout_is_logged_and_its_record_retried_alone_with_growing_pauses(
+async def test_work_that_exceeds_its_timeout_is_logged_and_its_records_are_retried_one_by_one_with_growing_pauses(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await append(dsn, *range(1, 31))
@@ -169,7 +169,7 @@ async def test_a_failing_record_is_set_aside_after_its_attempts_and_the_group_co
     assert (await group_of(dsn)).set_aside == 2
 
 
-async def test_a_failed_record_is_retried_alone_by_a_member_with_any_batch_size(dsn: str) -> None:
+async def test_a_failed_record_is_retried_in_a_batch_of_one_whatever_the_batch_size(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
     work = Work()
     async with member_session(dsn) as member:
@@ -253,7 +253,7 @@ def test_work_that_is_not_a_function_is_refused(ask: Any) -> None:
 # Partitions
 
 
-async def test_members_of_a_group_work_at_the_same_time_each_on_its_own_timers_in_order(dsn: str) -> None:
+async def test_the_members_of_a_group_work_at_the_same_time_and_each_timers_records_stay_in_order(dsn: str) -> None:
     keys = [key for _ in range(20) for key in range(1, 13)]
     await append(dsn, *keys)
     done: list[list[int]] = [[], [], []]

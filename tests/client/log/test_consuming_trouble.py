@@ -100,7 +100,7 @@ async def test_an_error_text_that_the_database_can_not_encode_is_stored_as_ascii
 
 
 @pytest.mark.slow
-async def test_blocking_work_that_exceeds_its_session_timeout_is_counted_and_retried_alone(
+async def test_blocking_work_that_exceeds_its_session_timeout_is_counted_and_retried_one_record_at_a_time(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock.log.async_consuming.WORK_S", 0.4)
@@ -251,7 +251,7 @@ async def _is_at(dsn: str, position: int) -> bool:
 
 
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
-async def test_a_batch_that_can_not_be_read_in_time_becomes_smaller(
+async def test_after_a_timeout_of_a_read_the_batch_becomes_smaller(
     dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = async_consuming if way == "in a transaction" else async_leasing

@@ -99,7 +99,7 @@ async def test_a_reset_or_a_drop_of_a_group_ends_its_leases(dsn: str, ends: str)
         assert keys(await lease(member)) == [1, 2]
 
 
-async def test_members_with_transactions_and_with_leases_exclude_each_other(dsn: str) -> None:
+async def test_members_with_transactions_and_members_with_leases_can_not_work_at_the_same_time(dsn: str) -> None:
     await append(dsn, 1)
     async with member_session(dsn) as one, session(dsn) as other:
         await open_group(other, "g")

@@ -154,7 +154,7 @@ async def test_work_that_ends_after_losing_its_lease_acknowledges_nothing(
     assert (await group_of(dsn)).lag_records == 1
 
 
-async def test_a_lease_that_cannot_be_renewed_in_time_is_lost() -> None:
+async def test_a_lease_that_is_not_renewed_before_its_end_is_lost() -> None:
     away, place = link("postgresql://127.0.0.1:1/none"), PartitionState("g", 0, 1, 0, 0, 1, 5)
 
     await Batch(away, place, [], lease_s=30.0).renew()

@@ -37,7 +37,7 @@ asyncio.run(consume_leased(sys.argv[1], "g", work, lease_s=0.5))
 """
 
 
-async def test_members_process_all_records_and_those_of_a_timer_in_order(dsn: str) -> None:
+async def test_members_process_all_records_and_the_records_of_one_timer_in_order(dsn: str) -> None:
     wanted = [key for _ in range(10) for key in range(1, 9)]
     await append(dsn, *wanted)
     work = Work()
@@ -63,7 +63,7 @@ async def test_acknowledged_records_are_not_repeated_after_a_later_failure(dsn: 
     assert {line["error"] for line in logs if "error" in line} == {"ValueError: no 17"}
 
 
-async def test_a_record_that_fails_alone_is_set_aside_after_its_attempts(dsn: str) -> None:
+async def test_a_record_that_also_fails_in_a_batch_of_one_is_set_aside_after_its_attempts(dsn: str) -> None:
     await append(dsn, *range(1, 11))
     work = Work(4)
 
@@ -76,7 +76,7 @@ async def test_a_record_that_fails_alone_is_set_aside_after_its_attempts(dsn: st
     assert (aside.timer_key, aside.attempts, aside.error) == (4, 3, "ValueError: no 4")
 
 
-async def test_a_stopped_member_gives_its_lease_back(dsn: str) -> None:
+async def test_a_stopped_member_releases_its_lease(dsn: str) -> None:
     await append(dsn, 1, 2)
     begun = asyncio.Event()
 
@@ -155,7 +155,7 @@ async def test_a_death_during_work_on_several_records_is_not_an_attempt_and_the_
     assert (group.failures, group.set_aside) == (1, 0)
 
 
-async def test_after_deaths_a_record_is_leased_alone_until_it_is_done(dsn: str) -> None:
+async def test_after_deaths_of_members_a_record_is_leased_in_a_batch_of_one_until_it_is_done(dsn: str) -> None:
     await append(dsn, 1, 2)
     deaths = [await die(dsn, limit=10) for _ in range(4)]
 

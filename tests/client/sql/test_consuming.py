@@ -144,7 +144,7 @@ async def _is_done(dsn: str) -> bool:
     return not (await group_of(dsn)).lag_records if await query(dsn, "select from shardclock.consumers") else False
 
 
-async def test_work_writes_once_for_each_record_also_after_an_error(dsn: str, owned: Kind) -> None:
+async def test_work_writes_once_for_each_record_even_after_an_error(dsn: str, owned: Kind) -> None:
     await append(dsn, *range(1, 31))
     fails = [17]
 

@@ -107,7 +107,7 @@ async def test_an_open_page_follows_changes_and_keeps_the_reader_s_input(
 
 
 @pytest.mark.exhaustive
-async def test_a_page_whose_stream_was_refused_says_so_and_follows_again(dsn: str, api: Api) -> None:
+async def test_a_page_whose_stream_was_refused_reports_this_and_connects_again(dsn: str, api: Api) -> None:
     await declare(dsn, "orders.expired")
     await add_timers(dsn, 1, "now() + interval '10 minutes'", name="'refund'", target="'orders.expired'")
     refusals = [429]

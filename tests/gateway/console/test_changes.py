@@ -25,7 +25,7 @@ async def test_a_change_with_a_query_that_its_route_does_not_have_is_refused(dsn
     assert [verb for verb, _, _ in await console_acts(dsn)] == ["endpoints add"]
 
 
-async def test_a_dry_run_exists_where_a_route_declares_it(dsn: str, api: Api, browser: Browser) -> None:
+async def test_a_dry_run_is_possible_only_on_routes_that_declare_it(dsn: str, api: Api, browser: Browser) -> None:
     await api.post("/v1/timers", {"name": "order-1", "delay": "PT1H"})
 
     counted = await browser.submit("/timers/bulk/cancel?dry_run=true", {"name_prefix": "order-"})

@@ -179,7 +179,7 @@ async def test_a_dead_delivery_leads_to_its_dead_letter(browser: Browser, letter
     assert "it raised too often" in (await browser.follow(await browser.get(f"/deliveries/{letters[0]}"))).main
 
 
-async def test_a_reader_has_no_verbs_and_another_tenant_sees_nothing(
+async def test_a_read_only_key_gets_no_buttons_and_another_tenant_gets_no_rows(
     dsn: str, locked_browser: Browser, owner: Session, letters: list[int]
 ) -> None:
     await add_deliveries(dsn, 1, **OWN)

@@ -147,7 +147,7 @@ async def test_a_test_webhook_is_sent_and_its_answer_is_the_message(dsn: str) ->
     assert len(receiver.requests) == 1
 
 
-async def test_a_reader_has_no_verbs_and_another_tenant_sees_nothing(
+async def test_a_read_only_key_gets_no_buttons_and_another_tenant_gets_no_rows(
     dsn: str, locked: Api, locked_browser: Browser, owner: Session
 ) -> None:
     await sign_in_as(locked_browser, owner, "operate")

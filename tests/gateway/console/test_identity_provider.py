@@ -285,7 +285,7 @@ async def test_without_the_provider_the_gateway_starts_sessions_go_on_and_a_sign
         assert (await browser.submit("/sign-out")).location == "/console/sign-in"
 
 
-async def test_a_new_key_of_the_provider_is_read_at_the_first_token_that_needs_it(
+async def test_a_new_key_of_the_provider_is_read_at_the_first_token_with_this_key(
     person: Browser, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests_to_provider, "NEWER_KEYS_S", 0.0)

@@ -131,13 +131,13 @@ async def test_a_refused_verb_has_the_sentence_of_the_refusal(dsn: str, api: Api
         assert (refused.status in (404, 409, 422), words in refused.main) == (True, True)
 
 
-async def test_an_instance_without_a_drawing_shows_its_waits(dsn: str, api: Api, browser: Browser) -> None:
+async def test_an_instance_without_a_drawing_shows_the_list_of_its_waits(dsn: str, api: Api, browser: Browser) -> None:
     await write(dsn, api, model('<startEvent id="s"/><userTask id="u"/>', connected="s>u"))
 
     assert "has no drawing" in (await browser.get("/instances/101")).main
 
 
-async def test_a_reader_sees_no_verb_and_another_tenant_no_instance(
+async def test_a_read_only_key_gets_no_buttons_and_another_tenant_gets_no_instance(
     dsn: str, owner: Session, api: Api, locked: Api, locked_browser: Browser
 ) -> None:
     async def key_of(tenant: str) -> str:

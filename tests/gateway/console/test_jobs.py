@@ -109,7 +109,7 @@ async def test_a_job_is_started_configured_disabled_and_enabled(dsn: str, browse
 
 
 @pytest.mark.usefixtures("refresh")
-async def test_only_a_key_for_all_tenants_opens_jobs_and_a_reader_sees_no_verb(
+async def test_only_a_key_for_all_tenants_opens_jobs_and_a_read_only_key_gets_no_buttons(
     dsn: str, locked_browser: Browser, owner: Session
 ) -> None:
     await sign_in_as(locked_browser, owner, "operate")

@@ -79,7 +79,7 @@ async def test_a_running_operation_is_cancelled_from_its_page(dsn: str, browser:
     ]
 
 
-async def test_a_reader_sees_no_verb_and_is_refused_and_another_tenant_sees_nothing(
+async def test_a_read_only_key_gets_no_buttons_and_is_refused_and_another_tenant_gets_no_rows(
     dsn: str, owner: Session, locked_browser: Browser
 ) -> None:
     await add(dsn, "night")

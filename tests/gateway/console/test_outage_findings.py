@@ -58,7 +58,9 @@ async def test_an_empty_search_leads_to_the_timers_in_other_states(api: Api, bro
     assert "order-2 CANCELED" in (await browser.get(html.unescape(ended))).main
 
 
-async def test_paused_timers_show_since_when_and_the_schedules_show_the_paused_ones(api: Api, browser: Browser) -> None:
+async def test_paused_timers_show_the_time_of_their_pause_and_the_list_of_schedules_shows_paused_schedules(
+    api: Api, browser: Browser
+) -> None:
     for name in ("digest", "beat"):
         await made(api, name, schedule="R/PT1H")
     await api.post("/v1/timers/by-name/digest/pause", {"reason": "the ledger is migrated"})

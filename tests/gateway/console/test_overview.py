@@ -188,7 +188,9 @@ async def test_no_number_of_other_rows_hides_a_target_or_an_endpoint_that_needs_
     assert ("zz-payments" in shown, "a000" in shown) == (True, False)
 
 
-async def test_only_operators_see_the_installation(dsn: str, locked_browser: Browser, owner: Session) -> None:
+async def test_only_operators_get_the_figures_of_the_installation(
+    dsn: str, locked_browser: Browser, owner: Session
+) -> None:
     await sign_in_as(locked_browser, owner, "read", tenant="ada")
     assert "shards serve" not in (await locked_browser.get("")).main
     tenants = (await locked_browser.get("")).main
@@ -222,7 +224,7 @@ async def test_a_timer_that_a_shard_has_paused_needs_a_person_until_it_is_resume
     assert (await browser.api.get("/v1/schedules/refused")).json == {"timers": []}
 
 
-async def test_incidents_of_one_process_node_and_sentence_are_one_row_with_their_number(
+async def test_incidents_with_the_same_process_node_and_sentence_are_one_row_with_their_number(
     dsn: str, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caching, "FRESH_S", -1.0)

@@ -58,7 +58,7 @@ async def test_files_and_shared_pages_are_compressed_for_a_browser_that_accepts_
     assert "Content-Encoding" not in mine.headers, "the length of a page for one viewer tells nothing about it"
 
 
-def test_the_vendored_file_is_the_published_one() -> None:
+def test_the_vendored_file_equals_the_published_file() -> None:
     notice = (ROOT / "NOTICE").read_text()
     stated = re.search(r"sha256: (\w{64})", notice)
     assert stated is not None

@@ -116,7 +116,9 @@ async def test_a_form_of_another_site_is_refused(locked_browser: Browser, owner:
         assert (await locked_browser.submit("/theme", {"theme": "dark"}, **headers)).status == 403, headers
 
 
-async def test_a_form_is_accepted_by_its_origin_alone(locked_browser: Browser, owner: Session) -> None:
+async def test_a_form_with_the_right_origin_is_accepted_without_other_headers(
+    locked_browser: Browser, owner: Session
+) -> None:
     shown = await locked_browser.submit("/sign-in", {"key": await made(owner)}, Sec_Fetch_Site="")
 
     assert shown.status == 303

@@ -46,7 +46,7 @@ async def test_the_page_shows_the_last_event_and_the_events_that_wait(dsn: str, 
     assert "1 waiting" in (await browser.get("/endpoints/chat")).main
 
 
-async def test_a_reader_sees_no_verb_and_a_tenant_sees_no_event_of_the_installation(
+async def test_a_read_only_key_gets_no_buttons_and_a_tenant_gets_no_event_of_the_installation(
     dsn: str, owner: Session, locked_browser: Browser
 ) -> None:
     await subscribe(dsn, "delivery.dead", name="chat")

@@ -82,7 +82,9 @@ async def test_a_long_list_has_pages_of_fifty(api: Api, browser: Browser) -> Non
     assert 'rel="next"' not in second.text
 
 
-async def test_a_timer_shows_its_story_its_rule_and_its_next_occurrences(api: Api, browser: Browser) -> None:
+async def test_the_page_of_a_timer_shows_its_timeline_its_rule_and_its_next_occurrences(
+    api: Api, browser: Browser
+) -> None:
     await made(api, name="report", schedule="0 8 * * MON", zone="Europe/Berlin", payload={"shop": 7})
     await api.post("/v1/timers/by-name/report/pause", {"reason": "the shop is closed"})
 
@@ -265,7 +267,7 @@ async def test_a_name_changes_neither_the_order_nor_the_links_of_its_page(api: A
     assert (dotted.status, "/timers/by-name/" in dotted.text) == (200, False)
 
 
-async def test_a_reader_sees_no_verb_and_is_refused(
+async def test_a_read_only_key_gets_no_buttons_and_its_changes_are_refused(
     dsn: str, owner: Session, locked: Api, locked_browser: Browser
 ) -> None:
     writer = locked.with_headers(Authorization=f"Bearer {await key_of(owner, 'acme', 'read', 'write')}")

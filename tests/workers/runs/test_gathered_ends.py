@@ -64,7 +64,7 @@ async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Wo
         yield worker, gate
 
 
-async def test_an_end_right_after_another_waits_for_further_ones(
+async def test_after_the_end_of_a_run_the_next_end_waits_for_further_ends(
     dsn: str, shard: HolderClient, written_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shardclock_server.workers.runs.outcome_writer, "ENDS_GAP_S", 0.5)

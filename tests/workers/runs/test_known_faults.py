@@ -69,7 +69,7 @@ async def test_a_next_start_that_never_comes_can_not_be_stored(dsn: str, moment:
 
 
 @pytest.mark.parametrize("moment", ["-infinity", "infinity"])
-async def test_a_job_starts_again_with_any_moments_after_a_failover(
+async def test_after_a_failover_a_job_starts_again_whatever_its_stored_moments_are(
     dsn: str, shard: HolderClient, worker: JobWorker, moment: str
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -287,7 +287,7 @@ async def test_a_job_that_always_fails_does_not_block_the_only_place(dsn: str, s
 
 
 @pytest.mark.parametrize(("waited_min", "first"), [(4, "urgent"), (14, "urgent"), (16, "patient")])
-async def test_with_few_places_priority_decides_and_no_job_waits_for_ever(
+async def test_if_slots_are_scarce_the_priority_decides_and_no_job_waits_forever(
     dsn: str, shard: HolderClient, worker: JobWorker, waited_min: int, first: str
 ) -> None:
     await declare(dsn, job_spec("urgent", every_s=60.0, priority=1), job_spec("patient", every_s=60.0, priority=4))

@@ -108,7 +108,7 @@ async def test_a_worker_without_jobs_ends_the_runs_of_an_earlier_app(
     assert await value(dsn, "select shardclock.remove_job('refresh')")
 
 
-async def test_a_run_is_killed_with_its_worker_also_if_postgres_refuses_its_end(
+async def test_a_run_is_killed_with_its_worker_even_if_postgres_refuses_the_end_of_the_run(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, processes = job_spec(every_s=3_600.0), RunProcesses(gate=asyncio.Event(), heeds=False)

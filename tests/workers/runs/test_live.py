@@ -116,7 +116,7 @@ async def test_a_run_that_is_cancelled_ends_with_the_reason(process: FakeRunProc
     assert live.is_reusable
 
 
-async def test_a_run_over_its_time_gets_a_cancellation_and_is_tried_again(process: FakeRunProcess) -> None:
+async def test_a_run_that_exceeds_its_timeout_gets_a_cancellation_and_is_retried(process: FakeRunProcess) -> None:
     calls = RunnerCalls()
     live = live_run(process, calls, max_runtime_s=0.05)
 
@@ -246,7 +246,7 @@ async def test_a_run_is_not_called_after_its_lease() -> None:
     assert (process.orders, live.is_called) == ([], False)
 
 
-async def test_a_run_ahead_is_made_when_it_gets_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_prefetched_run_begins_when_it_gets_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 60.0)
     process, live = FakeRunProcess(), live_run(None)
     making = asyncio.create_task(live.make())
@@ -261,7 +261,7 @@ async def test_a_run_ahead_is_made_when_it_gets_a_process(monkeypatch: pytest.Mo
     assert done.duration_s <= time.monotonic() - received_s, "the wait is not the run's"
 
 
-async def test_a_run_ahead_without_a_process_is_due_again_at_once_and_was_not_an_attempt(
+async def test_a_prefetched_run_without_a_process_is_due_again_immediately_and_uses_no_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 0.01)

@@ -47,7 +47,7 @@ def test_many_notifications_lead_to_one_poll_and_a_result_ends_the_delay() -> No
     assert throttle.notify(0.001) == 0.0
 
 
-def test_a_notification_during_a_poll_is_for_the_next_one() -> None:
+def test_a_notification_during_a_poll_causes_another_poll() -> None:
     throttle = NotificationThrottle(POLL_S)
     throttle.begin()
     assert throttle.notify(0.01) is None

@@ -125,7 +125,7 @@ async def test_the_end_of_a_cancelled_short_run_contains_its_call(
     assert kept.running_at is not None
 
 
-async def test_an_end_with_a_refused_text_is_written_without_it_and_delays_no_other(
+async def test_an_end_of_a_run_with_a_refused_text_is_written_without_the_text_and_delays_no_other_end(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     first, refused, last = await begun_each(dsn, shard, worker, "first", "refused", "last")
@@ -143,7 +143,7 @@ async def test_an_end_with_a_refused_text_is_written_without_it_and_delays_no_ot
     assert "can't be stored" in (run.reason or "")
 
 
-async def test_an_end_that_postgres_always_refuses_is_left_to_its_lease_and_delays_no_other(
+async def test_an_end_that_postgres_always_refuses_waits_for_the_lease_and_delays_no_other_end(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     refused, other = await begun_each(dsn, shard, worker, "refused", "other")
@@ -174,7 +174,7 @@ async def test_ends_are_kept_if_postgres_refuses_the_statement_itself(
     assert await outcomes(dsn) == {"SUCCEEDED": 1}
 
 
-async def test_many_ends_of_locked_jobs_delay_no_others(
+async def test_many_ends_of_runs_of_locked_jobs_delay_no_other_ends(
     dsn: str, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shardclock_server.workers.runs.outcome_writer, "ENDS_MAX", 1)

@@ -40,7 +40,7 @@ def poll(it: PollPlanner, now_s: float) -> StartPage:
     return it.begin(now_s, free=ALL_FREE)
 
 
-def test_the_first_poll_is_at_once_and_reads_all() -> None:
+def test_the_first_poll_is_immediate_and_reads_all_starts() -> None:
     it = PollPlanner(POLL_S, 4)
 
     assert it.wait_s(7.0, free=ALL_FREE) == 0.0
@@ -83,7 +83,7 @@ def test_a_request_leads_to_one_poll_at_once() -> None:
     assert it.wait_s(0.5, free=ALL_FREE) == 0.0
 
 
-def test_a_notification_during_a_poll_leads_to_another() -> None:
+def test_a_notification_during_a_poll_leads_to_another_poll() -> None:
     it = planner(begun(1))
     under_way = poll(it, 0.01)
     assert it.notify(0.012) is None
@@ -95,7 +95,7 @@ def test_a_notification_during_a_poll_leads_to_another() -> None:
     assert it.wait_s(0.03125, free=ALL_FREE) == POLL_S
 
 
-def test_with_few_places_notifications_are_ignored_and_free_places_filled_together() -> None:
+def test_if_slots_are_scarce_notifications_are_ignored_and_free_slots_are_filled_together() -> None:
     it = planner(begun(4, short=True), free=0)
     it.request()
 
@@ -122,7 +122,7 @@ def test_a_start_that_waits_for_its_job_s_run_is_polled_after_the_end_of_a_run()
     assert it.wait_s(0.005, free=ALL_FREE, has_ended=True) == 0.0
 
 
-def test_a_partial_poll_that_leaves_places_free_is_followed_by_a_full_one() -> None:
+def test_after_a_partial_poll_that_leaves_slots_free_a_full_poll_follows() -> None:
     it = planner(begun())
     it.record(0.5, begun(saturated=True), poll=it.begin(0.4, free=ALL_FREE), free=1)
 
@@ -133,7 +133,7 @@ def test_a_partial_poll_that_leaves_places_free_is_followed_by_a_full_one() -> N
     assert it.wait_s(0.625, free=(1, 4)) == POLL_S, "there is nothing that could begin"
 
 
-def test_a_partial_poll_that_fills_the_places_is_enough() -> None:
+def test_after_a_partial_poll_that_fills_the_slots_no_full_poll_follows() -> None:
     it = planner(begun())
     it.record(0.5, begun(4, saturated=True, short=True), poll=it.begin(0.4, free=ALL_FREE), free=0)
 
@@ -145,7 +145,7 @@ def test_a_partial_poll_that_fills_the_places_is_enough() -> None:
     assert it.begin(0.645, free=ALL_FREE).starts == PART
 
 
-def test_polls_without_a_free_place_do_not_delay_the_full_poll() -> None:
+def test_polls_without_a_free_slot_do_not_delay_the_full_poll() -> None:
     it = planner(begun(4, saturated=True, short=True), free=0)
     for now_s in (0.5, 1.0, 1.5):
         read = it.begin(now_s, free=NONE_FREE)
@@ -235,7 +235,7 @@ def test_a_start_before_a_blocked_backlog_begins_soon() -> None:
     assert len(it.begun_at) >= 30, "and these continue"
 
 
-def test_a_start_that_waits_for_resources_hides_no_later_one() -> None:
+def test_a_start_that_waits_for_resources_hides_no_later_start() -> None:
     it = World(DUE_MAX + 1, possible=lambda start: start in (0, DUE_MAX), reserving=frozenset({0}))
 
     it.live(0, 5)

@@ -14,18 +14,18 @@ def prefetch_after(*took_s: float) -> Prefetch:
     return prefetch
 
 
-def test_as_many_runs_begin_ahead_as_short_ones_have_just_ended() -> None:
+def test_the_number_of_prefetched_runs_equals_the_number_of_recently_ended_short_runs() -> None:
     prefetch = prefetch_after(0.001, SHORT_RUN_S / 2, SHORT_RUN_S, 60.0)
 
     assert Prefetch(PREFETCH_MAX).runs_max(0.0) == 0
     assert [prefetch.runs_max(0.0), prefetch.runs_max(COUNTED_S * 0.9), prefetch.runs_max(COUNTED_S)] == [2, 2, 0]
 
 
-def test_the_number_of_runs_ahead_has_a_limit() -> None:
+def test_the_number_of_prefetched_runs_has_a_limit() -> None:
     assert prefetch_after(*[0.001] * (PREFETCH_MAX + 1)).runs_max(0.0) == PREFETCH_MAX
 
 
-def test_after_a_run_without_a_process_no_run_begins_ahead_for_a_while() -> None:
+def test_after_a_run_without_a_process_no_run_is_prefetched_for_a_while() -> None:
     prefetch = prefetch_after(0.001)
     prefetch.stop(0.0)
     prefetch.record(0.001, now_s=PAUSE_S - SHORT_RUN_S / 2)

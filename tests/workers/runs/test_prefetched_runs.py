@@ -65,7 +65,7 @@ def the_eleventh_lasts() -> tuple[RunProcesses, asyncio.Event]:
 
 
 @pytest.mark.usefixtures("_patient")
-async def test_short_runs_begin_before_their_places_are_free(dsn: str, shard: HolderClient, begun: list[int]) -> None:
+async def test_short_runs_begin_before_their_slots_are_free(dsn: str, shard: HolderClient, begun: list[int]) -> None:
     processes = RunProcesses()
     await declare(dsn, *SPECS)
     await fire(shard)
@@ -81,7 +81,9 @@ async def test_short_runs_begin_before_their_places_are_free(dsn: str, shard: Ho
     assert await is_whole(dsn) == []
 
 
-async def test_runs_ahead_of_a_long_one_are_put_back_and_made_later(dsn: str, shard: HolderClient) -> None:
+async def test_prefetched_runs_that_wait_for_a_long_run_are_released_and_run_later(
+    dsn: str, shard: HolderClient
+) -> None:
     processes, gate = the_eleventh_lasts()
     await declare(dsn, *SPECS)
     await fire(shard)
@@ -103,7 +105,7 @@ async def test_runs_ahead_of_a_long_one_are_put_back_and_made_later(dsn: str, sh
 
 
 @pytest.mark.usefixtures("_patient")
-async def test_a_short_run_does_not_wait_for_a_long_one_while_a_place_is_free(dsn: str, shard: HolderClient) -> None:
+async def test_a_short_run_does_not_wait_for_a_long_run_while_a_slot_is_free(dsn: str, shard: HolderClient) -> None:
     processes, gate = the_eleventh_lasts()
     await declare(dsn, *SPECS)
     await fire(shard)
@@ -115,7 +117,7 @@ async def test_a_short_run_does_not_wait_for_a_long_one_while_a_place_is_free(ds
 
 
 @pytest.mark.usefixtures("_patient")
-async def test_a_worker_that_leaves_puts_back_its_runs_ahead(dsn: str, shard: HolderClient) -> None:
+async def test_a_leaving_worker_releases_its_prefetched_runs(dsn: str, shard: HolderClient) -> None:
     processes, _ = the_eleventh_lasts()
     await declare(dsn, *SPECS)
     await fire(shard)

@@ -85,7 +85,7 @@ def test_a_process_with_a_fault_or_with_reserved_resources_is_killed() -> None:
     assert [needs for needs, _ in processes.started] == [PLAIN, ON_A_GPU]
 
 
-def test_runs_that_reserve_resources_have_places_of_their_own() -> None:
+def test_runs_that_reserve_resources_have_separate_slots() -> None:
     pool = ProcessPool(2, start=RunProcesses())
     waiting = [Run(pool, ON_A_GPU) for _ in range(2)]
 
@@ -123,7 +123,7 @@ def test_there_are_never_more_processes_than_places() -> None:
     )
 
 
-def test_a_run_ahead_gets_the_process_of_the_run_before() -> None:
+def test_a_prefetched_run_gets_the_process_of_the_previous_run() -> None:
     clock = Clock()
     pool = ProcessPool(1, start=RunProcesses(), clock=clock)
     for _ in range(2):
@@ -163,7 +163,7 @@ def test_a_short_run_wakes_no_idle_process_while_another_is_busy_unless_it_must_
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_a_run_that_reserves_resources_leaves_its_place_to_no_waiting_run(most: int) -> None:
+def test_the_slot_of_a_run_that_reserves_resources_is_given_to_no_waiting_run(most: int) -> None:
     pool = ProcessPool(most, start=RunProcesses(), clock=Clock())
     Run(pool).end(took_s=SHORT_S)
     second, third, special = Run(pool), Run(pool), Run(pool, ON_A_GPU)
@@ -175,7 +175,7 @@ def test_a_run_that_reserves_resources_leaves_its_place_to_no_waiting_run(most: 
     assert third.process is second.process
 
 
-def test_no_run_overtakes_a_waiting_one() -> None:
+def test_no_run_overtakes_a_waiting_run() -> None:
     clock = Clock()
     pool = ProcessPool(4, start=RunProcesses(), clock=clock)
     _lasts, short = Run(pool), Run(pool)

@@ -67,7 +67,7 @@ async def test_runs_are_made_polled_and_cancelled_without_ray(started: Started, 
     process.kill()
 
 
-async def test_a_run_ends_when_ray_sees_its_process_end_though_its_socket_stays_open(
+async def test_a_run_ends_when_ray_reports_the_end_of_its_process_even_if_the_socket_is_open(
     started: Started, request: pytest.FixtureRequest
 ) -> None:
     process = RayRunProcess(RunResources(), modules="app", directory="/app")

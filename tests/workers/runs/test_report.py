@@ -12,7 +12,7 @@ def test_a_run_without_a_report_has_no_changes_to_write() -> None:
     assert RunReport().due(0.0) is None
 
 
-def test_changes_stay_due_until_they_are_written() -> None:
+def test_changes_remain_due_until_they_are_written() -> None:
     report = RunReport()
     report.seen = HALF
 

@@ -78,7 +78,7 @@ async def test_a_run_that_fails_is_tried_again_in_the_same_process(dsn: str, sha
     assert (job.failures, job.consecutive_failures, job.runs) == (2, 0, 3)
 
 
-async def test_a_process_that_dies_is_a_crash_and_the_next_run_has_another(
+async def test_the_death_of_a_process_is_a_crash_and_the_next_run_gets_another_process(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shardclock_server.jobs.next_attempt, "CRASH_WAIT_S", 0.3)
@@ -205,7 +205,7 @@ async def test_the_report_of_a_run_is_shown_while_it_runs(dsn: str, shard: Holde
         assert (await runs_of(dsn))[0].log == "begins"
 
 
-async def test_an_invalid_policy_fails_its_own_job_alone(dsn: str, shard: HolderClient) -> None:
+async def test_an_invalid_policy_fails_only_its_own_job(dsn: str, shard: HolderClient) -> None:
     specs = [job_spec("bad", every_s=60.0), job_spec("good", every_s=60.0)]
     await declare(dsn, *specs)
     await query(dsn, "update shardclock.jobs set policy = '{\"grace_s\": \"long\"}' where name = 'bad'")
@@ -220,7 +220,7 @@ async def test_an_invalid_policy_fails_its_own_job_alone(dsn: str, shard: Holder
     assert (run.reason or "").startswith("policy is refused: grace_s 'long' is refused: it must be a number from 0")
 
 
-async def test_a_worker_without_the_code_of_a_job_leaves_it_to_another(dsn: str, shard: HolderClient) -> None:
+async def test_a_worker_without_the_code_of_a_job_does_not_claim_the_job(dsn: str, shard: HolderClient) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("new", every_s=60.0))
     await fire(shard)
 

@@ -19,7 +19,7 @@ ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
 TWO_PLACES = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=2)
 
 
-async def test_jobs_without_a_node_leave_the_places_to_others(dsn: str, shard: HolderClient) -> None:
+async def test_jobs_that_wait_for_a_node_do_not_use_the_slots_of_other_jobs(dsn: str, shard: HolderClient) -> None:
     on_gpus = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0) for n in range(3)]
     plain = job_spec(every_s=3_600.0, priority=4)
     await declare(dsn, *on_gpus, plain)
@@ -39,7 +39,7 @@ async def test_jobs_without_a_node_leave_the_places_to_others(dsn: str, shard: H
     )
 
 
-async def test_one_job_without_a_node_waits_in_a_place_and_the_others_are_delayed(
+async def test_one_job_without_a_node_waits_in_a_slot_and_the_other_jobs_without_a_node_are_deferred(
     dsn: str, shard: HolderClient
 ) -> None:
     on_gpus = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0) for n in range(4)]
@@ -112,9 +112,7 @@ def test_a_node_fits_if_it_has_all_resources(asked: dict[str, Any], fits: bool) 
     assert RunResources(**asked).fit({"CPU": 4.0, "memory": 1024.0 * 2**20, "node:192.0.2.1": 1.0}) is fits
 
 
-async def test_a_process_that_can_not_be_started_interrupts_its_own_run_and_no_other(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_a_process_that_can_not_be_started_interrupts_only_its_own_run(dsn: str, shard: HolderClient) -> None:
     refused = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0, max_retries=0) for n in range(2)]
     plain = job_spec(every_s=3_600.0, priority=4)
     await declare(dsn, *refused, plain)
