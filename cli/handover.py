@@ -166,7 +166,7 @@ async def _wanted(session: Session) -> dict[str, int]:
 
 def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
     known = sorted({holder.cluster_id for holder in holders})
-    there = f"there are {', '.join(known)}" if known else "no cluster runs on this database"
+    there = f"the clusters on this database are {', '.join(known)}" if known else "no cluster runs on this database"
     return f"cluster {shortened(cluster_id)} has no shard that is ready: {there}"
 
 

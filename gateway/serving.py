@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import ssl
@@ -196,7 +197,7 @@ def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
     """Describe why the gateway can't listen on this host or port."""
     if isinstance(error, OSError) and error.errno in PORT_FAULTS:
         return (
-            f"the port {port} of {host} can't be opened ({error.strerror or error}):"
+            f"the port {port} of {host} can't be opened ({os.strerror(error.errno)}):"
             " set SHARDCLOCK_GATEWAY_PORT to a free port, or to 0 for any free port"
         )
     why = isinstance(error, OSError) and error.strerror

@@ -30,7 +30,12 @@ class AppHere:
 
         errors:  InvalidHandler  the app can't be imported, declares nothing, or has an invalid declaration.
                  InvalidJob      a job has a rule that is refused.
+                 TypeError       `modules` is no text.
         """
+        if not isinstance(modules, str):
+            raise TypeError(
+                f"app={shown(modules)} is refused: it must be a text, such as 'orders' or 'orders,mail.jobs'"
+            )
         if not modules:
             return cls({}, {})
         found = find_declared(modules.split(","))

@@ -169,7 +169,7 @@ async def cluster(
     the clock begins at the present moment. Random pauses before retries depend on `seed`.
 
     errors:  InvalidHandler, InvalidJob  the app can't be used.
-             TypeError                   `now` is not a datetime.
+             TypeError                   `app` is no text, or `now` is not a datetime.
              ValueError                  `now` has no time zone, or no job of the app has one of the names.
              EmbeddedPostgresError       Postgres can't be started here.
     """

@@ -98,7 +98,9 @@ def test_an_unknown_cluster_is_refused_with_the_names_of_the_known_clusters(shel
 
     done = shell("switch", "gren", "--wait", 0)
 
-    assert_refused(done, "'gren'", "there are blue, green", "start the cluster, or name another")
+    assert_refused(
+        done, "'gren'", "the clusters on this database are blue, green", "start the cluster, or name another"
+    )
     assert leader_of(shell) == ("blue", 9)
 
 

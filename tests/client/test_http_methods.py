@@ -255,6 +255,13 @@ async def test_the_log_is_read_to_its_end_and_then_followed(
     await followed.aclose()  # type: ignore[attr-defined] # it is a generator
 
 
+async def test_an_unknown_filter_is_refused_with_the_names_of_all_filters(client: AsyncClient) -> None:
+    filters = ", ".join(requests.TimerQuery.__annotations__)
+    for found in (client.list(limit=3), client.list(after="x"), client.list_schedules(limit=3)):  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=rf"^'(limit|after)' is not a filter of timers; the filters are {filters}$"):
+            await anext(found)
+
+
 async def test_a_client_of_a_tenant_finds_its_own_timers(dsn: str, gateway: Api, client: AsyncClient) -> None:
     async with AsyncClient(gateway.url, tenant="Müller & Söhne") as other:
         made = await other.schedule(delay="PT1H", name="n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -104,6 +105,13 @@ async def test_a_name_without_a_job_is_refused() -> None:
 async def test_a_function_instead_of_a_jobs_name_is_refused(jobs: Any) -> None:
     with pytest.raises(TypeError, match=r"^jobs=.* is refused: it must be a job's name or a pattern of names$"):
         async with cluster(app=__name__, jobs=jobs, now=BEGIN):
+            pass
+
+
+@pytest.mark.parametrize("app", [["orders"], sys], ids=["a list", "a module"])
+async def test_an_app_that_is_no_text_is_refused(app: Any) -> None:
+    with pytest.raises(TypeError, match=r"^app=.* is refused: it must be a text, such as 'orders' or "):
+        async with cluster(app=app, now=BEGIN):
             pass
 
 

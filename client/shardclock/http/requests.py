@@ -99,6 +99,19 @@ def read(path: str, **query: object) -> Request:
     return Request("GET", path, query_of(**query))
 
 
+def read_page(path: str, chosen: TimerQuery, **page: object) -> Request:
+    """Make a request for one page of the timers or schedules that a filter chooses.
+
+    errors:  TypeError  `chosen` has a key that is not a filter
+    """
+    for name in chosen:
+        if name not in TimerQuery.__annotations__:
+            raise TypeError(
+                f"{name!r} is not a filter of timers; the filters are {', '.join(TimerQuery.__annotations__)}"
+            )
+    return read(path, **page, **chosen)
+
+
 def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Request:
     """Make a request that takes effect once even if it is sent several times; the default of the key is random.
 

@@ -128,8 +128,8 @@ class Client(Many, Log, Operating):
         """
         after: str | None = None
         while True:
-            request = ask.read(
-                ask.TIMERS, state=state, name=name, order_by=order_by, limit=ask.PAGE, after=after, **chosen
+            request = ask.read_page(
+                ask.TIMERS, chosen, state=state, name=name, order_by=order_by, limit=ask.PAGE, after=after
             )
             page = self._sender.ask(TimersPage, request)
             for timer in page.timers:
@@ -147,7 +147,7 @@ class Client(Many, Log, Operating):
         """
         after: str | None = None
         while True:
-            request = ask.read("/v1/schedules", state=state, order_by=order_by, after=after, **chosen)
+            request = ask.read_page("/v1/schedules", chosen, state=state, order_by=order_by, after=after)
             page = self._sender.ask(SchedulesPage, request)
             for schedule in page.schedules:
                 yield schedule
