@@ -23,7 +23,7 @@ KEY = "sck_aaaaaaaa_" + "B" * 43
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begin without the variables of the developer's environment."""
-    for name in ("SHARDCLOCK_API_URL", "SHARDCLOCK_API_KEY"):
+    for name in ("SHARDCLOCK_API_URL", "SHARDCLOCK_API_KEY", "SHARDCLOCK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -35,6 +35,19 @@ def test_the_gateways_url_is_given_or_from_the_environment_or_this_machines(monk
     assert repr(Client()) == "Client('https://timers.example.com')"
     assert address_of(None, None, None, insecure=False).key == KEY
     assert address_of("http://localhost:1", "other", None, insecure=False).key == "other"
+
+
+def test_the_gateway_of_a_second_cluster_on_this_machine_is_found_by_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARDCLOCK_GATEWAY_PORT", "19841")
+    assert repr(AsyncClient()) == "AsyncClient('http://127.0.0.1:19841')"
+
+    # A Service with the name shardclock-gateway sets this variable in the pods of its namespace.
+    monkeypatch.setenv("SHARDCLOCK_GATEWAY_PORT", "tcp://10.0.0.1:9841")
+    assert repr(Client()) == "Client('http://127.0.0.1:9841')"
+
+    monkeypatch.setenv("SHARDCLOCK_GATEWAY_PORT", "0")
+    with pytest.raises(ValueError, match=r"^SHARDCLOCK_GATEWAY_PORT is 0, .* the url, or set SHARDCLOCK_API_URL$"):
+        Client()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from shardclock.refusal import shown
 
 DEFAULT_URL = "http://127.0.0.1:9841"
 URL_VARIABLE = "SHARDCLOCK_API_URL"
+PORT_VARIABLE = "SHARDCLOCK_GATEWAY_PORT"
 CHECK_GIVEN = "check the url that the client was given"
 CHECK_ENVIRONMENT = f"check {URL_VARIABLE}"
 CHECK_DEFAULT = f"the client has no url: if the gateway is elsewhere, pass its url, or set {URL_VARIABLE}"
@@ -46,8 +47,8 @@ class GatewayAddress:
 def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure: bool) -> GatewayAddress:
     """Read the URL, the key and the tenant; the environment or a default replaces a missing value.
 
-    errors:  ValueError  the URL is not an HTTP URL, the key or the tenant can't be sent, or the key would be sent
-                         unencrypted over a network; the message does not show the key
+    errors:  ValueError  the URL is missing or is not an HTTP URL, the key or the tenant can't be sent, or the key would
+                         be sent unencrypted over a network; the message does not show the key
     """
     given, check = _chosen(url)
     parts = _split(given)
@@ -68,7 +69,22 @@ def _chosen(url: str | None) -> tuple[str, str]:
     for found, check in ((url, CHECK_GIVEN), (os.environ.get(URL_VARIABLE), CHECK_ENVIRONMENT)):
         if found:
             return found.rstrip("/"), check
-    return DEFAULT_URL, CHECK_DEFAULT
+    return _url_of_this_machine(), CHECK_DEFAULT
+
+
+def _url_of_this_machine() -> str:
+    """Return the URL of the gateway of `up` on this machine; a handler has the variable that `up` has.
+
+    A second cluster on a machine has another port. Without the variable, its handlers would use the first cluster.
+    """
+    port = os.environ.get(PORT_VARIABLE, "")
+    if not port.isdecimal():
+        return DEFAULT_URL
+    if not int(port):
+        raise ValueError(
+            f"{PORT_VARIABLE} is 0, so the client does not know the gateway's port: pass the url, or set {URL_VARIABLE}"
+        )
+    return f"http://127.0.0.1:{int(port)}"
 
 
 def _split(url: str) -> SplitResult:
