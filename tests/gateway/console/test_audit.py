@@ -8,7 +8,7 @@ from shardclock_server.gateway.console.pages.listing import ROWS
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.console_forms import next_page, sign_in_as
-from tests.support.factories import add_timers, query
+from tests.support.factories import query
 
 ADD = """
     insert into shardclock.audit (
@@ -42,17 +42,3 @@ async def test_only_an_administrator_of_all_tenants_reads_the_audit(locked_brows
         await sign_in_as(locked_browser, owner, scope, tenant=tenant)
         statuses.append((await locked_browser.get("/audit")).status)
     assert statuses == [403, 403, 200]
-
-
-async def test_the_author_of_a_pause_leads_an_administrator_to_the_audit(
-    dsn: str, locked_browser: Browser, owner: Session
-) -> None:
-    await add_timers(dsn, 1, "now() + interval '1 hour'", name="'digest'")
-    prefix = await sign_in_as(locked_browser, owner, "write")
-    await locked_browser.submit("/timers/by-name/digest/pause", {"reason": "the mail server moves"})
-    link = f'href="/console/audit?actor={prefix}"'
-    assert link not in (await locked_browser.get("/timers/by-name/digest")).text, "this key may not open the audit"
-
-    await sign_in_as(locked_browser, owner, "admin", tenant=None)
-
-    assert link in (await locked_browser.get("/timers/by-name/digest")).text

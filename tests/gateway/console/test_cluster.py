@@ -152,3 +152,18 @@ async def test_a_long_message_is_cut_so_that_the_browser_keeps_it(browser: Brows
 
     assert len(held.headers["Set-Cookie"]) < 4_096
     assert "the database is on hold: 😁" in (await browser.follow(held)).text
+
+
+async def test_the_author_of_a_pause_leads_an_administrator_to_the_name_of_the_key(
+    dsn: str, locked_browser: Browser, owner: Session
+) -> None:
+    await add_timers(dsn, 1, "now() + interval '1 hour'", name="'digest'")
+    prefix = await sign_in_as(locked_browser, owner, "write")
+    await locked_browser.submit("/timers/by-name/digest/pause", {"reason": "the mail server moves"})
+    link = f'href="/console/keys#{prefix}"'
+    assert link not in (await locked_browser.get("/timers/by-name/digest")).text, "this key may not see other keys"
+
+    await sign_in_as(locked_browser, owner, "admin", tenant=None)
+
+    assert link in (await locked_browser.get("/timers/by-name/digest")).text
+    assert f'<tr id="{prefix}"><th scope="row">write</th>' in (await locked_browser.get("/keys")).text
