@@ -74,7 +74,7 @@ class OverdueTenant:
 
 
 async def find_overdue_tenants(session: Session, *, limit: int) -> list[OverdueTenant]:
-    """Find the tenants with the most overdue timers among the oldest 12 overdue timers of each slot.
+    """Find the tenants with the most overdue timers among the oldest 3 overdue timers of each slot.
 
     shape:   at most `limit`, the tenant with the most timers first; a timer that is due for less than a second is not
              overdue

@@ -135,7 +135,7 @@ async def test_the_tenants_with_overdue_timers_are_found_among_few_rows_of_each_
         first = await find_overdue_tenants(reader, limit=1)
 
     assert [it.tenant_id for it in found] == ["default", "shop"]
-    assert [it.timers for it in found] == [840 * 12 - 3, 3], "12 timers of each slot"
+    assert [it.timers for it in found] == [840 * 3 - 3, 3], "3 timers of each slot"
     assert first == found[:1]
-    assert reading.rows <= 840 * 12
+    assert reading.rows <= 840 * 3
     assert reading.indexes == {"timers_by_slot"}
