@@ -59,7 +59,7 @@ class Screenshot(NamedTuple):
 
 
 SCREENSHOTS = (
-    Screenshot("overview", "", (".tiles li", "svg.chart rect", "table td")),
+    Screenshot("overview", "", (".tiles li", ".past path.died", "svg.chart rect", "table td")),
     Screenshot("timer", "/timers/by-name/close-the-till", (".why", "dl.facts", "svg.strip path", "#next", "#records")),
     Screenshot("schedules", "/schedules", ("svg.strip path", "tbody th a")),
     Screenshot("dead-letters", "/dead-letters", ("tbody th", "form.filter")),
@@ -91,6 +91,26 @@ FIRINGS = """
     from shardclock.timers t
     cross join generate_series(31, 1, -1) n
     where t.schedule is not null and t.name <> 'beat'
+    order by 1
+"""
+# Two hours with a few late firings, and with dead letters in the last half hour.
+PAST = """
+    insert into shardclock.command_log (
+        recorded_at, timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target
+    )
+    select
+        m.at + case when it.intent = 'TRIGGERED' and n.minute between 48 and 52 and i % 4 = 0
+            then interval '7 seconds' * (53 - n.minute) else interval '2 milliseconds' end,
+        20000 + n.minute * 100 + i, m.at, now() - interval '1 day', 2, it.intent, 'default', 'USER', 'order.expired'
+    from generate_series(0, 118) as n (minute)
+    cross join lateral (
+        values ('TRIGGERED', 20 + n.minute * 7 % 13), ('DELIVERED', 14 + n.minute * 5 % 11),
+            ('DEAD', case when n.minute in (95, 97, 103, 114) then 1 + n.minute % 3 else 0 end)
+    ) as it (intent, number)
+    cross join lateral generate_series(1, it.number) i
+    cross join lateral (
+        select date_trunc('minute', now()) - (119 - n.minute) * interval '1 minute' + i * interval '1 second' as at
+    ) m
     order by 1
 """
 OTHER_LETTERS = """
@@ -135,6 +155,7 @@ async def fill(dsn: str, api: Api) -> None:
     await query(dsn, "update shardclock.timers set due_date = now() + interval '40 minutes' where name = 'job:nightly'")
     await query(dsn, RULES)
     await query(dsn, FIRINGS)
+    await query(dsn, PAST)
     await query(dsn, OTHER_LETTERS)
     await query(dsn, OPERATIONS)
     await add_timers(dsn, 1, "now() + interval '47 minutes'", **OF_INSTANCE)
