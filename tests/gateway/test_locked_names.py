@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import pytest
 
 from shardclock_server.gateway.combining import WAITING_MAX
+from shardclock_server.sql.clients import scheduling
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
-from shardclock_server.sql.clients.scheduling import ScheduleBatch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch, schedule_timers
 from shardclock_server.sql.clients.writing import LockPatience
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.model import NewTimer
@@ -168,3 +170,26 @@ async def test_only_the_line_with_a_locked_name_fails_even_if_the_first_answer_w
         assert not asked[8].done(), "only the one with the locked name waits"
     await asyncio.gather(*asked)
     assert {it.result().status for it in asked if it is not asked[8]} == {201}
+
+
+async def test_a_timer_is_written_once_if_its_answer_was_lost_and_its_row_is_locked(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = list[object]()
+
+    async with AsyncExitStack() as locks:
+
+        async def losing(*given: Any, **more: Any) -> list[Scheduled | Refused]:
+            outcomes = await schedule_timers(*given, **more)
+            if lost:
+                return outcomes
+            lost.extend(outcomes)
+            await locks.enter_async_context(open_transaction(dsn, HOLDING["locked"]))
+            raise StoreUnavailable("the answer was lost")
+
+        monkeypatch.setattr(scheduling, "schedule_timers", losing)
+        asked = asyncio.create_task(api.post("/v1/timers", {**HOUR, "name": "held"}))
+        await eventually(lambda: len(api.gateway.combiner._locked) == 1)
+
+    assert (await asked).status == 201, "the timer keeps its key, so its own row is no conflict"
+    assert await value(dsn, "select count(*) from shardclock.timers") == len(lost) == 1
