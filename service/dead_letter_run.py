@@ -125,7 +125,8 @@ class DeadLetterRun(BulkRun):
         self._page = await change_letter_page(session, partial(self.change.apply, keys))
         unchanged = set(keys).difference(self._page)
         self._staying = await self.change.count_staying(unchanged) if unchanged else Counter()
-        self._others = len(unchanged) - self._staying.total()
+        signals = unchanged & self._signals if self.change.leaves_signals else ()
+        self._others = len(unchanged) - self._staying.total() - len(signals)
         return len(self._page)
 
     def _take_page(self) -> None:

@@ -136,22 +136,23 @@ class DeadLetterChange:
             change=lambda letters: self.apply([it.timer_key for it in letters]),
             of=_of_tenants,
             which=lambda letters: _which(letters, wanted.reason_line),
-            left=self._describe_rest,
+            left=self._describe_rest if wanted.timer_key is None else lambda *_: "",
         )
 
-    def describe_rest(self, signals: int, *, others: int = 0) -> str:
-        """Return the end of the sentence: the number of signals that stay unchanged, and of letters that were changed
-        meanwhile; '' for none.
+    def describe_rest(self, signals: int, *, others: int) -> str:
+        """Return the end of the sentence: the unchanged letters, with the reason.
+
+        `signals` are letters for which instances wait; another command has changed the `others` meanwhile.
         """
-        if others and self.redriving is not None:
-            return f"; unchanged: {counted(others, *NOUN)}, redriven or discarded by another command meanwhile"
-        if not (signals and self.leaves_signals):
-            return ""
-        return f"; left: {counted(signals, 'signal')} for which instances wait: redrive them, or cancel the instances"
+        left = f"; unchanged: {counted(others, *NOUN)}, redriven or discarded by another command meanwhile"
+        kept = f"; left: {counted(signals, 'signal')} for which instances wait: redrive them, or cancel the instances"
+        return (left if others else "") + (kept if signals and self.leaves_signals else "")
 
     def _describe_rest(self, selected: Sequence[DeadLetterKey], keys: Sequence[int]) -> str:
         done = set(keys)
-        return self.describe_rest(sum(it.target == SIGNAL and it.timer_key not in done for it in selected))
+        rest = [it for it in selected if it.timer_key not in done]
+        signals = sum(it.target == SIGNAL for it in rest) if self.leaves_signals else 0
+        return self.describe_rest(signals, others=len(rest) - signals)
 
 
 def redriving(

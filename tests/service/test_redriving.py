@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import asyncpg
 import pytest
 
 from shardclock.api.refusals.deliveries import NOT_REDRIVEN
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letter_run import DeadLetterRun
-from shardclock_server.service.dead_letters import redrive, redriving
+from shardclock_server.service.dead_letters import discard, redrive, redriving
 from shardclock_server.service.operations import NOW, continue_operation
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, discard_dead_letters, redrive_dead_letters
 from shardclock_server.sql.operations.operations import find_due_operation
@@ -15,6 +21,7 @@ from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query, value
 from tests.support.operations import an_operator, counts
 from tests.support.refusals import refusing
+from tests.support.waiting import eventually
 
 EACH = DeadLetterFilter()
 DISABLED, REMOVED, UNDECLARED = "webhook:billing", "webhook:gone", "order.gone"
@@ -144,6 +151,16 @@ async def between(dsn: str) -> None:
         await bury(dsn, 2, target)
 
 
+async def waits_for_a_lock(dsn: str) -> bool:
+    """Return whether a session of this database waits for another transaction."""
+    return bool(
+        await value(
+            dsn,
+            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+        )
+    )
+
+
 async def disable(dsn: str) -> None:
     await query(dsn, "update shardclock.endpoints set disabled_at = now(), disabled_why = 'it answered 410'")
 
@@ -184,6 +201,28 @@ async def test_a_redrive_counts_the_letters_that_another_command_has_changed_mea
     assert changed == "put back: 2 dead letters are due again"
     assert others == "unchanged: 2 dead letters, redriven or discarded by another command meanwhile"
     assert left.startswith(f"left: 2 dead letters, because target '{DISABLED}' was disabled at")
+
+
+@pytest.mark.parametrize("verb", [redrive, discard])
+async def test_letters_that_another_request_has_changed_during_this_request_are_reported(
+    dsn: str, operator: Session, verb: Callable[..., Coroutine[Any, Any, BulkResult[int]]]
+) -> None:
+    await declare(dsn, HANDLER)
+    await bury(dsn, 3)
+    other = await asyncpg.connect(dsn)
+    try:
+        async with other.transaction():
+            await other.execute("delete from shardclock.dead_letters where timer_key < 3")
+            changing = asyncio.create_task(verb(operator, EACH, limit=2, dry_run=False))
+            await eventually(lambda: waits_for_a_lock(dsn))
+        done = await changing
+    finally:
+        await other.close()
+
+    assert (done.keys, done.more) == ([], True)
+    assert done.sentence == (
+        "nothing was changed; unchanged: 2 dead letters, redriven or discarded by another command meanwhile"
+    )
 
 
 @pytest.mark.usefixtures("between")
