@@ -15,6 +15,7 @@ from shardclock_server.cli.process_output import print_fields, print_instance, p
 from shardclock_server.cli.session import notify_engines, with_notification, with_session
 from shardclock_server.service import processes as service
 from shardclock_server.service.instance_cancellation import cancel_many
+from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.instances import FoundStep, StateFilter
 from shardclock_server.sql.session import Session
@@ -146,6 +147,10 @@ def show(instance_key: InstanceKey, as_json: Json = False) -> int:
     async def do(session: Session) -> int:
         found = await service.find(session, instance_key)
         print_instance(found, await _all_steps(session, instance_key), as_json=as_json)
+        if not as_json and found.found.state == "STARTING":
+            start = await find_delivery(session, instance_key)
+            if start is not None and start.state != "DEAD" and start.last_error is not None:
+                print_note(f"the start waits: {start.last_error}")
         return DONE
 
     return with_session(do)

@@ -41,6 +41,19 @@ def begun(shell: Shell) -> None:
     asyncio.run(make())
 
 
+def test_a_start_that_waits_is_shown_with_the_reason(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "p.bpmn"
+    file.write_bytes(MODEL)
+    shell("deploy", file)
+    key = shell("processes", "start", "p", "--json").json["instance_key"]
+    assert (shell("processes", "show", key).err, shell("processes", "show", key).code) == ("", DONE)
+
+    failures = '[{"reason": "a quota of 1 instances"}]'
+    asyncio.run(query(shell.dsn, "update shardclock.deliveries set failures = $1::jsonb", failures))
+    assert shell("processes", "show", key).err == "the start waits: a quota of 1 instances\n"
+    assert shell("processes", "show", key, "--json").json["state"] == "STARTING"
+
+
 def test_the_count_of_running_instances_stops_at_a_thousand_and_reports_this(shell: Shell) -> None:
     async def add(first: int, last: int) -> None:
         await query(
