@@ -34,10 +34,7 @@ with recursive me as materialized (
         -- operator's hold they deliver only events for operators.
         and (hold.reason is null or shardclock.foreign_reason(h.identity) is null)
 ),
-ended as materialized (
-    -- A suspended worker may be running, so its claims are valid until their leases end.
-    select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
-),
+-- include: ended_workers.sql
 lane (target, tenant_id, soonest, number) as (
     (
         select d.target, d.tenant_id, d.next_attempt_at, 1

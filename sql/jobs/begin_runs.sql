@@ -22,19 +22,9 @@
 -- index: deliveries_of_jobs, the first :read_limit due rows; jobs_pkey and deliveries_pkey, one probe for each row;
 --        deliveries_of_jobs_by_due_date and timers_by_target, one probe for each job with a queue, and of
 --        deliveries_of_jobs_by_due_date a scan up to the hundredth start if more may wait; holders_pkey, holders_ended
-with me as materialized (
-    select h.part, h.part_count
-    from shardclock.holders h
-    where h.holder = :holder::bigint
-        and h.ended_at is null
-        and h.part is not null
-        -- No job runs in a copy of the database: docs/decisions/0016-a-copy-does-not-fire.md.
-        and shardclock.hold_reason(h.identity) is null
-),
-ended as materialized (
-    -- As in claim_deliveries, because a suspended worker may be running.
-    select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
-),
+with
+-- include: own_part.sql
+-- include: ended_workers.sql
 due as materialized (
     select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date, d.is_planned, d.was_begun
     from me

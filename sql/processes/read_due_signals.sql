@@ -30,15 +30,8 @@
 -- index: deliveries_by_lane, one probe for each lane, and up to ten times its share; deliveries_of_cancellations, up to
 --        the same; deliveries_deferred, deliveries_of_throws, deliveries_pkey, instances_pkey and definitions_pkey, one
 --        probe for each signal; holders_pkey
-with recursive me as materialized (
-    select h.part, h.part_count
-    from shardclock.holders h
-    where h.holder = :holder::bigint
-        and h.ended_at is null
-        and h.part is not null
-        -- No instance advances in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
-        and shardclock.hold_reason(h.identity) is null
-),
+with recursive
+-- include: own_part.sql
 lane (target, tenant_id, soonest, number) as (
     (
         select d.target, d.tenant_id, d.next_attempt_at, 1

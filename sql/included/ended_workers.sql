@@ -1,0 +1,5 @@
+-- The workers whose claims are free, because they have ended.
+ended as materialized (
+    -- A suspended worker may be running, so its claims are valid until their leases end.
+    select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
+),
