@@ -29,6 +29,8 @@ def run() -> NoReturn:
         _print_lost(lost, words)
         code = streams.ANSWER_LOST
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11, if Ctrl-C comes while it creates a class
+            sys.exit(INTERRUPTED)
         from shardclock_server.cli.exits import failure_of
 
         failure = failure_of(error)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shardclock_server.cli import INTERRUPTED, main
+from shardclock_server.cli import INTERRUPTED, main, program
 from shardclock_server.cluster import host_process
 from tests.support.program import PROGRAM, until
 
@@ -32,6 +32,22 @@ def test_ctrl_c_before_the_program_is_imported_ends_it_quietly(
 
     monkeypatch.setattr(host_process, "start_local_host_ahead", interrupt)
     monkeypatch.setattr(sys, "argv", ["shardclock", "up", "--local"])
+
+    with pytest.raises(SystemExit) as end:
+        main()
+
+    assert end.value.code == INTERRUPTED
+    assert capsys.readouterr().err == ""
+
+
+def test_ctrl_c_while_an_import_creates_a_class_ends_the_program_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: list[str]) -> int:
+        raise RuntimeError("Error calling __set_name__ on 'Field' instance") from KeyboardInterrupt()  # as Python 3.11
+
+    monkeypatch.setattr(program, "_answer", interrupt)
+    monkeypatch.setattr(sys, "argv", ["shardclock", "status"])
 
     with pytest.raises(SystemExit) as end:
         main()
