@@ -1,4 +1,4 @@
-"""On a real cluster, handlers run in separate processes, and another worker calls the deliveries of a killed one."""
+"""A real cluster calls handlers in separate processes, and survives killed workers and engines; Ray starts once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from shardclock_server.sql.cluster.holders import WORKER
-from tests.support.cli_asserts import NOT_DONE
+from shardclock_server.sql.cluster.holders import ENGINE, WORKER
+from tests.support import ROOT
+from tests.support.cli_asserts import DONE, NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import blocks
 from tests.support.factories import query
 from tests.support.program import run, until
 
 pytestmark = pytest.mark.ray
+
+MODEL = str(ROOT / "examples" / "order.bpmn")
 
 ENDS = """
     select to_json(f.payload), to_json(e.intent), e.detail
@@ -75,7 +78,9 @@ def waits(timer: shardclock.Timer) -> None:
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     place = tmp_path_factory.mktemp("workers")
     (place / "reminders.py").write_text(APP)
-    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="reminders")
+    (orders,) = [it.text for it in blocks() if it.where.startswith("docs/processes.md") and "on_timer" in it.text]
+    (place / "orders.py").write_text(orders)
+    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="reminders,orders")
     try:
         cluster.until_running()
         until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers")
@@ -171,3 +176,54 @@ def test_a_delivery_that_a_killed_worker_had_claimed_is_called_by_the_next_worke
     (up.place / "wait").unlink()
     until(lambda: not ask(up, "select from shardclock.deliveries"), "its end")
     until(lambda: len(up.keepers(WORKER)) == 2, "the next worker")
+
+
+def said(up: ClusterProcess, *words: str) -> Any:
+    done = run(*words, "--json", environment=up.environment)
+    assert done.code == DONE, done.err
+    return done.json
+
+
+def engines_of(up: ClusterProcess, *, without: frozenset[int] = frozenset()) -> frozenset[int]:
+    """Wait until two engines serve that are not in `without`; return the engines' processes."""
+
+    def serving() -> frozenset[int]:
+        return frozenset(it.pid for it in up.keepers(ENGINE))
+
+    until(lambda: len(serving()) == 2 and not serving() & without, "two engines")
+    return serving()
+
+
+def start(up: ClusterProcess, order: int) -> int:
+    key = said(up, "processes", "start", "order", "--variables", f'{{"order": {order}}}')["instance_key"]
+    until(lambda: bool(task_of(up, key)), "the task")
+    return int(key)
+
+
+def task_of(up: ClusterProcess, instance_key: int) -> Any:
+    tasks = said(up, "tasks", "list", "--instance", str(instance_key))
+    return tasks[0]["task_key"] if tasks else None
+
+
+def state_of(up: ClusterProcess, instance_key: int) -> Any:
+    return said(up, "processes", "show", str(instance_key))["state"]
+
+
+def test_an_order_is_approved_and_charged_even_if_its_engines_are_killed(up: ClusterProcess) -> None:
+    assert up.keepers(ENGINE) == []  # nothing is deployed
+    (deployed,) = said(up, "deploy", MODEL)
+    assert (deployed["process_id"], deployed["version"], deployed["is_new"]) == ("order", 1, True)
+    pids = engines_of(up)
+    first, second = start(up, 42), start(up, 43)
+
+    said(up, "tasks", "complete", str(task_of(up, first)), "--variables", '{"approved": true}')
+    until(lambda: state_of(up, first) == "COMPLETED", "the first order")
+    shown = said(up, "processes", "show", str(first))
+    assert shown["result"] == {"order": 42, "approved": True, "receipt": "R-42"}
+
+    for pid in pids:
+        psutil.Process(pid).kill()
+    said(up, "tasks", "complete", str(task_of(up, second)), "--variables", '{"approved": true}')
+    until(lambda: state_of(up, second) == "COMPLETED", "the second order, by another engine")
+    assert engines_of(up, without=pids)
+    assert said(up, "processes", "show", str(second))["result"]["receipt"] == "R-43"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 # In seconds, by folder, for files with tests that take longer than other tests with the same marks.
@@ -29,57 +30,66 @@ LONG = {
     "bpmn/step": "lookups random",
     "chaos": "chaos plan proxy proxy_traps recorder",
     "cli": (
-        "audit bulk cli commands consumers database dead_letters deliveries done_already endpoints handover incidents "
-        "inspect job_changes job_check jobs keys lists output preparation processes refused_commands release scaling "
-        "schedule status streams targets tasks tenants verbs"
+        "audit backup bulk cli commands consumers database dead_letters deliveries doctor done_already endpoints "
+        "handover incidents inspect job_changes job_check jobs keys lists output pause preparation processes "
+        "refused_commands release scaling schedule status streams targets tasks tenants unserved verbs"
     ),
     "client": (
-        "http_address http_consume http_errors http_methods http_processes http_retrying http_sync http_values outcomes"
+        "http_address http_consume http_errors http_methods http_operating http_processes http_retrying http_sync "
+        "http_values outcomes"
     ),
-    "client/executor": "threads",
-    "client/log": "consuming consuming_trouble leasing_lost leasing_members",
+    "client/executor": "niceness threads",
+    "client/log": "consuming consuming_trouble leasing leasing_lost leasing_members",
     "client/sql": "alike batch_bytes consuming logins methods transactions values",
-    "cluster": "exporter node shell stepping testing_jobs testing_page upgrade",
-    "coordinator": (
-        "drains fence hosts leadership quarantine reconciler scaling stand_by stand_by_races suspension "
-        "takeover_plan two_hundred_shards"
+    "cluster": (
+        "databases exporter node preloaded scratch shell stepping testing_environment testing_jobs testing_page upgrade"
     ),
+    "coordinator": (
+        "drains fence hosts leadership local_fleet quarantine reconciler scaling stand_by stand_by_races stats "
+        "suspension takeover_plan two_hundred_shards"
+    ),
+    "embedded": "server",
     "engine": (
-        "business_keys cancelled_starts dead_signals elements endpoints fairness families invalid_input kept_messages "
-        "lane_cursors locked_waits long_steps newer_releases notifications order other_projects programs quotas races "
-        "real_clock runs service_tasks signals task_owners tasks thrown_signals unstorable"
+        "business_keys cancelled_starts dead_signals elements endpoints fairness families history invalid_input "
+        "kept_messages lane_cursors locked_waits long_steps newer_releases notifications order other_projects programs "
+        "quotas races real_clock runs service_tasks signals task_owners tasks thrown_signals unstorable"
     ),
     "feel": "any_text bounds",
     "gateway": (
         "audit bulk callers cluster consumers creating deferred heads incidents instance_ends jobs keyed_lines limits "
-        "locked_names moves operating processes protocol queries quotas reference timer_quotas schedule_quotas "
-        "second_wall serving shares stats task_waiters tasks timer_ends timers unreadable waiting"
+        "locked_names moves notify operating operations processes protocol queries quotas reference schedule_quotas "
+        "second_wall serving shares stats task_waiters tasks timer_ends timer_quotas timers unreadable waiting"
     ),
     "gateway/console": (
         "audit changes cluster dead_letters endpoints forged_sign_ins hold identity_provider instance_pages jobs "
-        "schedule_pages shell sign_in tasks timer_pages"
+        "overview schedule_pages shell sign_in tasks timer_pages viewers"
     ),
-    "k8s": "app apply chart_parts charts docs image local network pods postgres run schemas upgrade",
-    "metrics": "aggregator report tables",
+    "k8s": "app apply chart_parts charts docs image local network pods postgres run schemas upgrade upgrade_helm",
+    "keepers": "collector keeper life",
+    "metrics": "aggregator exporter report tables",
     "monitoring": "rules",
+    "operate": "backup",
     "project": "benchmarks docs house",
-    "service": "audit bulk_import explain explain_delivery job_file job_runs jobs redriving",
+    "service": "audit bulk_import explain explain_delivery job_file job_runs jobs operations redriving",
     "shards": "client_locks hold locked metrics outages poison ramp shard takeover",
     "sql": (
         "api_keys audit business_keys calendar cancel_races claim_races conflict_races conflicts counts "
-        "dead_letter_plans deliveries delivery_verbs due_lanes empty_plans encodings endpoints fence fire_due "
-        "fixed_periods functions given_up_starts groups hand_over hand_over_plans identity instances_by_state "
-        "job_clocks_and_locks job_files job_looks job_measures job_plans job_races job_verbs jobs keys lag "
-        "locked_deliveries log_marks log_order log_partitions log_writers measures migrate missed_choice "
-        "missed_choice_races moved_clock notification_sender operators_hold parsing plan_traps policy policy_plans "
-        "program_plans queue_order quotas_of_starts requests reserved_names retention rights roles row_security "
-        "run_timer run_unplanned same_call scan_window schedules scheduling search search_plans session "
-        "session_settings settling signal_plans statement_races task_lists tenants text_lengths verb_races verbs "
-        "verbs_many"
+        "dead_letter_plans deliveries delivery_measures delivery_verbs due_lanes empty_plans encodings ended_pauses "
+        "endpoints ends fence fire_due fixed_periods functions given_up_starts groups hand_over hand_over_plans "
+        "identity instances_by_state job_clocks_and_locks job_files job_looks job_measures job_plans job_races "
+        "job_verbs jobs keys lag locked_deliveries log log_marks log_order log_partitions log_writers measures migrate "
+        "missed_choice missed_choice_races moved_clock notification_sender operator_events operators_hold parsing "
+        "plan_traps policy policy_plans program_plans queue_order quotas_of_starts redriving request_slots requests "
+        "reserved_names retention rights roles row_security run_timer run_unplanned same_call scan_window schedules "
+        "scheduling search search_plans session session_settings settling signal_plans statement_races task_lists "
+        "tenants text_lengths verb_races verbs verbs_many"
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",
-    "workers": "app hand_over interpreter lane_finder locked_rows process searches task_set webhooks_of_worker worker",
+    "workers": (
+        "app hand_over handler_queue handler_queue_slots interpreter lane_finder locked_rows operator_events process "
+        "searches task_set webhooks_of_worker worker"
+    ),
     "workers/runs": (
         "gathered_ends known_faults left_behind notifications outcome_writer prefetched_runs runner waiting_for_nodes"
     ),
@@ -92,5 +102,6 @@ TAKES_S = {
 }
 
 
+@cache  # it is asked once for each test
 def is_long(path: Path, tests: Path) -> bool:
     return path.is_relative_to(tests) and path.relative_to(tests).as_posix() in LONG_FILES
