@@ -1,4 +1,4 @@
-"""If a slow test or a test in a long file has many cases, `make test` runs one; `make test-all` runs all."""
+"""If a slow test or a test in a long file has several cases, `make test` runs one; `make test-all` runs all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from zlib import crc32
 
 import pytest
 
-FEW = 2  # two cases are mostly two ways to do the same, and both run
 # All blocks of the pages run: pages change more often than the code that they describe.
 WHOLE = frozenset({"test_docs.py"})
 
@@ -38,12 +37,9 @@ def _takes_long(item: pytest.Item) -> bool:
 
 
 def left_out(name: str, cases: Sequence[T]) -> list[T]:
-    """List the cases of a test outside its sample: one case, or all if these are few.
+    """List all cases of a test except one, which the test's name chooses.
 
-    The test's name chooses the case. So it is the same in each run, and tests with the same parameters use different
-    values.
+    So the case is the same in each run, and tests with the same parameters use different values.
     """
-    if len(cases) <= FEW:
-        return []
     kept = crc32(name.encode()) % len(cases)
     return [case for number, case in enumerate(cases) if number != kept]

@@ -18,6 +18,7 @@ from tests.support.executing import APP, DEATHS
 
 pytestmark = pytest.mark.slow
 BOUND_S = 240.0
+OF_RAY = (pytest.mark.ray, pytest.mark.exhaustive)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def played_with_ray(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return _played(tmp_path_factory.mktemp("executors"), "ray", "child")
 
 
-@pytest.fixture(scope="module", params=["local", *(pytest.param(it, marks=pytest.mark.ray) for it in ("ray", "child"))])
+@pytest.fixture(scope="module", params=["local", *(pytest.param(it, marks=OF_RAY) for it in ("ray", "child"))])
 def played(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Return the answers of all scenarios with one kind of executors."""
     answers = request.getfixturevalue("played_locally" if request.param == "local" else "played_with_ray")
