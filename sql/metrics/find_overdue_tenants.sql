@@ -1,8 +1,8 @@
 -- Finds the tenants with the most overdue timers among the oldest overdue timers of each slot.
 --
 -- in:    :late interval: a timer is overdue if it became due before this interval, :limit bigint
--- out:   tenant_id text, timers bigint (at most 3 are counted in each slot), oldest timestamptz (the moment at which the
---        oldest of these timers became due); the tenant with the most timers first
+-- out:   tenant_id text, timers bigint (at most 3 are counted in each slot), oldest timestamptz (the moment at which
+--        the oldest of these timers became due); the tenant with the most timers first
 -- locks: nothing
 -- index: timers_by_slot, at most 3 rows of each slot
 select t.tenant_id, count(*) as timers, min(t.due_date) as oldest
