@@ -35,7 +35,7 @@ async def claim_cost(bench: Bench) -> Figures:
 
 
 async def locked(bench: Bench) -> Figures:
-    """Fire at a pace: first alone, then while a client's open transaction has locked thousands of leased timers."""
+    """Fire at a pace: first without locks, then while a client has locked thousands of leased timers."""
     await bench.start()
     figures: Figures = {}
     async with bench.session() as session, bench.session() as client:

@@ -100,7 +100,7 @@ def reset(
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Set a group's position or its number of partitions; records that were set aside stay."""
+    """Set a group's position or its number of partitions; records that were set aside are kept."""
     if to is None and partitions is None:
         raise Refusal("give --to, --partitions, or both")
 

@@ -164,7 +164,7 @@ def change(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Change fields of an endpoint; other fields and the secrets stay. Waiting deliveries get the change, too."""
+    """Change some fields of an endpoint, and keep all others. Waiting deliveries get the change, too."""
     if headers and no_headers:
         raise Refusal("--header and --no-headers exclude each other; remove one of the two")
     policy = {

@@ -126,7 +126,7 @@ def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointNam
 
 @notify.command()
 def remove(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Stop the events for an endpoint; the endpoint itself stays."""
+    """Stop the events for an endpoint; the endpoint itself is kept."""
 
     async def do(session: Session) -> int:
         done = await use_cases.unsubscribe(session, EndpointName(tenant, name))

@@ -149,7 +149,7 @@ def set_(
 
 @tenants.command()
 def remove(tenant: Which, as_json: Json = False) -> int:
-    """Remove a tenant's own limits, so that the limits in the gateways' settings apply. The tenant's data stays."""
+    """Remove a tenant's own limits, so that the limits in the gateways' settings apply. The tenant's data is kept."""
 
     async def do(session: Session) -> int:
         sentence = await use_cases.remove_own(session, tenant)

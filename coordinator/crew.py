@@ -107,14 +107,14 @@ class Crew:
     async def adopt(self) -> None:
         """Supervise the actors that were started by an earlier coordinator of this cluster.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         await self._processes.adopt()
 
     async def retire(self) -> set[str]:
         """Drain all actors; return their names.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         retired = self._processes.names()
         await self._processes.retire_all()

@@ -34,7 +34,7 @@ class KeeperHandle(Protocol):
     async def kill(self) -> None:
         """Kill the keeper, if the keeper still runs.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
 
 
@@ -52,25 +52,25 @@ class Fleet(Protocol):
     async def nodes(self) -> Sequence[str]:
         """List the nodes that can take keepers of the role.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
 
     async def found(self) -> Mapping[str, KeeperHandle]:
         """Return the existing keepers by name, including keepers that an earlier coordinator started.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
 
     async def spawn(self, node_id: str) -> tuple[str, KeeperHandle]:
         """Start a keeper under a new name; return the name and the keeper, which may still be starting.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
 
     async def ask_for_nodes(self, shards: int) -> None:
         """Request nodes for a total of `shards` shards, if the fleet can get more nodes; 0 withdraws the request.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
 
 

@@ -22,7 +22,7 @@ class HoldersSeen:
     async def read(cls, session: Session) -> "HoldersSeen":
         """Read the holders.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer before the timeout
         """
         holders = await list_holders(session)
         return cls(holders, time.monotonic())

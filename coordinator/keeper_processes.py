@@ -68,7 +68,7 @@ class KeeperProcesses:
     async def adopt(self) -> None:
         """Supervise the actors that an earlier coordinator has started, unless actors are supervised already.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         if self._processes:
             return
@@ -78,7 +78,7 @@ class KeeperProcesses:
     async def spawn(self, node_id: str) -> None:
         """Start an actor on a node.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         actor_name, handle = await self._fleet.spawn(node_id)
         self._watch_process(actor_name, handle, node_id)
@@ -180,7 +180,7 @@ class KeeperProcesses:
     async def retire_all(self) -> None:
         """Drain all actors concurrently, then kill them all, including actors that did not answer.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         self.retire(self._processes)
         await asyncio.gather(*(process.drain for process in self._processes.values() if process.drain is not None))
@@ -204,7 +204,7 @@ class KeeperProcesses:
     async def kill_dropped(self) -> None:
         """Kill all dropped actors.
 
-        errors:  FleetUnavailable  no answer in time: call again
+        errors:  FleetUnavailable  no answer before the timeout: call again
         """
         while self._dropped:
             handle = self._dropped.popleft()

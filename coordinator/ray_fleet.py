@@ -75,7 +75,7 @@ class RayKeeper:
     async def kill(self) -> None:
         """Kill the actor, if the actor still exists.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         await _ask(lambda: ray.kill(self._actor, no_restart=True))
 
@@ -92,21 +92,21 @@ class RayFleet:
     async def nodes(self) -> list[str]:
         """List the nodes for the role's keepers: alive, not draining, and not reserved for other roles.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         return nodes_for(self.role, await _ask(_staying_nodes), worker_resource=self._spawner.worker_resource)
 
     async def found(self) -> dict[str, KeeperHandle]:
         """Return the role's existing actors by name, including actors that an earlier coordinator started.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         return {name: RayKeeper(actor) for name, actor in (await _ask(self._named_actors)).items()}
 
     async def spawn(self, node_id: str) -> tuple[str, KeeperHandle]:
         """Create an actor under a new name; return the name and the actor, which may still be starting.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         name = new_name(self.role)
         return name, RayKeeper(await _ask(lambda: self._spawner.spawn(name, node_id)))
@@ -114,7 +114,7 @@ class RayFleet:
     async def ask_for_nodes(self, shards: int) -> None:
         """Request nodes for a total of `shards` shards from Ray's autoscaler, if Ray has one; 0 withdraws the request.
 
-        errors:  FleetUnavailable  no answer in time
+        errors:  FleetUnavailable  no answer before the timeout
         """
         from ray.autoscaler.sdk import request_resources
 

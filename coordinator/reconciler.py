@@ -145,7 +145,7 @@ class Reconciler:
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
         """Take the lead from the cluster `beside`, or give the lead to it; show the user which keepers serve.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer before the timeout
         """
         if await ours.take_unserved(seen, leadership):
             leadership = await self._lead()

@@ -57,7 +57,7 @@ class Scaling:
     async def turn(self, leadership: Leadership, leader: int) -> int:
         """Return the wanted number of keepers; if a policy is set, first store the number from the forecast.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer before the timeout
         """
         if leadership.term != self._term:
             await self._end_reading()  # the result may be hours old, and may contain another leader's number

@@ -17,7 +17,7 @@ async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cl
 
     If there is no other cluster, an orphan also waits, because the next `up` may start soon.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     """
     deadline = time.monotonic() + settings.handover_s
     while time.monotonic() < deadline:

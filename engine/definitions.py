@@ -40,7 +40,7 @@ class Definitions:
         The refusal of a model is cached, because a model never changes; a missing definition is not cached.
 
         shape:   the seconds that each definition took, 0 for a cached definition; a key is missing if no time was left
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer before the timeout
         """
         took_s: dict[int, float] = {}
         left_s = budget_s

@@ -1,4 +1,4 @@
-"""One turn of an engine: read signals, advance their instances, write the effects. A faulty signal fails alone."""
+"""One turn of an engine: read signals, advance their instances, write the effects. A faulty signal fails no other."""
 
 import asyncio
 import time
@@ -70,7 +70,7 @@ class SignalRunner:
         self._stripe = stripe
         self._notify_workers = notify_workers
         self._definitions = Definitions()
-        # Instances that process one signal in each turn after a failure, so that the faulty signal fails alone.
+        # After a failure, these instances process one signal in each turn, so that only the faulty signal fails.
         self._one_by_one: set[int] = set()
         # Instances with signals that did not fit into a batch, by tenant; they are skipped until all signals of the
         # tenant fit into one batch.
@@ -203,7 +203,7 @@ class SignalRunner:
     async def _write(self, batch: StepBatch, writes: Writes) -> int:
         """Write a batch; return the number of written instances.
 
-        After a failure the batch is divided, until the faulty instance is alone.
+        After a failure the batch is divided, until the faulty instance is in a separate batch.
         """
         if not (keys := [row["instance_key"] for row in writes.steps]):
             return 0

@@ -62,7 +62,7 @@ class TenantQuotas:
         """Reserve quota for the steps of instances; return the instances with a step that exceeds a quota.
 
         shape:   `increases` has the tenant and the increase of each instance's step; `now` is the server's time
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer before the timeout
         """
         wanted = {key: need for key, need in increases.items() if need[1] is not NOTHING}
         totals = _totals(wanted.values())

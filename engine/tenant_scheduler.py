@@ -27,7 +27,7 @@ class TenantScheduler:
         self._used_s[tenant_id] = self._of(tenant_id) + seconds
 
     def ahead_s(self) -> dict[str, float]:
-        """Return, for each tenant ahead of the clock, its difference from the clock."""
+        """Return how far each tenant's used time is ahead of the clock; tenants that are not ahead are left out."""
         self._used_s = {tenant: used for tenant, used in self._used_s.items() if used > self._clock_s}
         first = nlargest(AHEAD_MAX, self._used_s.items(), key=lambda it: it[1])
         return {tenant: used - self._clock_s for tenant, used in first}

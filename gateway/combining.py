@@ -1,10 +1,10 @@
 """Write concurrent creates with one statement.
 
-A row costs Postgres 484 µs alone and 45 µs in a batch of twenty. A free writer takes all queued timers, so no timer
-waits for a batch to fill; while all writers are busy, the next batch grows. If an open transaction has locked a timer's
-name, timers of this name are written alone, so that they delay no other timer. If Postgres refuses a timer, for example
-because of a missing target, the batch is halved until this timer is alone; the timers of its tenant then have a
-separate writer for a while.
+A single row costs Postgres 484 µs; a row in a batch of twenty costs 45 µs. A free writer takes all queued timers, so no
+timer waits for a batch to fill; while all writers are busy, the next batch grows. If an open transaction has locked a
+timer's name, timers of this name are written in separate batches, so that they delay no other timer. If Postgres
+refuses a timer, for example because of a missing target, the batch is halved until this timer is in a separate batch;
+the timers of its tenant then have a separate writer for a while.
 """
 
 import asyncio
@@ -101,7 +101,8 @@ class Combiner:
             WAITING_MAX, doing="timers wait to be written", way_out="send this timer again in a moment"
         )
         self._apart_until_s: dict[str, float] = {}  # By tenant: the end of the time with a separate writer.
-        self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # By name: timers that are written alone.
+        # By name: timers that are written in separate batches.
+        self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}
         # 80 % of the statement timeout: the wait for a lock ends first, so that the timer is certainly not written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))

@@ -39,7 +39,7 @@ class Heartbeat:
         """Send a heartbeat and store the response; register the holder before the first heartbeat.
 
         errors:  HolderEnded       the keeper must stop
-                 StoreUnavailable  no answer in time: try again
+                 StoreUnavailable  no answer before the timeout: try again
         """
         if not self.began:
             await register_holder(self._session, self._incarnation)

@@ -63,7 +63,7 @@ class Tables:
 async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
     """Read all figures once; overdue timers are only searched in the window.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     """
     began_s = time.monotonic()
     independent = _IndependentReadings()

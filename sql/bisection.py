@@ -1,6 +1,7 @@
 """Write many rows in one statement.
 
-If the database refuses a row, write the batch in smaller and smaller parts until the refused row is alone.
+If the database refuses a row, write the batch in smaller and smaller parts until the refused row is in a separate
+batch.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

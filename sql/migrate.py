@@ -234,7 +234,7 @@ async def require_current(session: Session) -> None:
 
     errors:  WrongSchema       the schema is missing, too old or edited; the message names the command that repairs it
              WrongEncoding     the database can't store all characters
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer before the timeout
     """
     async with session.connection() as connection:
         await _require_utf8(connection)

@@ -1,4 +1,4 @@
-"""Write the body of a webhook: compact JSON from stored values alone, so that each attempt sends the same bytes."""
+"""Write the body of a webhook: compact JSON from only stored values, so that each attempt sends the same bytes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

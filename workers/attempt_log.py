@@ -55,7 +55,7 @@ class AttemptLog:
     async def write(self, session: Session) -> None:
         """Write the attempts, at most once a second; if the write fails, the attempts are lost.
 
-        errors:  StoreUnavailable  no answer in time
+        errors:  StoreUnavailable  no answer before the timeout
         """
         now_s = time.monotonic()
         if not self._count or now_s < self._next_s:

@@ -95,7 +95,7 @@ class Endpoints(KeeperPart):
 
         The worker disables each endpoint with a separate statement; the next call repeats a failed statement.
 
-        errors:  StoreUnavailable  no answer in time: call again.
+        errors:  StoreUnavailable  no answer before the timeout: call again.
                  StatementRefused  one endpoint can't be disabled; all other endpoints were disabled.
         """
         self.refresh_wanted.clear()

@@ -5,9 +5,9 @@ hundreds of deliveries if a call takes microseconds, because a message costs mor
 the slot, limits how many calls run concurrently.
 
 If the process dies or hangs during several calls, each called delivery may be the cause. The slot returns these
-deliveries as suspects. Each suspect is then called alone, and its attempt fails if the process dies again. The death of
-an idle process is not a failed attempt. One call to the process is always pending, so that the slot notices the death
-of an idle process.
+deliveries as suspects. Each suspect is then called without other deliveries, and its attempt fails if the process dies
+again. The death of an idle process is not a failed attempt. One call to the process is always pending, so that the slot
+notices the death of an idle process.
 
 A start takes seconds, because the process imports the user's code. If the start fails, or the process ends before its
 first call, the slot pauses before the next start; each further failure doubles the pause. During the pause the other

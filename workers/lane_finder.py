@@ -31,7 +31,7 @@ class LaneFinder:
     async def read(self, now_s: float) -> bool:
         """Read recent deliveries if the pause is over; return whether there was a new lane.
 
-        errors:  StoreUnavailable  no answer in time: call again
+        errors:  StoreUnavailable  no answer before the timeout: call again
         """
         if not self._planner.searches_slowly:
             self.pause_s = float("inf")

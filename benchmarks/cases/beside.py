@@ -1,4 +1,4 @@
-"""Fire timers for the log at a steady pace, first alone, then during thousands of deliveries a second."""
+"""Fire timers for the log at a steady pace, first without other work, then during thousands of deliveries a second."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Check L5 and I1: a timer that can't be fired fails alone, and tenants are separate."""
+"""Check L5 and I1: a timer that can't be fired delays no other timer, and tenants are separate."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class SteppedCluster:
         errors:  ImportError  httpx2 is not installed; the message explains how to install it
         """
         __tracebackhide__ = True  # Pytest then shows the test's line and the message, without this frame.
-        if find_spec("httpx2") is None:  # A test in SQL alone needs no httpx2.
+        if find_spec("httpx2") is None:  # A test that uses only SQL needs no httpx2.
             raise ImportError(NO_HTTPX2)
         from shardclock import AsyncClient
 

@@ -8,9 +8,9 @@ from shardclock.api.codes import OVER_QUOTA
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem, unavailable
 from shardclock_server.timers.refusal import shortened
 
-# A tenant may have at most three times as many slots as are free: one tenant alone gets three quarters of all slots,
-# two tenants get three sevenths each. With this limit, some slots are free for any number of tenants. The limit is the
-# dynamic threshold by which network switches share buffers.
+# A tenant may have at most three times as many slots as are free: a single tenant gets three quarters of all slots, and
+# each of two tenants gets three sevenths. With this limit, some slots are free for any number of tenants. The limit is
+# the dynamic threshold by which network switches share buffers.
 PER_FREE = 3
 
 

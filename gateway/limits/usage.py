@@ -12,9 +12,9 @@ NOTHING = Pending()
 class TenantUsage:
     """One tenant's limits and usage at one gateway.
 
-    Usage = the last database count + timers written since that count began + timers being written now. A count may miss
-    timers that are written during the count, so these are added until the next count ends. Therefore one gateway alone
-    never admits more timers than a limit."""
+    Usage = the last database count + timers written since that count began + timers being written now. A count may
+    miss timers that are written during the count, so these are added until the next count ends. Therefore a single
+    gateway never admits more timers than a limit."""
 
     tenant_id: str
     limits: Limits = field(default_factory=Limits)

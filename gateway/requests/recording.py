@@ -122,7 +122,7 @@ def drop_record(request: Request) -> None:
 def note_body(request: Request, fields: dict[str, object]) -> None:
     """Add the fields of a request's body to the request's record, if the request has a record.
 
-    A field does not replace a path parameter of the same name, which names the changed row.
+    A path parameter names the changed row, so a field of the same name does not replace it.
     """
     act = record_of(request)
     if act is not None:

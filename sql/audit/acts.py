@@ -101,7 +101,7 @@ async def list_acts(
     """List operators' acts, newest first.
 
     shape:   at most `limit`, after the cursor `after`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/audit/list_acts.sql
     """
     rows = await session.rows(

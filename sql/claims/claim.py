@@ -141,7 +141,7 @@ def _statement_of(scan: Scan) -> tuple[str, dict[str, object]]:
 async def still_leased(session: Session, holder: int, timer_keys: Sequence[int]) -> list[LeasedRow]:
     """Read the current rows of the timers that the holder still leases, and the transactions that lock these rows.
 
-    errors:  StoreUnavailable  no answer in time: ask again
+    errors:  StoreUnavailable  no answer before the timeout: ask again
     source:  sql/claims/still_leased.sql
     """
     request_number = next(request_numbers)
@@ -155,7 +155,7 @@ async def leased_by(session: Session, holder: int, *, horizon_s: float, lease_s:
     A shard calls this after the result of a claim was lost.
 
     shape:   without timers that are overdue by more than a lease duration: any shard can claim these timers soon
-    errors:  StoreUnavailable  no answer in time: ask again
+    errors:  StoreUnavailable  no answer before the timeout: ask again
     source:  sql/claims/leased_by.sql
     """
     request_number = next(request_numbers)

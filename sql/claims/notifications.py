@@ -13,7 +13,7 @@ async def notify_of_due_timers(session: Session) -> bool:
 
     Don't call this in the transaction that schedules the timer: NOTIFY would block the commits of other transactions.
 
-    errors:  StoreUnavailable  no answer in time: ignore this error
+    errors:  StoreUnavailable  no answer before the timeout: ignore this error
     source:  sql/claims/notify_of_due_timers.sql
     """
     return bool(await session.rows("notify_of_due_timers"))

@@ -34,7 +34,7 @@ async def read_firings(
     """Read the last firings of a tenant's schedules, in one statement.
 
     shape:   for each name at most `limit`, the newest first, from its last 100 records; without a firing, no list
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_firings.sql
     """
     found: defaultdict[str, list[PastFiring]] = defaultdict(list)

@@ -76,7 +76,7 @@ class UpcomingTimer:
 async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
     """Find a timer; if several timers had the name, find the pending timer, or else the timer that ended last.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/find_timer.sql
     """
     row = await session.row("find_timer", **asdict(which))
@@ -86,7 +86,7 @@ async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
 async def lock_timer(session: Session, timer_key: int) -> bool:
     """Lock a pending timer until the caller's transaction ends; return False if the timer is not pending.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/lock_timer.sql
     """
     return await session.row("lock_timer", timer_key=timer_key) is not None
@@ -95,7 +95,7 @@ async def lock_timer(session: Session, timer_key: int) -> bool:
 async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | None:
     """Read the next occurrence of a pending or paused timer; None if the timer does not exist or has ended.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_upcoming.sql
     """
     row = await session.row("read_upcoming", **asdict(which))
@@ -105,7 +105,7 @@ async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | No
 async def read_overdue_pauses(session: Session, timer_keys: Sequence[int]) -> list[UpcomingTimer]:
     """Read, among these timers, the clients' paused schedules that are overdue.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_overdue_pauses.sql
     """
     return [UpcomingTimer(*row) for row in await session.rows("read_overdue_pauses", timer_keys=timer_keys)]
@@ -114,7 +114,7 @@ async def read_overdue_pauses(session: Session, timer_keys: Sequence[int]) -> li
 async def records_of(session: Session, which: TimerRef, *, limit: int = 20) -> list[LogRecord]:
     """Read the last records of a timer, or of all timers with one name, newest first.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/records_of.sql
     """
     rows = await session.rows("records_of", **asdict(which), limit=limit)
@@ -136,7 +136,7 @@ async def records_around(session: Session, which: TimerRef, moment: datetime, *,
     """Read the records of a timer, or of all timers with one name, just before and just after a moment.
 
     shape:   at most `limit` before the moment and `limit` after it, oldest first
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/records_around.sql
     """
     rows = await session.rows("records_around", **asdict(which), moment=moment, limit=limit)
@@ -154,7 +154,7 @@ class PastHold(NamedTuple):
 async def read_past_hold(session: Session, *, since: datetime, until: datetime) -> PastHold | None:
     """Read the last hold of an operator that was in force between two moments.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_past_hold.sql
     """
     row = await session.row("read_past_hold", since=since, until=until)
@@ -164,7 +164,7 @@ async def read_past_hold(session: Session, *, since: datetime, until: datetime) 
 async def witnesses(session: Session, holders: Collection[int], moment: datetime) -> list[Witness]:
     """Read the given holders, and all holders that were alive at a moment.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/witnesses.sql
     """
     return [Witness(*row) for row in await session.rows("witnesses", holders=list(holders), moment=moment)]

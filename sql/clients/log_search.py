@@ -54,7 +54,7 @@ async def find_records(
 
     After `within_s` the search stops: the page may be short or empty, although more pages follow.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
              Refusal           `page` is not from a search of the log
     source:  sql/clients/find_records.sql, sql/clients/find_records_of.sql
     """

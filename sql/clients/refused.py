@@ -24,7 +24,7 @@ async def find_refused(session: Session, tenant_id: str, *, with_jobs: bool, lim
     """Find a tenant's timers that a shard has paused, the last paused first.
 
     shape:   at most `limit`; the search reads the `LOOKED_MAX` timers that were changed last
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/find_refused.sql
     """
     rows = await session.rows("find_refused", tenant_id=tenant_id, with_jobs=with_jobs, looked=LOOKED_MAX, limit=limit)

@@ -92,7 +92,7 @@ async def find_timers(
     short or empty, although more pages follow.
 
     shape:   at most `size` timers; `size` is at most 10,000
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
              InvalidTimer      no such state, order or page, a name without its tenant, or two filters of names
     source:  sql/clients/find_timers.sql, sql/clients/find_ended.sql, sql/clients/find_containing.sql
     """
@@ -235,7 +235,7 @@ async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: 
     """Find the keys of PENDING or PAUSED timers, for a caller that changes all these timers.
 
     shape:   at most `size`, ascending; the last key is the next page's `after_key`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
              InvalidTimer      two filters of names
     source:  sql/functions/timers/find_keys.sql
     """
@@ -255,7 +255,7 @@ class TimerCount(NamedTuple):
 async def count_timers(session: Session, state: str, wanted: TimerFilter, *, most: int) -> TimerCount:
     """Count PENDING or PAUSED timers; read at most `most` timers.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
              InvalidTimer      two filters of names
     source:  sql/functions/timers/count_timers.sql
     """
@@ -267,7 +267,7 @@ async def count_timers(session: Session, state: str, wanted: TimerFilter, *, mos
 async def find_timers_of_system(session: Session, timer_keys: Sequence[int]) -> set[int]:
     """Find the given timers that belong to jobs and processes; clients can't change them.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/find_timers_of_system.sql
     """
     rows = await session.rows("find_timers_of_system", timer_keys=timer_keys)

@@ -53,7 +53,7 @@ def _refusal_of(error: Exception) -> Exception | None:
 
 @dataclass(slots=True)
 class WriteAttempt:
-    """One attempt to write a batch: the batch is divided in halves until each faulty timer is alone.
+    """One attempt to write a batch: the batch is divided in halves until each faulty timer is in a separate batch.
 
     The statements for all parts take the same lock, because an earlier attempt may have divided the batch at other
     timers.

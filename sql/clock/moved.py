@@ -40,7 +40,7 @@ async def install(session: Session) -> None:
     """Give an empty database a clock that stops at the present moment; call this before `migrate`.
 
     errors:  StatementRefused  the role is not a superuser
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer before the timeout
     source:  sql/moved_clock.sql
     """
     text = files("shardclock_server.sql").joinpath("moved_clock.sql").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ async def move(session: Session, to: datetime) -> None:
     """Set the clock.
 
     errors:  StatementRefused  the database has Postgres's own clock
-             StoreUnavailable  no answer in time: call again
+             StoreUnavailable  no answer before the timeout: call again
     """
     async with session.connection() as connection:
         await connection.execute(_MOVE, to)
@@ -79,7 +79,7 @@ async def require_real_clock(session: Session) -> None:
     """Refuse to serve a database with a clock that a test moves.
 
     errors:  ClockMoved        a test moves the clock
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer before the timeout
     """
     async with session.connection() as connection:
         if await connection.fetchval(_IS_MOVED):

@@ -108,7 +108,7 @@ async def register_holder(session: Session, incarnation: Incarnation) -> None:
 async def beat(session: Session, holder: int, *, held: int) -> Beat | None:
     """Record that a holder is alive; return None if the holder was ended.
 
-    errors:  StoreUnavailable  no answer in time: try again
+    errors:  StoreUnavailable  no answer before the timeout: try again
     source:  sql/cluster/beat.sql
     """
     row = await session.row("beat", holder=holder, held=held)
@@ -132,7 +132,7 @@ async def end_holders(
 async def list_holders(session: Session, role: str | None = None) -> list[Holder]:
     """List the holders of one role, or of all roles, without ended holders. Holders without slots come last.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/list_holders.sql
     """
     return [Holder(**dict(row)) for row in await session.rows("list_holders", role=role)]
@@ -142,7 +142,7 @@ async def list_ended_holders(session: Session, *, limit: int) -> list[PastHolder
     """List the holders that have ended, the last one first.
 
     shape:   at most `limit`; an ended holder is deleted when the log of its time is deleted
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/list_ended_holders.sql
     """
     return [PastHolder(**dict(row)) for row in await session.rows("list_ended_holders", limit=limit)]

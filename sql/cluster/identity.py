@@ -35,7 +35,7 @@ class Identity:
 async def read_identity(session: Session, identity: str) -> Identity:
     """Read which installation owns this database; `identity` is the caller's installation, or ''.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/read_identity.sql
     """
     row = await session.row("read_identity", identity=identity)

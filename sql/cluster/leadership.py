@@ -93,7 +93,7 @@ async def lead(
 async def read_leading(session: Session) -> tuple[str, int] | None:
     """Read the cluster that leads or that was just given the lead, and its term; None: no cluster leads.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/read_leading.sql
     """
     row = await session.row("read_leading")
@@ -103,7 +103,7 @@ async def read_leading(session: Session) -> tuple[str, int] | None:
 async def list_stand_bys(session: Session) -> list[str]:
     """List the clusters of local keepers that can lead while a Ray cluster is down, including a leading cluster.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/list_stand_bys.sql
     """
     return [row["cluster_id"] for row in await session.rows("list_stand_bys")]
@@ -132,7 +132,7 @@ async def scale(session: Session, role: str, wanted: int) -> tuple[int, int]:
 async def read_policy(session: Session, role: str) -> ScalingPolicy:
     """Read the wanted number of keepers of a role, and the role's policy.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/read_policy.sql
     """
     row = await session.row("read_policy", role=role)
@@ -182,7 +182,7 @@ async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
     """Read the firing rate for timers of an outage.
 
     units:   a shard without a heartbeat for `silent_s` doesn't count
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/read_ramp.sql
     """
     row = await session.row("read_ramp", silent=timedelta(seconds=silent_s))

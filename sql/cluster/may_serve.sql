@@ -1,5 +1,5 @@
--- Reads whether the current role has the rights of a gateway. The test is the right to write a table that only gateways
--- and the owner may write.
+-- Reads whether the current role has the rights of a gateway. Only gateways and the owner may write the table
+-- idempotent_requests, so the statement checks this right.
 --
 -- in:    nothing
 -- out:   role text (the current role), may boolean (null: the schema or the table is missing), has_group boolean

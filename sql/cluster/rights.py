@@ -11,7 +11,7 @@ async def require_rights(session: Session) -> None:
     """Raise an error if the role lacks rights of a cluster: its shards would fail one by one, and fire no timer.
 
     errors:  LacksRights       names the grant that is missing
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer before the timeout
     source:  sql/cluster/missing_rights.sql, docs/operate/security.md
     """
     rows = await session.rows("missing_rights")
@@ -31,7 +31,7 @@ async def require_gateway_rights(session: Session) -> None:
     """Raise an error if the role lacks rights of a gateway: the gateway would answer each request with 500.
 
     errors:  LacksRights       names the grant that is missing
-             StoreUnavailable  no answer in time
+             StoreUnavailable  no answer before the timeout
     source:  sql/cluster/may_serve.sql, docs/operate/security.md
     """
     row = await session.row("may_serve")

@@ -29,7 +29,7 @@ class PostgresState:
 async def read_server(session: Session) -> PostgresState:
     """Read the server's state, even if the schema does not exist.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/read_server.sql
     """
     row = await session.row("read_server")

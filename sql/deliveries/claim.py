@@ -169,7 +169,7 @@ async def find_due_lanes(
     """Find the endpoints of deliveries that became due after the position `behind`; None: in the last five seconds.
 
     shape: at most `deliveries` deliveries are read, and at most `each` endpoints of one tenant are returned
-    errors:  StoreUnavailable  no answer in time: ask again
+    errors:  StoreUnavailable  no answer before the timeout: ask again
     source:  sql/deliveries/find_due_lanes.sql
     """
     *rows, last = await session.rows(

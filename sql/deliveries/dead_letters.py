@@ -73,7 +73,7 @@ async def find_dead_letters(
     """Find dead letters, the newest first; also return whether there are more.
 
     shape:   at most `limit`, after the cursor `after`; the page ends once its dead letters have `PAGE_BYTES`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_dead_letters.sql
     """
     rows = await session.rows(
@@ -112,7 +112,7 @@ async def group_dead_letters(
     """Group the newest dead letters by target and by the first line of the reason.
 
     shape:   at most 50 groups, the largest first, of at most 10,000 dead letters; `is_all`: all dead letters were read
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/group_dead_letters.sql
     """
     asked = {"target": target, "tenant_id": tenant_id, "rows_max": GROUPED_MAX, "groups_max": GROUPS_MAX}
@@ -135,7 +135,7 @@ async def count_dead_letters_by_target(
     """Count a tenant's dead letters by target.
 
     shape:   at most `targets_max` targets, in the order of names, each counted up to `letters_max`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/count_dead_letters_by_target.sql
     """
     rows = await session.rows(
@@ -148,7 +148,7 @@ async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> 
     """Count the dead letters that match a filter, by target and tenant; the filter must not have a timer key.
 
     shape:   each result has the key of any of its dead letters; in any order
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/count_selected_letters.sql
     """
     assert wanted.timer_key is None
@@ -160,7 +160,7 @@ async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> 
 async def count_letters_among(session: Session, timer_keys: Iterable[int]) -> dict[tuple[str, str], int]:
     """Count the given dead letters that still exist, by target and tenant.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/count_letters_among.sql
     """
     rows = await session.rows("count_letters_among", timer_keys=list(timer_keys))
@@ -173,7 +173,7 @@ async def find_dead_letter_keys(
     """Find dead letters for a caller that will change them, the oldest first.
 
     shape:   at most `limit`, after the cursor `after`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_dead_letter_keys.sql
     """
     rows = await session.rows(
@@ -222,7 +222,7 @@ class ClosedTarget(NamedTuple):
 async def find_closed_targets(session: Session, lanes: Iterable[tuple[str, str]]) -> list[ClosedTarget]:
     """Find which of the given pairs of target and tenant workers would not call.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_closed_targets.sql
     """
     asked = sorted(set(lanes))

@@ -85,7 +85,7 @@ class DeliveryFilter:
 async def find_delivery(session: Session, timer_key: int) -> DeliveryState | None:
     """Find the delivery of a timer; None if there is no delivery, or if only the log has it, because it has ended.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_delivery.sql
     """
     row = await session.row("find_delivery", timer_key=timer_key)
@@ -98,7 +98,7 @@ async def find_deliveries(
     """Find open deliveries, ordered by target, tenant and due date.
 
     shape:   at most `limit`, after the cursor `after`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_deliveries.sql
     """
     rows = await session.rows(

@@ -37,7 +37,7 @@ async def declare_handlers(
 async def count_handlers(session: Session) -> int:
     """Count the handlers that are declared and not withdrawn.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/count_handlers.sql
     """
     row = await session.row("count_handlers")

@@ -28,7 +28,7 @@ class Target:
 async def declared_targets(session: Session, tenant_id: str) -> list[str]:
     """List the targets that a tenant's service tasks may name: declared handlers and the tenant's endpoints.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/declared_targets.sql
     """
     return [row["target"] for row in await session.rows("declared_targets", tenant_id=tenant_id)]
@@ -38,7 +38,7 @@ async def list_targets(session: Session, *, tenant_id: str | None, limit: int) -
     """List all targets, or the targets that a tenant's timers may use.
 
     shape:   at most `limit`: the log, handlers, jobs, then endpoints, each by name
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/list_targets.sql
     """
     return [Target(*row) for row in await session.rows("list_targets", tenant_id=tenant_id, limit=limit)]

@@ -19,7 +19,7 @@ async def find_unserved_targets(session: Session, target: str | None = None) -> 
     """Find handlers with due deliveries, and jobs with fired starts, if no running worker has them in its app.
 
     shape:   at most 100, by target; often empty
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_unserved_targets.sql
     """
     rows = await session.rows("find_unserved_targets", target=target, most=COUNTED_MAX)

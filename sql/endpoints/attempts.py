@@ -68,7 +68,7 @@ async def find_attempts(session: Session, key: EndpointName, *, limit: int = KEP
     """Find the last attempts of an endpoint.
 
     shape:   the newest first; empty if there is no attempt, or no endpoint with this name
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/endpoints/find_attempts.sql
     """
     rows = await session.rows("find_attempts", tenant_id=key.tenant_id, name=key.name, limit=limit)

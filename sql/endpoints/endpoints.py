@@ -104,7 +104,7 @@ class ListedEndpoint:
 async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> dict[EndpointName, StoredEndpoint]:
     """Find endpoints by name; an unknown endpoint has no entry in the result.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/endpoints/find_endpoints.sql
     """
     rows = await session.rows(
@@ -140,7 +140,7 @@ async def list_endpoints(
     Without `whole_urls`, a URL is shortened to its host.
 
     shape:   at most `limit`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/endpoints/list_endpoints.sql
     """
     asked = {"tenant_id": tenant_id, "name": name, "after_name": after_name, "limit": limit}
@@ -152,7 +152,7 @@ async def list_disabled_or_failing_endpoints(session: Session, tenant_id: str, *
     """List a tenant's endpoints that are disabled or have a failing delivery, by name, with shortened URLs.
 
     shape:   at most `limit`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/endpoints/list_endpoints.sql
     """
     asked = {"tenant_id": tenant_id, "name": None, "after_name": None, "limit": limit}
@@ -195,7 +195,7 @@ async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int 
 async def count_endpoints(session: Session, tenant_id: str) -> int:
     """Count the endpoints of a tenant, including the disabled ones.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/endpoints/count_endpoints.sql
     """
     (row,) = await session.rows("count_endpoints", tenant_id=tenant_id)
@@ -282,7 +282,7 @@ async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
 async def count_timers_of_endpoint(session: Session, endpoint: EndpointName, *, most: int = COUNTED_MAX) -> int:
     """Count the pending and paused timers that name an endpoint; the count stops at `most`.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/endpoints/count_timers_of_endpoint.sql
     """
     (row,) = await session.rows("count_timers_of_endpoint", **endpoint._asdict(), most=most)

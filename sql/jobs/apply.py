@@ -28,7 +28,7 @@ async def judge_jobs(session: Session, entries: Sequence[JobEntry]) -> list[Judg
     """Find the changes that the jobs of a file would make, and the refusals.
 
     shape:   in the order of the entries
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/jobs/judge_jobs.sql
     """
     rows = await session.rows("judge_jobs", specs=[_spec_of(entry) for entry in entries])

@@ -55,7 +55,7 @@ async def find_runs(
     """Read the runs of a job, or the runs of one start, newest first.
 
     shape:   at most `limit`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/jobs/find_runs.sql
     """
     rows = await session.rows("find_runs", job=job, timer_key=timer_key, claims=claims, limit=limit)

@@ -67,7 +67,7 @@ class Job:
 async def find_jobs(session: Session, *, names: Collection[str] | None = None) -> list[Job]:
     """Read the named jobs, or all jobs, in the order of their names.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/jobs/find_jobs.sql
     """
     return [Job(**dict(row)) for row in await session.rows("find_jobs", names=None if names is None else list(names))]
@@ -79,7 +79,7 @@ async def find_job_names(
     """Find the names of jobs, in order.
 
     shape:   at most `limit`, after the name `after`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/jobs/find_job_names.sql
     """
     rows = await session.rows("find_job_names", contains=contains, after=after, limit=limit)
@@ -89,7 +89,7 @@ async def find_job_names(
 async def find_config_outlines(session: Session, functions: Collection[str]) -> dict[str, str]:
     """Read the outlines (JSON) of functions' configurations; functions without an outline or an app are left out.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/jobs/find_config_outlines.sql
     """
     rows = await session.rows("find_config_outlines", functions=list(functions))

@@ -262,7 +262,7 @@ async def record_late_runs(session: Session, late: Sequence[EndedRun]) -> frozen
 async def watch_runs(session: Session, runs: Sequence[BegunRun]) -> dict[Claim, str | None]:
     """Read the runs that must end, with the reasons; None: another worker has ended the run.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/jobs/watch_runs.sql
     """
     rows = await session.rows("watch_runs", **_named(run.started for run in runs))

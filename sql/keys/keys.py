@@ -111,7 +111,7 @@ async def rotate_key(
 async def live_key(session: Session, prefix: str, *, now: datetime | None = None) -> tuple[ApiKey, bytes] | None:
     """Find a live key (neither expired nor revoked) and the digest of its text; None: the key is not live.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  as `live_keys`
     """
     return (await live_keys(session, [prefix], now=now)).get(prefix)
@@ -122,7 +122,7 @@ async def live_keys(
 ) -> dict[str, tuple[ApiKey, bytes]]:
     """Find the given keys that are neither expired nor revoked, and the digests of their texts, by prefix.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/keys/live_keys.sql
     """
     rows = await session.rows("live_keys", prefixes=list(prefixes), now=now)
@@ -135,7 +135,7 @@ async def list_keys(
     """List keys, including ended keys, by tenant, name and age.
 
     shape:   at most `limit`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/keys/list_keys.sql
     """
     return [key_of(row) for row in await session.rows("list_keys", tenant_id=tenant_id, prefix=prefix, limit=limit)]
@@ -144,7 +144,7 @@ async def list_keys(
 async def count_expiring(session: Session, within: Duration, *, now: datetime | None = None) -> int:
     """Count the live keys that expire within a time, unless a live key with the same name expires later.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/keys/count_expiring.sql
     """
     row = await session.row("count_expiring", within=str(within), now=now)

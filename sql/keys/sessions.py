@@ -73,7 +73,7 @@ async def find_sessions(
 ) -> dict[bytes, SessionHolder]:
     """Find the live sessions and their API keys or persons, by the digests of the sessions' tokens.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/keys/find_sessions.sql
     """
     rows = await session.rows("find_sessions", digests=list(digests), now=now)

@@ -35,7 +35,7 @@ class Skimmed(NamedTuple):
 async def find_ends(session: Session, timer_keys: Collection[int]) -> list[End]:
     """Find the record that ended each timer; a timer that has not ended has no entry in the result.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/log/find_ends.sql
     """
     rows = await session.rows("find_ends", timer_keys=list(timer_keys), ends=ENDS, undelivered=UNDELIVERED)
@@ -46,7 +46,7 @@ async def skim_ends(session: Session, after: int, *, limit: int) -> Skimmed:
     """Search the log after a position for records that end timers; the caller stores the position between its calls.
 
     units:   `limit` counts the records that are searched
-    errors:  StoreUnavailable  no answer in time: call again
+    errors:  StoreUnavailable  no answer before the timeout: call again
     source:  sql/log/skim_ends.sql
     """
     rows = await session.rows("skim_ends", after=after, page_size=limit, ends=ENDS, undelivered=UNDELIVERED)
@@ -58,7 +58,7 @@ async def records_at(session: Session, ends: Collection[End]) -> list[LogRecord]
     """Read whole records; a record of a dropped partition is left out.
 
     shape:   in any order
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/log/records_at.sql
     """
     rows = await session.rows(

@@ -41,7 +41,7 @@ class SetAside:
 async def list_groups(session: Session, most: int | None = None) -> list[Group]:
     """List the groups by name; if there are more than `most`, list the groups with the largest lag.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/log/list_groups.sql
     """
     return [Group(**dict(row)) for row in await session.rows("list_groups", most=most)]
@@ -50,7 +50,7 @@ async def list_groups(session: Session, most: int | None = None) -> list[Group]:
 async def list_aside(session: Session, group: str, *, limit: int = 100) -> list[SetAside]:
     """List the records set aside for a group, newest first.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/log/list_aside.sql
     """
     return [SetAside(**dict(row)) for row in await session.rows("list_aside", group_name=group, page_size=limit)]
@@ -86,7 +86,7 @@ async def drop_group(session: Session, group: str) -> bool:
 async def position_at(session: Session, moment: datetime) -> int:
     """Find the position before the first record that was written at a moment or later.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/log/position_at.sql, client/shardclock/sql/statements/log_end.sql
     """
     row = await session.row("position_at", moment=moment, horizon=await log_end(session))

@@ -32,7 +32,7 @@ async def ensure_log_partitions(session: Session) -> int:
 async def mark_day(session: Session) -> None:
     """Record that a coordinator leads today: `drop_log_partition` counts these days, even if the clock changes later.
 
-    errors:  StoreUnavailable  no answer in time: call again
+    errors:  StoreUnavailable  no answer before the timeout: call again
     source:  sql/log/mark_day.sql
     """
     await session.rows("mark_day")
@@ -53,7 +53,7 @@ async def drop_log_partition(session: Session, *, keep_days: int) -> OldestDay |
 async def forget_holders(session: Session, *, keep_days: int) -> None:
     """Delete holders that ended more than `keep_days` days ago.
 
-    errors:  StoreUnavailable  no answer in time: call again
+    errors:  StoreUnavailable  no answer before the timeout: call again
     source:  sql/log/forget_holders.sql
     """
     await session.rows("forget_holders", keep_days=keep_days)

@@ -28,7 +28,7 @@ async def read_own(session: Session, after: int, *, limit: int = READ_MAX, bytes
 
     units:   `limit` counts the searched records of all tenants; the page ends once its records have `bytes_max` as
              JSON
-    errors:  StoreUnavailable  no answer in time: call again
+    errors:  StoreUnavailable  no answer before the timeout: call again
     source:  sql/functions/log/end_of_page.sql, client/shardclock/sql/statements/read_log.sql
     """
     end = await session.call_one("end_of_page", after=after, page_size=limit)

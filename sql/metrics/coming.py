@@ -26,7 +26,7 @@ async def count_coming(
 
     shape:   by minute and target; the five targets with the most timers have separate rows; a minute without timers has
              no row
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/count_coming.sql
     """
     rows = await session.rows("count_coming", tenant_id=tenant_id, with_jobs=with_jobs, now=now)

@@ -30,7 +30,7 @@ async def measure_deliveries(
     One statement reads handlers and another reads endpoints, because tenants may have any number of endpoints.
 
     shape:   by name; handlers without waiting deliveries, and `other`, are included
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_deliveries.sql
     """
     rows = [
@@ -49,7 +49,7 @@ async def measure_deliveries(
 async def count_dead_letters(session: Session, named: int, *, most: int = COUNTED_MAX) -> Mapping[str, int]:
     """Count the dead letters of each target, with the same names as `measure_deliveries`.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/count_dead_letters.sql
     """
     rows = await session.rows("count_dead_letters", named=named, most=most)

@@ -43,7 +43,7 @@ class Forecast:
 async def read_forecast(session: Session, *, now: datetime | None = None) -> Forecast:
     """Read the numbers of timers that are due in the next 15 minutes.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/count_due.sql
     """
     due = await count_due(session, EDGES, now=now)

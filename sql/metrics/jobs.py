@@ -48,7 +48,7 @@ class JobsMeasured:
 async def measure_job(session: Session, name: str) -> JobMeasures | None:
     """Measure one job; None: the job does not exist.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_jobs.sql
     """
     row = await session.row("measure_jobs", names=[name], most=1, now=None)
@@ -62,7 +62,7 @@ async def measure_jobs(
 
     shape:   at most `most` jobs, by name, first the jobs that an app has; `tick_s` is None if no shard or no worker has
              slots
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_jobs.sql, sql/metrics/measure_tick.sql
     """
     asked = None if names is None else list(names)

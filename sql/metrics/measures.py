@@ -99,7 +99,7 @@ async def count_due(
     """Count the pending timers that are due between each pair of consecutive edges; an edge is a time from now.
 
     shape:   one count for each pair of edges; exact up to about 170,000 timers in total
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/count_due.sql
     """
     rows = await session.rows("count_due", edges=edges, now=now, **values_of(window))
@@ -113,7 +113,7 @@ async def count_due(
 async def measure_cluster(session: Session, window: ScanWindow | None = None) -> ClusterMeasures:
     """Measure the cluster.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_cluster.sql
     """
     row = await session.row("measure_cluster", **values_of(window))
@@ -124,7 +124,7 @@ async def measure_cluster(session: Session, window: ScanWindow | None = None) ->
 async def measure_server(session: Session) -> ServerMeasures:
     """Measure the server.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_server.sql, sql/metrics/measure_wal.sql
     """
     row = await session.row("measure_server")
@@ -137,7 +137,7 @@ async def measure_server(session: Session) -> ServerMeasures:
 async def measure_tables(session: Session) -> list[TableMeasures]:
     """Measure each table of the schema.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_tables.sql
     """
     return [TableMeasures(*row) for row in await session.rows("measure_tables")]

@@ -37,7 +37,7 @@ async def count_past(
     """Count the records of the last minutes, of one tenant or of all tenants; the present minute is the last one.
 
     shape:   the oldest minute first; a minute without records has no row
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/count_past.sql
     """
     late = timedelta(seconds=LATE_S)

@@ -27,7 +27,7 @@ async def measure_processes(
 ) -> ProcessMeasures:
     """Measure engines, waiting signals and incidents.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/measure_processes.sql
     """
     row = await session.row("measure_processes", most=most, now=now)

@@ -54,7 +54,7 @@ class Status:
 async def read_status(session: Session) -> Status:
     """Read the cluster's state.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/read_status.sql, sql/metrics/count_due.sql
     """
     began_s = time.monotonic()
@@ -78,7 +78,7 @@ async def find_overdue_tenants(session: Session, *, limit: int) -> list[OverdueT
 
     shape:   at most `limit`, the tenant with the most timers first; a timer that is due for less than a second is not
              overdue
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/find_overdue_tenants.sql
     """
     late = timedelta(seconds=LATE_S)
@@ -96,7 +96,7 @@ def recent_of(due: DueCounts, *, took_s: float) -> timedelta | None:
 async def read_clock(session: Session) -> datetime:
     """Read Postgres's clock.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/metrics/read_clock.sql
     """
     row = await session.row("read_clock")

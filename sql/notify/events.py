@@ -56,7 +56,7 @@ async def send_events(session: Session, *, now: datetime | None = None) -> int:
 async def read_subscribed_kinds(session: Session) -> frozenset[str]:
     """Read the kinds of events to which endpoints of the operators' tenant subscribe.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/notify/subscribed_kinds.sql
     """
     return frozenset(row["kind"] for row in await session.rows("subscribed_kinds", tenant_id=OPERATORS_TENANT))

@@ -79,7 +79,7 @@ async def find_subscriptions(
     Without `whole_urls`, a URL is shortened to its host.
 
     shape:   at most `limit`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/notify/find_subscriptions.sql
     """
     rows = await session.rows("find_subscriptions", tenant_id=tenant_id, endpoint=endpoint, limit=limit)

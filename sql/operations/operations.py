@@ -155,7 +155,7 @@ async def begin_operation(
 async def find_due_operation(session: Session, *, now: datetime | None = None) -> DueOperation | None:
     """Find the operation of this login that has been due for the longest time; None: there is none.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/find_due_operation.sql
     """
     row = await session.row("find_due_operation", now=now)
@@ -165,7 +165,7 @@ async def find_due_operation(session: Session, *, now: datetime | None = None) -
 async def lock_operation(session: Session, operation_id: int) -> bool:
     """Lock a running operation until the end of the transaction; False: the operation has ended.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/lock_operation.sql
     """
     return await session.row("lock_operation", operation_id=operation_id) is not None
@@ -174,7 +174,7 @@ async def lock_operation(session: Session, operation_id: int) -> bool:
 async def claim_operation(session: Session, operation_id: int, *, now: datetime | None = None) -> bool:
     """Lock a due operation of this login until the end of the transaction; False: the operation has ended or is locked.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/claim_operation.sql
     """
     return await session.row("claim_operation", operation_id=operation_id, now=now) is not None
@@ -184,7 +184,7 @@ async def take_page(session: Session, operation_id: int) -> Sequence[int]:
     """Remove the next page of keys from a locked operation; the caller changes these rows in the same transaction.
 
     shape:   the keys; empty after the last page
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/take_page.sql
     """
     row = await session.row("take_page", operation_id=operation_id)
@@ -194,7 +194,7 @@ async def take_page(session: Session, operation_id: int) -> Sequence[int]:
 async def note_page(session: Session, operation_id: int, *, changed: int, unchanged: int, due_in_s: float) -> Progress:
     """Add the counts of one page to a locked operation; after the last page, the operation's state is done.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/note_page.sql
     """
     row = await session.row(
@@ -238,7 +238,7 @@ async def list_operations(
     """List operations, newest first.
 
     shape:   at most `limit`, with numbers below `below`; with `operation_id`, only this operation
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/list_operations.sql
     """
     given = {field.name: getattr(wanted, field.name) for field in fields(wanted)}

@@ -80,7 +80,7 @@ async def deploy_model(
 async def read_definition(session: Session, definition_key: int) -> StoredDefinition | None:
     """Read the model of a definition; None: the key is unknown.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/read_definition.sql
     """
     row = await session.row("read_definition", definition_key=definition_key)
@@ -98,7 +98,7 @@ async def list_definitions(
 ) -> list[FoundDefinition]:
     """List deployed processes: only the newest version of each process, or all versions.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/list_definitions.sql
     """
     rows = await session.rows(

@@ -44,7 +44,7 @@ async def find_incidents(
 ) -> list[FoundIncident]:
     """Find incidents, newest first; `only_stopped` leaves out incidents that are dead letters.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/find_incidents.sql
     """
     rows = await session.rows(

@@ -101,7 +101,7 @@ async def find_instances(
 ) -> list[FoundInstance]:
     """Find instances, newest first; an instance that no engine has begun is found only by business key or state.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql,
              sql/processes/find_instances_with_incident.sql, sql/processes/find_instances_by_outcome.sql,
              sql/processes/find_instances_starting.sql, sql/processes/find_instances_running.sql
@@ -127,7 +127,7 @@ async def find_instances(
 async def find_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> WholeInstance | None:
     """Find one instance; None: the key is unknown.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/find_instance.sql
     """
     row = await session.row("find_instance", instance_key=instance_key, tenant_id=tenant_id)
@@ -149,7 +149,7 @@ async def find_instance(session: Session, instance_key: int, *, tenant_id: str |
 async def ended_instances(session: Session, instance_keys: Sequence[int]) -> list[int]:
     """Find which of the given instances have ended.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/ended_instances.sql
     """
     return [int(row["instance_key"]) for row in await session.rows("ended_instances", instance_keys=instance_keys)]
@@ -158,7 +158,7 @@ async def ended_instances(session: Session, instance_keys: Sequence[int]) -> lis
 async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_size: int = 1_000) -> list[FoundStep]:
     """Read the steps of an instance, in order.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/steps_of.sql
     """
     rows = await session.rows("steps_of", instance_key=instance_key, after=after, page_size=page_size)

@@ -38,7 +38,7 @@ class TakenTask:
 async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane]:
     """Find the lanes with a task that a program can claim now.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/lanes_with_tasks.sql
     """
     if not lanes:

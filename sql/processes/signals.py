@@ -108,7 +108,7 @@ async def read_due_signals(
     For the instances in `without`, only cancellations are read.
 
     shape:   at most `batch`; fewer if the signals are large, at least one
-    errors:  StoreUnavailable  no answer in time: ask again
+    errors:  StoreUnavailable  no answer before the timeout: ask again
     source:  sql/processes/read_due_signals.sql
     """
     rows = await session.rows(

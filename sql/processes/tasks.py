@@ -116,7 +116,7 @@ async def find_tasks(
 ) -> list[FoundTask]:
     """Find open tasks, oldest first, without a time limit.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     """
     return (await search_tasks(session, wanted, after=after, page_size=page_size)).tasks
 
@@ -134,7 +134,7 @@ async def search_tasks(
     With any other filter, all tasks of the tenant are searched in steps. If a search takes longer than `within_s`, the
     page ends at the row that was read last. The page is then short or empty, although more pages follow.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/find_tasks.sql, sql/processes/find_tasks_of_assignee.sql,
              sql/processes/find_tasks_of_instances.sql, docs/decisions/0063-task-lists-go-in-steps.md
     """
@@ -175,7 +175,7 @@ def _filters_of(name: str, wanted: TaskFilter) -> dict[str, object]:
 async def find_task(session: Session, task_key: int, *, tenant_id: str | None = None) -> WholeTask | None:
     """Find one task, open or ended; None: the key is unknown, or its instance was deleted.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/processes/find_task.sql
     """
     row = await session.row("find_task", task_key=task_key, tenant_id=tenant_id, acts_max=ACTS_MAX)

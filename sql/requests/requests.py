@@ -101,7 +101,7 @@ async def store_requests(
 async def find_answered(session: Session, requests: Sequence[IdempotentRequest]) -> set[tuple[str, str]]:
     """Return which of the given tenants and keys have a stored response, for a request with any content.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/requests/find_requests.sql
     """
     names = {"tenants": [it.tenant_id for it in requests], "keys": [it.idempotency_key for it in requests]}

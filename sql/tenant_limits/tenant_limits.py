@@ -86,7 +86,7 @@ class RemainingQuota(NamedTuple):
 async def remaining_quotas(session: Session, tenants: Sequence[str]) -> dict[str, dict[str, RemainingQuota]]:
     """Return the unused quotas of tenants for instances, tasks and timers, which engines write.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/tenant_limits/remaining_quotas.sql
     """
     found: dict[str, dict[str, RemainingQuota]] = {tenant: {} for tenant in tenants}
@@ -107,7 +107,7 @@ async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
 async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
     """Count a tenant's usage of the resources in `COUNTED`, up to a million of each.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/tenant_limits/count_used.sql
     """
     row = await session.row("count_used", tenant_id=tenant_id, most=USED_MAX)
@@ -119,7 +119,7 @@ async def list_tenants(session: Session, *, tenant_id: str | None = None, limit:
     """List the tenants that have limits of their own, by name.
 
     shape:   at most `limit`
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/tenant_limits/list_tenants.sql
     """
     return [_tenant_of(row) for row in await session.rows("list_tenants", tenant_id=tenant_id, limit=limit)]
@@ -128,7 +128,7 @@ async def list_tenants(session: Session, *, tenant_id: str | None = None, limit:
 async def find_limits(session: Session, tenant_id: str) -> Limits | None:
     """Find the limits that were set for a tenant; None: the default limits apply.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/tenant_limits/find_limits.sql
     """
     row = await session.row("find_limits", tenant_id=tenant_id)
@@ -160,7 +160,7 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
 
     With `timers_max`, the count stops after this many timers.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/tenant_limits/count_pending.sql, sql/tenant_limits/sample_pending.sql
     """
     if tenant_id != UNINDEXED:
@@ -175,7 +175,7 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
 async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int:
     """Count a tenant's pending and paused schedules, up to a limit.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/functions/quotas/usage_of.sql
     """
     return int(await session.call_one("usage_of", tenant_id=tenant_id, resource="schedules", most=most))
@@ -184,7 +184,7 @@ async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int
 async def find_named_pending(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, Pending]:
     """Find the pending timers with these names, and the size of each payload.
 
-    errors:  StoreUnavailable  no answer in time
+    errors:  StoreUnavailable  no answer before the timeout
     source:  sql/tenant_limits/find_named_pending.sql
     """
     rows = await session.rows("find_named_pending", tenant_id=tenant_id, names=names)

@@ -70,7 +70,7 @@ def test_the_page_has_the_versions_and_the_command_that_repeats_the_run(tmp_path
     assert (tmp_path / "lag.svg").read_text().startswith("<svg")
 
 
-def test_a_kept_promise_has_a_bound_of_its_rate(tmp_path: Path) -> None:
+def test_the_page_shows_an_upper_bound_of_a_kept_promises_failure_rate(tmp_path: Path) -> None:
     page = page_of(tmp_path, history((1, 0.004)))
     assert cells(page, "S1") == ["S1", "never early", "250,000", "0", "kept", "0 of 250,000, so < 1.2e-5", ""]
 

@@ -32,7 +32,8 @@ def test_both_colours_of_dev_fit_on_a_node_of_two_cpus(overlay: str) -> None:
     asked_m = [
         int(container["resources"]["requests"]["cpu"].removesuffix("m"))
         for pod in pods(whole(overlay))
-        if pod.labels["app.kubernetes.io/component"] != "migrate"  # ends before the second colour starts
+        # The pod of the migration ends before the second colour starts.
+        if pod.labels["app.kubernetes.io/component"] != "migrate"
         for container in pod.containers
     ]
     assert sum(asked_m) <= FREE_CPU_M

@@ -79,7 +79,7 @@ class Reader:
 @pytest.fixture(scope="module")
 def reader(wheels: dict[str, Path]) -> Iterator[Reader]:
     """Make a machine that has only uv and Python; its pip and uv find the wheels as on a package index."""
-    # Not below pytest's folder, which only its owner may read: the embedded Postgres of root runs as another user.
+    # Only its owner may read pytest's folder, but root's embedded Postgres runs as another user, so use another folder.
     with tempfile.TemporaryDirectory(prefix="shardclock-test-") as folder:
         Path(folder).chmod(0o755)
         yield _machine(Path(folder), wheels["server"].parent)

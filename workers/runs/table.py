@@ -95,7 +95,7 @@ class RunTable:
         return None if began_s is None else now_s - began_s
 
     def is_unshown(self, run: BegunRun) -> bool:
-        """Return whether a called run's state RUNNING is unwritten."""
+        """Return whether the run was called and its state RUNNING is not yet written."""
         return run.claim in self._unshown
 
     def show(self, *, called_until_s: float) -> None:

@@ -100,7 +100,7 @@ class AsyncMember:
         self._known_s = now_s
 
     async def fail(self, failure: WorkFailed) -> None:
-        """Record and log an error; a record that fails alone is retried after growing pauses, and finally skipped."""
+        """Record and log an error; a record that fails by itself is retried with growing pauses, then skipped."""
         state, records, alone = failure.state, failure.records, len(failure.records) == 1
         error = error_text(failure.error)
         if isinstance(failure.error, WorkTooSlow):

@@ -20,7 +20,7 @@ class Pace:
         self.records = int(min(max(1.0, min(fitting, self.records * GROWTH)), self._records_max))
 
     def failed(self, records: int) -> None:
-        """Halve the size after a failure, so that a faulty record is soon alone."""
+        """Halve the size after a failure, so that a faulty record is soon in a separate batch."""
         self.records = max(1, records // 2)
 
     def slow(self) -> None:

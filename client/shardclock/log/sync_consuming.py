@@ -114,7 +114,7 @@ class Round:
             return None
         transaction, started_at = found.pop("transaction"), found.pop("started_at")
         self._state = state = PartitionState(group=self._group, **found)
-        # A record that has failed is retried alone, so that its failure does not undo the work on other records.
+        # A failed record is retried in a separate batch, so that its failure does not undo the work on other records.
         size = 1 if state.attempts else self._size
         page = _read(driver, state, size)
         self._records = records = page.records

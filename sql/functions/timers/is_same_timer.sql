@@ -1,4 +1,4 @@
--- Returns whether two timers are equal, because the client has repeated its call.
+-- Returns whether two timers are equal. Equal timers come from a repeated call of a client.
 --
 -- Compares rules as the texts that the clients wrote. Ignores the next due date of a schedule, because it depends on
 -- the rule, and the zone of a plain timer, because its due date is a moment.

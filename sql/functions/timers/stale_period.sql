@@ -1,5 +1,5 @@
--- Refuses a row with a changed rule and the old period, because a claim computes the next due date from the period
--- alone.
+-- Refuses a row with a changed rule and the old period, because a claim computes the next due date only from the
+-- period.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text[]: the code, and the sentence
