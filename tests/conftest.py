@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -63,6 +64,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if first in FEW and collection_path.name.startswith("test_") and f"mark.{first}" not in collection_path.read_text():
         return True
     return None
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """In one of several processes, first import the process's share of the test files.
+
+    Pytest rewrites the asserts of a file at the file's first import. In a new clone this takes longer than the rest of
+    the import, and without shares each process would rewrite all files.
+    """
+    config = collector.config
+    if collector.path != HERE or not hasattr(config, "workerinput") or config.args != ["tests"]:
+        return
+    number, count = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+    for path in sorted(HERE.rglob("test_*.py"))[number::count]:
+        if pytest_ignore_collect(path, config):
+            continue
+        with suppress(Exception):  # the collection reports it
+            importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
