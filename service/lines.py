@@ -33,7 +33,7 @@ class LineTimer(NamedTuple):
 class LinePart:
     """Consecutive lines; after the write, `outcomes` maps the number of each non-blank line to its outcome.
 
-    `repeats` maps a line's number to the number of an earlier line of the part that is the same request.
+    `repeats` maps the number of a repeated line to the number of the earlier, equal line of the part.
     """
 
     lines: Sequence[tuple[int, bytes]]

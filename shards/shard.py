@@ -50,8 +50,9 @@ CLAIM_ONLY_S = 10.0
 # The precision of the alarm for the soonest timer. The alarm is set again if the estimate of Postgres's time was wrong
 # by more.
 ALARM_SLACK_S = 0.001
-# The minimum time between two claims that notifications start. The time is also at least NOTIFIED_SHARE times the
-# duration of the last claim, so that claims after notifications take at most a quarter of a shard's time.
+# A notification starts a claim; this is the minimum time between two such claims. The time is also at least
+# NOTIFIED_SHARE times the duration of the last claim, so that claims after notifications take at most a quarter of a
+# shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 

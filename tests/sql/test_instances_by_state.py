@@ -96,7 +96,7 @@ async def test_a_page_of_instances_that_did_not_complete_reads_no_more_than_it_s
 
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
-async def test_a_page_of_running_instances_reads_no_newer_ones_that_have_ended(
+async def test_a_page_of_running_instances_reads_no_newer_ended_instances(
     each_dsn: str, plans: dict[str, str], tables: str
 ) -> None:
     find = await prepare_as(each_dsn, "find_instances_running", plans)

@@ -99,7 +99,7 @@ async def test_each_call_is_one_statement(user: UserConnection, monkeypatch: pyt
         assert sent() == number, method
 
 
-async def test_no_call_changes_a_setting_or_the_transaction(user: UserConnection) -> None:
+async def test_no_call_changes_a_setting_of_the_session_or_ends_the_transaction(user: UserConnection) -> None:
     def asked() -> str:
         # A setting with a dot belongs to an extension, and appears at the first call of its functions.
         ours = "select name, setting from pg_settings where position('.' in name) = 0"

@@ -170,9 +170,7 @@ async def test_a_job_that_is_disabled_and_enabled_during_a_run_continues_after_t
     assert await is_whole(dsn) == []
 
 
-async def test_a_job_that_is_deleted_while_it_runs_ends_its_run_and_leaves_nothing(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_the_deletion_of_a_running_job_ends_its_run_and_leaves_no_rows(dsn: str, shard: HolderClient) -> None:
     processes = RunProcesses(gate=asyncio.Event(), heeds=False)
     spec = job_spec(every_s=60.0)
     await declare(dsn, spec)
