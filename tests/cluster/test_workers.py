@@ -21,6 +21,7 @@ from tests.support.program import run, until
 
 pytestmark = pytest.mark.ray
 
+START_S = 120.0  # of two workers with seven handlers, on two cores with a load of fifteen
 MODEL = str(ROOT / "examples" / "order.bpmn")
 
 ENDS = """
@@ -83,7 +84,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="reminders,orders")
     try:
         cluster.until_running()
-        until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers")
+        until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers", within_s=START_S)
         yield cluster
     finally:
         cluster.end()
