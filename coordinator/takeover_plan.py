@@ -139,7 +139,7 @@ def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
 
 
 def _targets(observed: Observed) -> Sequence[str]:
-    """Choose the nodes for new actors, with as few failures as possible.
+    """Choose the nodes for new actors.
 
     Choose the nodes that are not in doubt. If there are none, choose the nodes outside quarantine. If there are none,
     choose the node with the earliest end of its quarantine.

@@ -116,7 +116,7 @@ class Advanced:
 def definition_of(first: DueSignal) -> int:
     """Return the definition of a signal's instance, even if the instance has not begun.
 
-    errors:  UnreadableSignal  the signal names no definition
+    errors:  UnreadableSignal  the signal has no key of a definition
     """
     if first.definition_key is not None:
         return first.definition_key

@@ -61,7 +61,7 @@ class BulkWording(Generic[Row, Key]):
         again_in_s: int = 0,
         step: InOneStep | None = None,
     ) -> BulkResult[Key]:
-        """Change the selected rows, as an operation if `step` is given; or describe a dry run.
+        """Change the selected rows; with a `step`, record the change as an operation. A dry run changes nothing.
 
         errors:  as `change`
         """

@@ -28,7 +28,7 @@ class Way(Limit):
 class ByFunction(Way):
     """`shardclock.schedule_timer`, called for each timer."""
 
-    name, settings = "Shardclock, SQL function", "one call a timer, one statement"
+    name, settings = "Shardclock, SQL function", "one call for each timer, all in one statement"
 
     async def add(self, count: int) -> float:
         """Call the function for all timers in one statement."""

@@ -37,9 +37,9 @@ def called(run: RunIndex) -> Iterator[str | None]:
     """Compare each call with its firing and its delivery's claims, and the end of each delivery with its calls.
 
     A call must begin after the commit of its firing, and must have the same key and payload at each attempt. The number
-    of the attempt increases; a webhook has no attempt number. After a kill, a freeze, a loss of Postgres, or the
-    removal of a service task, a worker may not notice the end of its claim. Then the worker may call until its lease
-    ends. If a run has no recorded calls, the ends of deliveries are not checked.
+    of the attempt increases, but calls of webhooks have no such number. After a kill, a freeze, a loss of Postgres, or
+    the removal of a service task, a worker may not notice the end of its claim. Then the worker may call until its
+    lease ends. If a run has no recorded calls, the ends of deliveries are not checked.
     """
     claims_by_key = {key: claims_of(run, steps) for key, steps in run.deliveries.items()}
     began: dict[int, list[Attempt]] = {}

@@ -87,7 +87,8 @@ class ScriptedInstance:
     ) -> None:
         """Let an engine advance the instance by signals.
 
-        shape:   `told` as in `instance_steps`; `passes` as in `3 approve+`: a token, a node, and its move
+        shape:   `told` as in `instance_steps`; `passes` has texts such as `3 approve+`: token,
+                 node and move
         """
         self.version += 1
         gone = [DeliveryDeleted(it["key"]) for it in told if it["key"] in self.run.deliveries]

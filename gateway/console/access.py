@@ -61,7 +61,7 @@ async def signed_in(request: Request) -> Caller:
     """Find the caller by the session cookie. If the gateway has no keys, no sign-in is needed.
 
     errors:  SignInNeeded      the request has no session, or the session has ended
-             Problem           a gateway without keys refuses the request of another web page
+             Problem           a gateway without keys refuses the request, because a page of another site sent it
              StoreUnavailable  the session can't be read now
     """
     known: Caller | None = getattr(request.state, "viewer", None)

@@ -69,7 +69,7 @@ async def move(it: Processes, random: Random, expected: Scope, waits: list[dict[
 
 
 @pytest.mark.exhaustive
-async def test_random_processes_wait_and_end_in_the_database_as_a_second_interpreter_says() -> None:
+async def test_random_processes_have_the_same_waits_and_ends_in_a_second_interpreter() -> None:
     async with running() as it:
         for seed in range(40):
             await play(it, seed)

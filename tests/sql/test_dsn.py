@@ -84,7 +84,7 @@ def test_a_dsn_in_place_of_a_file_name_is_refused_and_not_repeated() -> None:
     assert SECRET not in "".join(traceback.format_exception(refusal.value))
 
 
-async def test_a_file_is_read_for_each_connection_and_a_wrong_one_counts_as_no_answer(dsn: str, tmp_path: Path) -> None:
+async def test_each_connection_reads_the_file_and_a_wrong_file_counts_as_an_outage(dsn: str, tmp_path: Path) -> None:
     path = tmp_path / "dsn"
     path.write_text(as_role(dsn, "reader"))
     async with Session(Dsn(file=path), application="test") as client:

@@ -313,7 +313,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_process_is_not_made(
     assert not live.has_timed_out
 
 
-async def test_a_run_that_is_lost_while_it_waits_for_a_process_is_not_made() -> None:
+async def test_a_run_does_not_begin_if_the_worker_lost_it_during_its_wait_for_a_process() -> None:
     process, live = FakeRunProcess(), live_run(None)
     making = asyncio.create_task(live.make())
     await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 --
 -- in:    :asked text, a JSON object of application_name, used if the connection has no other name, and settings: a
 --        JSON object of names and values
--- out:   answer text, a JSON object of backend: the process that answers
+-- out:   answer text, a JSON object with `backend`, the number of the server's process
 -- locks: nothing
 -- index: none
 select json_build_object('backend', pg_backend_pid(), 'fixed', count(set_config(s.name, w.value, false)))::text as answer
