@@ -1,8 +1,8 @@
 -- Reads the clients' paused schedules with a past due date, among the given timers.
 --
 -- in:    :timer_keys bigint[]
--- out:   due_date timestamptz, schedule text, zone text, kept_due_date timestamptz (null, or the next due date after a
---        run that was requested for now), anchor timestamptz, anchor_occurrence bigint, occurrence bigint,
+-- out:   due_date timestamptz, schedule text, zone text, kept_due_date timestamptz (of a schedule that is run now: the
+--        next due date after this run), anchor timestamptz, anchor_occurrence bigint, occurrence bigint,
 --        repetitions integer, missed text, late_since timestamptz
 -- locks: nothing
 -- index: timers_pkey, one probe for each key

@@ -90,7 +90,7 @@ def test_the_list_shows_each_job_s_state_and_next_start(refresh: Shell) -> None:
 
     listed = refresh("jobs", "list").out
 
-    (heads, nightly, row, report) = listed.splitlines()
+    (heads, nightly, row, report, waiting) = listed.splitlines()
     assert heads.split("  ")[0] == "job"
     assert "0 3 * * * Europe/Berlin" in nightly
     assert "is being planned" in nightly
@@ -98,6 +98,7 @@ def test_the_list_shows_each_job_s_state_and_next_start(refresh: Shell) -> None:
     assert "every 15 min" in row
     assert "(another attempt)" in row
     assert "FAILED" in row
+    assert waiting.endswith("(job:refresh has 1 waiting start)")
     assert row.endswith("1 failure")
     assert "DISABLED: month-end close" in report
     assert "on request" in report

@@ -175,9 +175,7 @@ async def test_retry_after_is_obeyed(sender: WebhookSender, status: int) -> None
     ],
     ids=["hangs", "drips a status", "drips a header", "says 100 again and again"],
 )
-async def test_an_answer_that_does_not_arrive_before_the_limit_is_a_timeout(
-    sender: WebhookSender, behave: Behave
-) -> None:
+async def test_an_answer_after_the_limit_is_a_timeout(sender: WebhookSender, behave: Behave) -> None:
     began_s = time.monotonic()
     assert (await _reason(sender, behave, timeout_s=0.4)).startswith("timed out without an answer, after ")
     assert time.monotonic() - began_s < SOON_S
