@@ -20,6 +20,7 @@ from chaos.history.changes import (
     IncidentRaised,
     InstanceStepped,
     InstanceWritten,
+    LeaderWritten,
     Recorded,
     TaskDeleted,
     TaskWritten,
@@ -124,7 +125,7 @@ def _row(kind: type[NamedTuple]) -> Callable[[list[Any]], Any]:
 _TIMER_REQUEST, _CALL = _record(TimerRequest), _record(Call)
 _CHANGED = (
     TimerWritten, TimerDeleted, Recorded, HolderWritten, DeliveryWritten, DeliveryDeleted, InstanceWritten,
-    InstanceStepped, TaskWritten, TaskDeleted, IncidentRaised,
+    InstanceStepped, TaskWritten, TaskDeleted, IncidentRaised, LeaderWritten,
 )  # fmt: skip
 _CHANGES = {kind.__name__: _row(kind) for kind in _CHANGED}
 

@@ -14,8 +14,6 @@ from chaos.history.faults import Fault
 from chaos.run_index import Firing, HolderState, RunIndex
 
 SLOTS = 840
-# The time until another coordinator leads, after the death of a coordinator or the end of its freeze.
-LED_AGAIN_S = 2.0
 
 
 class OrphanedSlots(NamedTuple):
@@ -71,7 +69,7 @@ def promised_of(run: RunIndex) -> dict[int, float | None]:
     """
     history = run.history
     alone = _deserted(_slot_changes(run))
-    alone += [(it.began_at, it.ended_at + LED_AGAIN_S) for it in history.faults if it.leaderless]
+    alone += [(it.began_at, _led_again_s(run, it)) for it in history.faults if it.leaderless]
     promised: dict[int, float | None] = {}
     for fault in history.faults:
         within_s = promised[fault.number] = fault.recovers_within_s
@@ -82,6 +80,17 @@ def promised_of(run: RunIndex) -> dict[int, float | None]:
         elif within_s is not None:
             promised[fault.number] = within_s + sum(_is_broken_still(history.faults, fault))
     return promised
+
+
+def _led_again_s(run: RunIndex, fault: Fault) -> float:
+    """Return the moment after the loss of a leader when a coordinator leads again.
+
+    A leader that was killed does not lead again, although its last statement may be committed after the kill.
+    """
+    last = next((it.leader for it in reversed(run.leads) if it.committed_s <= fault.began_at), None)
+    dead = None if fault.kind in ("freeze", "cut") else last
+    leading = (it.committed_s for it in run.leads if it.leader not in (None, dead))
+    return next((at_s for at_s in leading if at_s > fault.ended_at), run.history.ended_at)
 
 
 def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:

@@ -21,6 +21,7 @@ from chaos.history.changes import (
     IncidentRaised,
     InstanceStepped,
     InstanceWritten,
+    LeaderWritten,
     Recorded,
     TaskDeleted,
     TaskWritten,
@@ -194,10 +195,15 @@ def _incident(row: _Row, _: bool) -> IncidentRaised:
     return IncidentRaised(int(row["instance_key"]), row["node_id"], row["sentence"])
 
 
+def _leader(row: _Row, _: bool) -> LeaderWritten:
+    return LeaderWritten(_int(row.get("leader")))
+
+
 _MAKE: Mapping[str, Callable[[Any, bool], Change]] = {
     "timers": _timer,
     "command_log": _record,
     "deliveries": _delivery,
+    "leadership": _leader,
     "holders": _holder,
     "instances": _instance,
     "instance_steps": _step,

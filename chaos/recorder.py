@@ -21,6 +21,7 @@ COLUMNS = {
     "deliveries": "timer_key, target, claimed_by, claimed_until, claims, failed_attempts, tenant_id,"
     " process_instance_key, target_element_id, timer_type, payload",
     "holders": "holder, part, part_count, pid, seen_at, ended_at, suspended_at, role",
+    "leadership": "renewed_at, leader",
     "command_log": "position, recorded_at, timer_key, tenant_id, name, due_date, occurrence, intent, holder,"
     " schedule, payload, detail, target, process_instance_key",
     "instances": "instance_key, tenant_id, process_id, version, outcome, result",

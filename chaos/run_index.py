@@ -16,6 +16,7 @@ from chaos.history.changes import (
     DeliveryDeleted,
     DeliveryWritten,
     HolderWritten,
+    LeaderWritten,
     Recorded,
     TimerDeleted,
     TimerWritten,
@@ -90,6 +91,13 @@ class HolderState(NamedTuple):
     row: HolderWritten
 
 
+class LeadState(NamedTuple):
+    """The leading coordinator after a commit; None: an operator hands the lead over."""
+
+    committed_s: float
+    leader: int | None
+
+
 @dataclass(slots=True)
 class RequestHistory:
     """The calls that requested one key; `acknowledged_at` is None without an acknowledgement."""
@@ -123,6 +131,7 @@ class RunIndex:
     firings: list[Firing] = field(default_factory=list)
     schedules: defaultdict[Schedule, list[NumberedChange]] = field(default_factory=lambda: defaultdict(list))
     holders: defaultdict[int, list[HolderState]] = field(default_factory=lambda: defaultdict(list))
+    leads: list[LeadState] = field(default_factory=list)
     workers: defaultdict[int, list[HolderState]] = field(default_factory=lambda: defaultdict(list))
     deliveries: defaultdict[int, list[NumberedChange]] = field(default_factory=lambda: defaultdict(list))
     names: defaultdict[Schedule, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -205,6 +214,8 @@ def _learn(run: RunIndex, number: int, change: Change) -> None:
     elif isinstance(change, HolderWritten) and change.role in ("shard", "worker"):
         states = run.holders if change.role == "shard" else run.workers
         states[change.holder].append(HolderState(number, run.committed_s[number], change))
+    elif isinstance(change, LeaderWritten):
+        run.leads.append(LeadState(run.committed_s[number], change.leader))
     elif isinstance(change, DeliveryWritten | DeliveryDeleted):
         run.deliveries[change.timer_key].append((number, change))
 

@@ -66,6 +66,12 @@ class HolderWritten(NamedTuple):
     role: str = "shard"
 
 
+class LeaderWritten(NamedTuple):
+    """The row of `leadership` after an update; `leader` is None while an operator hands the lead over."""
+
+    leader: int | None
+
+
 class DeliveryWritten(NamedTuple):
     """A row of `deliveries` after an insert (`new`) or an update.
 
@@ -142,7 +148,7 @@ class IncidentRaised(NamedTuple):
 
 Change: TypeAlias = (
     TimerWritten | TimerDeleted | Recorded | HolderWritten | DeliveryWritten | DeliveryDeleted | InstanceWritten
-    | InstanceStepped | TaskWritten | TaskDeleted | IncidentRaised
+    | InstanceStepped | TaskWritten | TaskDeleted | IncidentRaised | LeaderWritten
 )  # fmt: skip
 
 

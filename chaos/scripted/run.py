@@ -15,6 +15,7 @@ from chaos.history.changes import (
     DeliveryWritten,
     HolderWritten,
     InstanceWritten,
+    LeaderWritten,
     Recorded,
     TaskDeleted,
     TaskWritten,
@@ -101,6 +102,10 @@ class ScriptedRun:
             moment if silent else None, role,
         )  # fmt: skip
         self.commit(at_s, row)
+
+    def lead(self, at_s: float, leader: int | None) -> None:
+        """Let a coordinator take or renew the lead."""
+        self.commit(at_s, LeaderWritten(leader))
 
     def call(self, at_s: float, verb: str, tenant_id: str, outcome: Outcome = "ok", **more: object) -> Call:
         """Add a client's call; the answer comes after 10 ms."""

@@ -23,6 +23,7 @@ from chaos.history.changes import (
     HolderWritten,
     InstanceStepped,
     InstanceWritten,
+    LeaderWritten,
     Recorded,
     TaskDeleted,
     TaskWritten,
@@ -209,6 +210,14 @@ async def test_the_recording_equals_the_tables(dsn: str) -> None:
     assert {row[7] for row in logged} >= {"TRIGGERED", "CANCELED", "RESCHEDULED"}
     holders = {holder.holder: tuple(holder) for holder in changes(recorder, HolderWritten)}
     assert [holders[key] for key in sorted(holders)] == [tuple(row) for row in await rows_of(dsn, "holders")]
+
+
+async def test_each_renewal_of_the_lead_is_recorded(dsn: str) -> None:
+    async with recorded(dsn) as recorder:
+        for leader in (HOLDER, HOLDER, None, -HOLDER):
+            await query(dsn, "update shardclock.leadership set renewed_at = clock_timestamp(), leader = $1", leader)
+
+    assert changes(recorder, LeaderWritten) == [(HOLDER,), (HOLDER,), (None,), (-HOLDER,)]
 
 
 async def _some_of_everything(dsn: str) -> None:

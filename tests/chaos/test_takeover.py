@@ -11,6 +11,8 @@ from chaos.scripted.good_run import A, B, good, timer
 from chaos.scripted.run import LAG_S, blank, rig_s
 from chaos.takeover import lags, quantile, recoveries, takeovers
 
+LEADER = 0x1EAD
+
 
 def test_a_timer_that_a_clock_change_delayed_is_left_out_of_a_takeover() -> None:
     run = good()
@@ -64,12 +66,42 @@ def test_a_timer_that_another_fault_delayed_is_left_out_of_a_takeover() -> None:
 def test_a_takeover_has_more_time_without_a_leader(began_s: float, bound_s: float) -> None:
     run = blank()
     run.holder(-0.5, B, 1)
+    run.lead(9.0, LEADER)
     run.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)
+    run.lead(17.0, LEADER)
     run.fault("kill", began_s, began_s, 2.0, victims=[A])
     run.fault("kill", began_s, began_s, None, victims=[A])
     history = run.end()
 
     assert list(promised_of(index_run(history)).values())[1:] == [bound_s, None]
+
+
+@pytest.mark.parametrize(("killed_s", "bound_s"), [(13.9, 13.0), (14.1, 2.0)])
+def test_after_a_coordinator_s_kill_a_takeover_has_more_time_until_another_leads(
+    killed_s: float, bound_s: float
+) -> None:
+    # Given a coordinator whose last renewal is committed after its kill
+    run = blank()
+    run.holder(-0.5, B, 1)
+    run.lead(9.0, LEADER)
+    run.fault("kill", 10.0, 10.0, None, disturbs=False, leaderless=True)
+    run.lead(10.1, LEADER)
+    # When an operator takes the lead away, and another coordinator then has the lead
+    run.lead(11.0, None)
+    run.lead(14.0, LEADER + 1)
+    run.fault("kill", killed_s, killed_s, 2.0, victims=[A])
+
+    assert promised_of(index_run(run.end()))[2] == bound_s
+
+
+def test_without_a_new_leader_a_takeover_has_more_time_until_the_end_of_the_run() -> None:
+    run = blank()
+    run.holder(-0.5, B, 1)
+    run.lead(9.0, LEADER)
+    run.fault("kill", 10.0, 10.0, None, disturbs=False, leaderless=True)
+    run.fault("kill", 30.0, 30.0, 2.0, victims=[A])
+
+    assert promised_of(index_run(run.end()))[2] == 13.0
 
 
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (14.9, 13.0), (15.1, 2.0)])
@@ -122,6 +154,7 @@ def test_without_a_leader_only_the_lost_shards_timers_may_be_later(led: bool) ->
     run.holder(-0.5, B, 1)
     run.schedule(1, "ada", timer(1, 6), timer(2, 6))
     run.fault("freeze", 5.0, 9.0, None, disturbs=False, leaderless=not led)
+    run.lead(9.5, LEADER)
     run.fault("kill", 5.5, 5.5, 2.0, victims=[A])
     run.fire(14.0, B, 1)
     run.holder(14.1, B, None)
@@ -141,6 +174,7 @@ def test_a_timer_that_waits_for_a_takeover_without_a_leader_is_not_counted_in_th
     run.holder(-0.5, A, 0)
     run.schedule(1, "ada", timer(2, 12))
     run.fault("freeze", 4.0, 6.0, None, disturbs=False, leaderless=True)
+    run.lead(7.0, LEADER)
     run.fault("kill", 5.0, 5.0, 2.0, victims=[A])
     run.fault("kill", 11.0, 11.0, 2.0, victims=[A])
     run.fire(16.0, B, 2)
