@@ -53,7 +53,7 @@ class Crew:
         self._processes = KeeperProcesses(
             fleet, changed=changed, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log
         )
-        self._heartbeats = HeartbeatMonitor()
+        self._heartbeats = HeartbeatMonitor(reconnect_s=settings.retry_max_s)
         self._backoff = SpawnBackoff()
         self._starts = StartWatch()
         self._quarantine = Quarantine()

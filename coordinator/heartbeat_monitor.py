@@ -7,8 +7,6 @@ from datetime import datetime
 
 # A longer gap between two checks is a pause of the coordinator, not a silence of the keepers.
 UNSEEN_S = 1.0
-# While Postgres does not answer, a keeper waits up to this long (`retry_max_s`) until it tries to connect again.
-RECONNECT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -27,22 +25,24 @@ class HeartbeatMonitor:
     check, because the previous check did not find the heartbeat. So a silence is not measured too long because of the
     interval between checks, and a wrong clock of Postgres changes the time of a heartbeat by at most one interval. The
     clocks of two machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine, no
-    keeper counts as silent. After an outage a silence begins `RECONNECT_S` later, because each keeper must connect
-    again before it can send a heartbeat.
+    keeper counts as silent. After an outage a silence begins `reconnect_s` later, because a keeper may wait this
+    long before it tries to connect again.
 
     units:   now_s in seconds of the monotonic clock; ages_s in seconds of Postgres's clock
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reconnect_s: float) -> None:
+        self._reconnect_s = reconnect_s
+        self._is_after_outage = False
         self._seen: dict[str, _LastBeat] = {}
         self._looked_s: float | None = None
-        self._reconnect_s = 0.0  # the time to connect that the keepers get at the next check
 
     def check(self, signs: Mapping[str, datetime], ages_s: Mapping[str, float], *, now_s: float) -> None:
         """Record the last heartbeat of each keeper, and the heartbeat's age."""
         unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
         # After a pause of the coordinator, the time of a heartbeat is unknown.
         earliest_s = now_s if self._looked_s is None or unseen_s else self._looked_s
+        connected_s = now_s + self._reconnect_s if self._is_after_outage else now_s
         seen: dict[str, _LastBeat] = {}
         for name, sign in signs.items():
             before = self._seen.get(name)
@@ -51,8 +51,8 @@ class HeartbeatMonitor:
             elif before is not None:
                 seen[name] = _LastBeat(sign, min(max(now_s - ages_s[name], earliest_s), now_s), heard=True)
             else:
-                seen[name] = _LastBeat(sign, now_s + self._reconnect_s, heard=False)
-        self._seen, self._looked_s, self._reconnect_s = seen, now_s, 0.0
+                seen[name] = _LastBeat(sign, connected_s, heard=False)
+        self._seen, self._looked_s, self._is_after_outage = seen, now_s, False
 
     def silent(self, *, longer_than_s: float) -> set[str]:
         """Return the names of the keepers that were silent for longer than the limit at the last check."""
@@ -77,4 +77,4 @@ class HeartbeatMonitor:
     def forget(self) -> None:
         """Forget all heartbeats, because Postgres did not answer, so no keeper could send a heartbeat."""
         self._seen.clear()
-        self._looked_s, self._reconnect_s = None, RECONNECT_S
+        self._looked_s, self._is_after_outage = None, True

@@ -25,6 +25,7 @@ class CoordinatorSettings(BaseModel):
     suspect_s: float = Field(
         1.3, gt=0, description="a keeper without a heartbeat for this long, slightly more than five beats, is suspended"
     )
+    retry_max_s: float = Field(1.0, gt=0, description="the longest wait between two attempts while Postgres is down")
     silent_s: float = Field(5.0, gt=0, description="a holder without a heartbeat for this long is considered dead")
     stalled_s: float = Field(
         5.0, gt=0, description="if an actor has not registered after this time, a second actor starts on another node"

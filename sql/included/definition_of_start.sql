@@ -1,4 +1,4 @@
--- The version `d` of a process whose instance the delivery `start` begins.
+-- The version of a process, as `d`: the delivery `start` begins an instance of this version.
 cross join lateral (
     select d.process_id, d.version
     from shardclock.definitions d

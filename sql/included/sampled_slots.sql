@@ -1,4 +1,4 @@
--- The slots whose timers are counted: all slots, or a sample, by the number of timers in the first slots.
+-- The slots to count: all slots, or a sample if the first slots have many timers.
 sample as materialized (
     -- All keys come from the same sequence, so all slots have about the same number of timers. But if a client
     -- schedules several timers together, consecutive keys may have due dates that alternate. A sample of the even

@@ -80,7 +80,7 @@ def test_a_takeover_has_more_time_without_a_leader(began_s: float, bound_s: floa
 def test_after_a_coordinator_s_kill_a_takeover_has_more_time_until_another_leads(
     killed_s: float, bound_s: float
 ) -> None:
-    # Given a coordinator whose last renewal is committed after its kill
+    # Given a killed coordinator; its last renewal of the lead is committed after the kill
     run = blank()
     run.holder(-0.5, B, 1)
     run.lead(9.0, LEADER)

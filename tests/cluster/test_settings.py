@@ -315,6 +315,14 @@ def test_each_part_gets_all_of_its_settings(monkeypatch: pytest.MonkeyPatch, par
     assert told.model_dump() == changed
 
 
+def test_keepers_and_the_coordinator_know_the_same_wait_for_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARDCLOCK_RETRY_MAX_S", "2.5")
+    settings = load_settings()
+
+    parts = (settings.shard, settings.worker, settings.engine, settings.coordinator)
+    assert [it.retry_max_s for it in parts] == [2.5] * 4
+
+
 def test_a_user_without_a_name_and_a_home_has_a_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54_321)
     monkeypatch.setattr("pwd.getpwuid", dict[int, object]().__getitem__)

@@ -22,7 +22,7 @@ NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 BATCH = 100_000
 BROKEN = "select shardclock.broken_rule(t) as row from shardclock.timers t where shardclock.broken_rule(t) is not null"
 DRAWN = 700
-# The columns that depend on the moment or the key are left out, because they differ between the two ways of firing.
+# The two ways of firing give different keys and moments, so these columns are left out.
 ROWS = """
 select to_jsonb(t) - '{timer_key,slot,created_at,claimed_by,claimed_until}'::text[] as row
 from shardclock.timers t

@@ -1,4 +1,4 @@
-"""No run, process or retry of a job is lost if the clock is set back, or if a client locks the job's rows."""
+"""A job loses no run and no retry if the clock is set back, or if a client locks its rows."""
 
 from __future__ import annotations
 

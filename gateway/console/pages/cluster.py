@@ -177,7 +177,7 @@ async def confirm_release(request: Request, caller: Operator) -> Response:
 
 @router.post("/cluster/release")
 async def release(request: Request, caller: Operator) -> Response:
-    """Release the database, if its owner and the numbers of timers are still the same as on the page that was shown.
+    """Release the database, unless its owner or a number of timers has changed since the page was made.
 
     If the database is a copy or belongs to another installation, this installation becomes its owner.
     """

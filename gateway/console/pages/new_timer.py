@@ -83,7 +83,7 @@ class NewTimerForm(BaseModel):
 
 
 class NewTimerQuery(BaseModel):
-    """The key of a timer whose values the form begins with."""
+    """The key of a timer: the form begins with the values of this timer."""
 
     model_config = ConfigDict(extra="forbid")
 

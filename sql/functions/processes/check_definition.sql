@@ -1,5 +1,5 @@
--- The start timers of the previous version end in the same transaction, so the new start timers need quota only for the
--- difference.
+-- Checks a new version's quota. The same transaction ends the previous version's start timers, so only additional start
+-- timers need quota.
 --
 -- in:    nothing
 -- out:   trigger

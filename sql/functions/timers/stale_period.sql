@@ -1,5 +1,5 @@
--- Refuses a row with a changed rule and the old period, because a claim computes the next due date only from the
--- period.
+-- Refuses a row with a changed rule and the old period. A claim reads only the period, so the next due date would follow
+-- the old rule.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text[]: the code, and the sentence
