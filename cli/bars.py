@@ -4,6 +4,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 
 from shardclock_server.cli.output import err
+from shardclock_server.service.bulk_run import BulkProgress
 
 
 def bars_of(noun: str) -> Bars:
@@ -19,7 +20,7 @@ def bars_of(noun: str) -> Bars:
     )
 
 
-class ProgressBars:
+class ProgressBars(BulkProgress):
     """The bars of one bulk change."""
 
     def __init__(self, bars: Bars, verb: str) -> None:
@@ -27,10 +28,10 @@ class ProgressBars:
         self._find = bars.add_task("find", total=None)
         self._change = bars.add_task(verb, total=None, visible=False)
 
-    def found(self, things: int, *, all_found: bool) -> None:
+    def found(self, things: int, /, *, all_found: bool) -> None:
         """Show the number of matching rows."""
         self._bars.update(self._find, completed=things, total=things if all_found else None)
 
-    def changed(self, things: int, *, of: int) -> None:
+    def changed(self, things: int, /, *, of: int) -> None:
         """Show the number of rows in the requests that were sent."""
         self._bars.update(self._change, completed=things, total=of, visible=True)

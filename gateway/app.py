@@ -218,7 +218,6 @@ async def _opened(
             health_pool=health_pool,
             combiner=combiner,
             callers=callers,
-            viewers=callers,
             single_sign_on=None if registration is None else SingleSignOn(registration),
             quotas=quotas,
             refused_quotas=RefusedQuotas(),

@@ -19,19 +19,16 @@ from shardclock_server.gateway.limits.usage import TenantUsage
 from shardclock_server.gateway.limits.wait_limits import WaitLimits
 from shardclock_server.gateway.limits.work_thread import WorkThread
 from shardclock_server.gateway.oidc.single_sign_on import SingleSignOn
-from shardclock_server.gateway.requests.callers import Callers, Viewers
+from shardclock_server.gateway.requests.callers import Anyone, KeyHolders
 from shardclock_server.gateway.settings import GatewaySettings
 from shardclock_server.gateway.waits.changes import LogChanges
 from shardclock_server.gateway.waits.instance_ends import InstanceEnds
 from shardclock_server.gateway.waits.long_polls import LongPolls
 from shardclock_server.gateway.waits.task_waiters import TaskWaiters
 from shardclock_server.gateway.waits.timer_ends import TimerEnds
+from shardclock_server.sql.claims.notifications import SHARD_POLL_S
 from shardclock_server.sql.notification_sender import NotificationSender
 from shardclock_server.sql.pool import Pool
-
-# Shards get a notification for timers that are due sooner than their next poll: the default of `ShardSettings.poll_s`.
-AT_ONCE = timedelta(seconds=0.1)
-
 
 T = TypeVar("T")
 
@@ -70,8 +67,7 @@ class Gateway:
     pool: Pool
     health_pool: Pool  # a separate session, so that the health check works while all other sessions are in use
     combiner: Combiner
-    callers: Callers
-    viewers: Viewers  # Identify the viewers of the console.
+    callers: Anyone | KeyHolders
     single_sign_on: SingleSignOn | None  # None: people sign in with keys only.
     quotas: Quotas
     refused_quotas: RefusedQuotas
@@ -102,7 +98,7 @@ class Gateway:
         The comparison uses this machine's clock. With a wrong clock, a timer may have to wait for the shard's next
         poll.
         """
-        soon = datetime.now(UTC) + AT_ONCE
+        soon = datetime.now(UTC) + timedelta(seconds=SHARD_POLL_S)
         if any(due_date is None or due_date <= soon for due_date in due_dates):
             self.due_notifications.want(1)
 

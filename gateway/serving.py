@@ -16,11 +16,11 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+from shardclock.loopback import is_loopback
 from shardclock_server.gateway.app import make_app
 from shardclock_server.gateway.connections import Connections, connections_of
 from shardclock_server.gateway.console.addresses import ROOT
 from shardclock_server.gateway.protocol import BoundedProtocol
-from shardclock_server.gateway.requests.callers import is_loopback
 from shardclock_server.gateway.settings import CannotServe, GatewaySettings, UnfitSchema
 from shardclock_server.keepers.collector import leave_out_of_collections
 from shardclock_server.sql.clock.moved import require_real_clock

@@ -8,7 +8,6 @@ from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from shardclock_server.service.operations import SILENT_S, Actor, change_page
 from shardclock_server.sql.operations.operations import (
@@ -33,8 +32,8 @@ class BulkBroken(Exception):
     """Postgres stopped answering during the changes; the message has the reason."""
 
 
-class BulkProgress(Protocol):
-    """Receives the progress of a bulk run."""
+class BulkProgress:
+    """Receives the progress of a bulk run; this class ignores the progress."""
 
     def found(self, things: int, /, *, all_found: bool) -> None:
         """Receive the number of rows that were found until now."""
@@ -43,15 +42,7 @@ class BulkProgress(Protocol):
         """Receive the number of rows for which a change was sent, and the number of all found rows."""
 
 
-class _NoProgress:
-    def found(self, things: int, /, *, all_found: bool) -> None:
-        pass
-
-    def changed(self, things: int, /, *, of: int) -> None:
-        pass
-
-
-NO_PROGRESS: BulkProgress = _NoProgress()
+NO_PROGRESS = BulkProgress()
 
 
 @dataclass(slots=True)

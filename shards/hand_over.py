@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -12,6 +11,8 @@ from shardclock_server.keepers import hand_over
 from shardclock_server.keepers.hand_over import Begins, GrantLimits, HandedOver, HandOverSocket, Kept, Taken
 from shardclock_server.keepers.places import UsablePlaces
 from shardclock_server.keepers.unconfirmed import Unconfirmed
+from shardclock_server.sql.claims.claim import ScanResult
+from shardclock_server.sql.claims.fire import Fired
 from shardclock_server.sql.claims.handed import Grants, Handed, Row
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement, settle_deliveries
@@ -73,23 +74,7 @@ class DeliveryNotifier(Protocol):
         """Request a notification of workers about `new` deliveries."""
 
 
-class FiringResult(Protocol):
-    """The result of a firing: the number of its deliveries, and the deliveries that it claimed for workers."""
-
-    @property
-    def server_time(self) -> datetime:
-        """Postgres's time after the firing."""
-
-    @property
-    def deliveries(self) -> int:
-        """The number of deliveries that the statement has written."""
-
-    @property
-    def handed(self) -> Handed:
-        """The deliveries that the statement has claimed for workers."""
-
-
-ResultT = TypeVar("ResultT", bound=FiringResult)
+ResultT = TypeVar("ResultT", ScanResult, Fired)
 
 
 class HandOver:

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S
+from shardclock_server.sql.claims.notifications import SHARD_POLL_S
 
 
 class ShardSettings(KeeperSettings):
@@ -13,7 +14,9 @@ class ShardSettings(KeeperSettings):
     """
 
     poll_s: float = Field(
-        0.1, gt=0, description="the pause between two claims; a timer that is due immediately fires at most this late"
+        SHARD_POLL_S,
+        gt=0,
+        description="the pause between two claims; a timer that is due immediately fires at most this late",
     )
     horizon_s: float = Field(2.0, gt=0, description="how long before its due date a timer is leased")
     lease_s: float = Field(

@@ -10,14 +10,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from shardclock_server.keepers.hand_over import Begins, GrantLimits, HandedOver, HandOverSocket, Kept, Taken, listen
 from shardclock_server.keepers.keeper import KeeperLoop, KeeperPart
 from shardclock_server.keepers.places import GrantedPlaces
 from shardclock_server.keepers.unconfirmed import StreamNumbers
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.workers.handlers import Handlers
+from shardclock_server.workers.deliveries import Deliveries
 
 IDLE_S = 1.0  # The time between two turns without a handler or a shard: a new connection ends the pause.
 # The pause between two turns, with and without leased deliveries: without them the free capacity changes rarely. After
@@ -25,25 +25,6 @@ IDLE_S = 1.0  # The time between two turns without a handler or a shard: a new c
 GRANT_S, UNLEASED_S = 0.05, 0.25
 # The lease of a handed-over delivery as a fraction of a claim's lease: a lost delivery is claimed again sooner.
 LEASE_SHARE = 0.5
-
-
-class DeliveryReceiver(Protocol):
-    """The interface of `workers.deliveries.Deliveries`."""
-
-    handlers: Handlers
-
-    def __len__(self) -> int:
-        """Count the leased deliveries."""
-
-    @property
-    def may_claim(self) -> bool:
-        """Return whether the worker may claim more deliveries now."""
-
-    def is_behind(self, target: str) -> bool:
-        """Return whether a target may have waiting deliveries."""
-
-    def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Accept deliveries that a shard has claimed for this worker."""
 
 
 @dataclass
@@ -58,7 +39,7 @@ class NearShard:
 class HandOvers(KeeperPart):
     """Accept connections from this machine's shards."""
 
-    def __init__(self, holder: int, deliveries: DeliveryReceiver, *, lease_s: float) -> None:
+    def __init__(self, holder: int, deliveries: Deliveries, *, lease_s: float) -> None:
         self._holder, self._deliveries, self._lease_s = holder, deliveries, lease_s * LEASE_SHARE
         self._grant_soon = asyncio.Event()
         self._server: asyncio.Server | None = None

@@ -31,10 +31,10 @@ This call schedules the timer in the open transaction of your own connection, af
 Modules for handlers: `handler` declares a handler (with `policy`, `durations` and `signature`). `timer` is the argument
 of a handler. `app` finds the handlers of a module. `calling` calls handlers (with `payload` and `deadline`). `outcome`
 has the possible ends of an attempt (with `raised`, `result`, `recorded` and `reason`). `testing` calls handlers in a
-user's tests; `stepping` finds a test cluster with a clock that the test moves. Modules for jobs: `jobs` declares a job
-(with `job_policy`; `outline` is a schema of the job's configuration). `run` is the argument of a job's function.
-`job_calling` runs the function, and `captured` stores its output. The declaration of an invalid handler or job raises
-`InvalidHandler` (`refusal`).
+user's tests; `stepping` finds a test cluster with a clock that the test moves. `loopback` recognizes this machine.
+Modules for jobs: `jobs` declares a job (with `job_policy`; `outline` is a schema of the job's configuration). `run` is
+the argument of a job's function. `job_calling` runs the function, and `captured` stores its output. The declaration of
+an invalid handler or job raises `InvalidHandler` (`refusal`).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -67,7 +67,7 @@ async def signed_in(request: Request) -> Caller:
     known: Caller | None = getattr(request.state, "viewer", None)
     if known is not None:
         return known
-    caller = await gateway_of(request).viewers.viewer_of(request.headers, request.cookies)
+    caller = await gateway_of(request).callers.viewer_of(request.headers, request.cookies)
     if caller is None:
         raise SignInNeeded
     request.state.viewer = caller

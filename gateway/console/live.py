@@ -42,6 +42,6 @@ async def _events(request: Request, gateway: Gateway) -> AsyncIterator[str]:
 async def _is_signed_in(request: Request, gateway: Gateway) -> bool:
     """Check that the session is valid, because the end of a session or of its key must end the stream."""
     try:
-        return await gateway.viewers.viewer_of(request.headers, request.cookies) is not None
+        return await gateway.callers.viewer_of(request.headers, request.cookies) is not None
     except StoreUnavailable:
         return True  # the stream checks again before its next event

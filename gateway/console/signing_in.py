@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shardclock.api.codes import NOT_ALLOWED, REFUSED
+from shardclock.loopback import is_loopback
 from shardclock_server.gateway.console.access import signed_in
 from shardclock_server.gateway.console.addresses import ROOT, url_of, within
 from shardclock_server.gateway.console.cookies import THEME, THEMES, drop_cookie, set_cookie
@@ -20,7 +21,6 @@ from shardclock_server.gateway.requests.callers import (
     TENANT_COOKIE,
     Caller,
     KeyHolders,
-    is_loopback,
     is_tenant,
 )
 from shardclock_server.gateway.requests.origins import host_of
@@ -74,7 +74,7 @@ async def show_sign_in(
     After a sign-out, link to the provider's sign-out.
     """
     gateway = gateway_of(request)
-    if not isinstance(gateway.viewers, KeyHolders):
+    if not isinstance(gateway.callers, KeyHolders):
         return RedirectResponse(within(request, to), HTTPStatus.SEE_OTHER)
     leaves = await gateway.single_sign_on.sign_out_url() if signed_out and gateway.single_sign_on else None
     return sign_in_page(request, to, leaves=leaves)
@@ -94,11 +94,11 @@ def sign_in_page(
 async def sign_in(request: Request) -> Response:
     """Exchange an API key for a session."""
     gateway, form = gateway_of(request), await form_of(request, SignInForm)
-    if not isinstance(gateway.viewers, KeyHolders):
+    if not isinstance(gateway.callers, KeyHolders):
         return RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
     try:
         _require_safe(request)
-        key = await gateway.viewers.key_of(form.key.get_secret_value())
+        key = await gateway.callers.key_of(form.key.get_secret_value())
     except Problem as problem:
         return sign_in_page(request, form.to, error=str(problem), status=problem.code.status)
     response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
@@ -139,11 +139,11 @@ def _require_safe(request: Request) -> None:
 async def sign_out(request: Request) -> Response:
     """End the session."""
     gateway, token = gateway_of(request), request.cookies.get(SESSION_COOKIE, "")
-    caller = await gateway.viewers.viewer_of(request.headers, request.cookies)
-    if isinstance(gateway.viewers, KeyHolders) and sign_ins.is_token(token):
+    caller = await gateway.callers.viewer_of(request.headers, request.cookies)
+    if isinstance(gateway.callers, KeyHolders) and sign_ins.is_token(token):
         async with gateway.pool.session(NO_TENANTS) as session:
             await sign_ins.end(session, token)
-        gateway.viewers.sessions.forget(token)
+        gateway.callers.sessions.forget(token)
     is_person = caller is not None and caller.subject is not None
     response = RedirectResponse(
         url_of(request, SIGN_IN, signed_out="true" if is_person else None), HTTPStatus.SEE_OTHER

@@ -1,10 +1,10 @@
 """The gateway's registration at the identity provider."""
 
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shardclock.loopback import is_loopback
 from shardclock_server.gateway.oidc.grants import GroupGrants
 from shardclock_server.gateway.oidc.refusals import ProviderFailed
 
@@ -58,13 +58,4 @@ def is_safe_url(url: str) -> bool:
         return False
     if not host or not has_port or parts.username is not None or parts.fragment or not url.isprintable() or " " in url:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(host))
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))

@@ -7,13 +7,12 @@ person's rights. A gateway without keys trusts the tenant that a request names, 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
-from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from starlette.datastructures import Headers
 
 from shardclock.api.codes import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED
+from shardclock.loopback import is_loopback
 from shardclock_server.gateway.oidc.registration import ClientRegistration
 from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.key_lookups import KeyLookups
@@ -109,28 +108,6 @@ class Caller:
             raise Problem(NOT_ALLOWED, f"{shown} is for one tenant only; use a {other} that {means}")
 
 
-class Callers(Protocol):
-    """Find the caller of a request."""
-
-    async def caller_of(self, headers: Headers) -> Caller:
-        """Return the caller of a request.
-
-        errors:  Problem           the API key is missing or unknown
-                 StoreUnavailable  the key can't be read now
-        """
-
-
-class Viewers(Protocol):
-    """Find the viewer of a page of the console."""
-
-    async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:
-        """Return the viewer of a page; None: a sign-in is needed.
-
-        errors:  Problem           a gateway without keys refuses the request of another web page
-                 StoreUnavailable  the session can't be read now
-        """
-
-
 class Anyone:
     """Accept each request with all rights, for the tenant that it names, because only this machine can connect.
 
@@ -146,7 +123,10 @@ class Anyone:
         return replace(caller, tenant_id=_tenant_chosen(cookies) or caller.tenant_id)
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Return a caller of the tenant in the header, or of the default tenant."""
+        """Return a caller of the tenant in the header, or of the default tenant.
+
+        errors:  Problem  the request comes from another web page, or names another machine
+        """
         host, origin = header_of(headers, "Host"), header_of(headers, "Origin")
         for header, place in (("Host", f"//{host or ''}"), ("Origin", origin)):
             if place is not None and not is_loopback(_host_of(place)):
@@ -185,6 +165,9 @@ class KeyHolders:
 
         Programs send no `Origin`. A browser sends `Origin` for a page of another site, even if an add-on or a proxy
         adds a key to the request.
+
+        errors:  Problem           the API key is missing or unknown
+                 StoreUnavailable  the key can't be read now
         """
         if (origin := header_of(headers, "Origin")) is not None and not is_own_origin(headers, self._gateway_url):
             raise Problem(
@@ -212,8 +195,11 @@ class KeyHolders:
         except Refusal as error:
             raise _unauthorized(str(error)) from None
 
-    async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:  # noqa: ARG002 - the protocol's
-        """Return the caller for a session's key or person; an operator acts for the chosen tenant."""
+    async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:  # noqa: ARG002 - as in `Anyone`
+        """Return the caller for a session's key or person; None: a sign-in is needed.
+
+        An operator acts for the chosen tenant.
+        """
         holder, chosen = await self.sessions.find(cookies.get(SESSION_COOKIE, "")), _tenant_chosen(cookies)
         if isinstance(holder, Person):
             return self._person_of(holder, chosen)
@@ -246,16 +232,6 @@ def _holder_of(key: ApiKey, named: str | None) -> Caller:
     is_operator = key.tenant_id is None
     choices = None if is_operator else ()
     return Caller(tenant_id, key.scopes, is_operator=is_operator, key=key.prefix, name=key.name, choices=choices)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a name or an address always means this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _host_of(place: str) -> str:

@@ -25,7 +25,7 @@ from shardclock_server.gateway.requests.shared_fields import CLOSED, TimersFilte
 from shardclock_server.gateway.routes.creating import TIMERS
 from shardclock_server.gateway.routes.operations import begin_found
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
-from shardclock_server.service.bulk_run import BulkBroken
+from shardclock_server.service.bulk_run import BulkBroken, BulkProgress
 from shardclock_server.service.moves import destination_of
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, RESUME
 from shardclock_server.service.pauses import Pause, read_until
@@ -288,17 +288,14 @@ class _CountToken:
 
 
 @dataclass(frozen=True, slots=True)
-class _MatchLimit:
+class _MatchLimit(BulkProgress):
     """Stop a bulk change that finds more timers than were counted, before the first change."""
 
     timers: int
 
-    def found(self, timers: int, *, all_found: bool) -> None:  # noqa: ARG002 - as the protocol has it
+    def found(self, timers: int, /, *, all_found: bool) -> None:  # noqa: ARG002 - as in `BulkProgress`
         """Refuse the change if more timers match than the dry run counted."""
         if timers > self.timers:
             raise Problem(
                 MORE_MATCH, f"more than {self.timers:,} timers match; count them again, or choose fewer", matched=timers
             )
-
-    def changed(self, timers: int, *, of: int) -> None:
-        """Do nothing: the response has the number of changes."""

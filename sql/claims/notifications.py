@@ -5,6 +5,8 @@ If a notification is lost, the next poll finds the timer.
 
 from shardclock_server.sql.session import Session
 
+# The default time between two polls of a shard. A timer that is due later needs no notification.
+SHARD_POLL_S = 0.1
 DUE = "shardclock_due"  # the channel to which shards listen
 
 

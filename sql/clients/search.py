@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from shardclock.api.codes import REFUSED, invalid
 from shardclock.api.refusals.timers import NEEDS_ONE_NAME
@@ -144,13 +144,6 @@ class _Bounds(NamedTuple):
     payload_bytes: int | None
 
 
-class _Sections(Protocol):
-    """The source of rows for a search that reads section by section."""
-
-    async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
-        """Read the section that begins at a cursor; return its rows, and the cursor of the next section or None."""
-
-
 class _Log(NamedTuple):
     """Reads ended timers from a position of the log backwards."""
 
@@ -179,7 +172,7 @@ class _Names(NamedTuple):
         return rows, last["page"]
 
 
-async def _find_in_sections(sections: _Sections, bounds: _Bounds, *, place: str) -> Page:
+async def _find_in_sections(sections: _Log | _Names, bounds: _Bounds, *, place: str) -> Page:
     """Read one section per statement, until the page is full, its time has passed or the last section is read."""
     size, until_s, payload_bytes = bounds
     steps, timers = SectionSteps(), list[TimerState]()

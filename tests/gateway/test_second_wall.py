@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.callers import Anyone, Caller
 from shardclock_server.service.keys import SCOPES
 from shardclock_server.sql.served import Tenants
 from tests.support.gateways import Api, Said, serving
@@ -32,10 +32,10 @@ class Mistaken(Caller):
         return OURS
 
 
-class MistakenCallers:
+class MistakenCallers(Anyone):
     """Authenticate each request as a tenant's administrator."""
 
-    async def caller_of(self, _: Headers) -> Caller:
+    async def caller_of(self, headers: Headers) -> Caller:  # noqa: ARG002 - as in `Anyone`
         """Return a caller whose requests are for the tenant eve."""
         return Mistaken("eve", SCOPES, is_operator=False)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shardclock_server.service.bulk_run import BulkBroken
+from shardclock_server.service.bulk_run import BulkBroken, BulkProgress
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import DeadLetterChange, discarding, redriving
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
@@ -19,7 +19,7 @@ from tests.support.operations import an_operator
 EACH = DeadLetterFilter()
 
 
-class Told:
+class Told(BulkProgress):
     """Record the progress."""
 
     def __init__(self) -> None:

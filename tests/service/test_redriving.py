@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from shardclock.api.refusals.deliveries import NOT_REDRIVEN
+from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import discard, redrive, redriving
@@ -25,14 +26,6 @@ from tests.support.waiting import eventually
 
 EACH = DeadLetterFilter()
 DISABLED, REMOVED, UNDECLARED = "webhook:billing", "webhook:gone", "order.gone"
-
-
-class NoProgress:
-    """Receive the progress, and ignore it."""
-
-    def found(self, things: int, /, *, all_found: bool) -> None: ...
-
-    def changed(self, things: int, /, *, of: int) -> None: ...
 
 
 @pytest.fixture
@@ -60,7 +53,7 @@ async def test_dead_letters_with_a_callable_target_are_redriven_and_the_others_a
 ) -> None:
     would = await redrive(operator, EACH, dry_run=True)
     run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=batch)
-    await run.run(operator, NoProgress(), dry_run=False)
+    await run.run(operator, NO_PROGRESS, dry_run=False)
     done = run.outcome(dry_run=False).sentence
 
     assert await targets_on_their_way(dsn) == [HANDLER] * 2 + [UNDECLARED] * 2
@@ -170,11 +163,11 @@ async def test_an_endpoint_that_is_disabled_during_a_run_keeps_its_letters_and_s
     dsn: str, operator: Session
 ) -> None:
     run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=2)
-    await run.find(operator, NoProgress())
+    await run.find(operator, NO_PROGRESS)
     await run.start(operator)
     await disable(dsn)
 
-    await run.change_found(operator, NoProgress())
+    await run.change_found(operator, NO_PROGRESS)
 
     assert await targets_on_their_way(dsn) == [HANDLER] * 4
     assert (run.changed, run.matched, len(run.changed_keys)) == (4, 6, 4)
@@ -188,13 +181,13 @@ async def test_a_redrive_counts_the_letters_that_another_command_has_changed_mea
     dsn: str, operator: Session
 ) -> None:
     run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=3)
-    await run.find(operator, NoProgress())
+    await run.find(operator, NO_PROGRESS)
     await run.start(operator)
     await redrive_dead_letters(operator, [run.keys[0]])
     await discard_dead_letters(operator, [run.keys[5]])
     await disable(dsn)
 
-    await run.change_found(operator, NoProgress())
+    await run.change_found(operator, NO_PROGRESS)
 
     said = run.outcome(dry_run=False).sentence
     changed, others, left = said.split("; ", 2)
@@ -228,7 +221,7 @@ async def test_letters_that_another_request_has_changed_during_this_request_are_
 @pytest.mark.usefixtures("between")
 async def test_a_gateway_continues_a_redrive_beyond_a_page_of_a_disabled_endpoint(dsn: str, operator: Session) -> None:
     run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=2)
-    await run.find(operator, NoProgress())
+    await run.find(operator, NO_PROGRESS)
     await run.start(operator, due_in_s=NOW)
     await disable(dsn)
 

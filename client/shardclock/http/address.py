@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
+from shardclock.loopback import is_loopback
 from shardclock.refusal import shown
 
 DEFAULT_URL = "http://127.0.0.1:9841"
@@ -56,7 +56,7 @@ def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure
     if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
         raise ValueError(f"the API key has characters that no API key has; give the key as it was shown (sck_…), or"
                          f" in {KEY_VARIABLE}")  # fmt: skip
-    if key is not None and parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname or ""):
+    if key is not None and parts.scheme == "http" and not insecure and not is_loopback(parts.hostname or ""):
         raise ValueError(
             f"an API key over http to {shown(parts.hostname)} can be intercepted; use https, or pass insecure=True"
             " if the network is safe"
@@ -115,12 +115,3 @@ def _tenant(tenant: str) -> str:
             f"tenant {shown(tenant)} is refused: it must be printable text that neither begins nor ends with a space"
         )
     return tenant
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
