@@ -106,12 +106,22 @@ def make(build: Build, directory: Path) -> None:
     """Copy the sources, and apply the edits of a build."""
     for part in PARTS:
         shutil.copytree(ROOT / part, directory / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, text in edited_files(build).items():
+        (directory / file).write_text(text, encoding="utf-8")
+
+
+def edited_files(build: Build) -> dict[str, str]:
+    """Return the texts of the files that a build changes, by their paths.
+
+    errors:  ValueError  a file no longer contains the text that an edit replaces
+    """
+    texts: dict[str, str] = {}
     for edit in build.edits:
-        file = directory / edit.file
-        text = file.read_text(encoding="utf-8")
+        text = texts.get(edit.file) or (ROOT / edit.file).read_text(encoding="utf-8")
         if edit.old not in text:
             raise ValueError(f"{build.name}: {edit.file} no longer contains {edit.old!r}")
-        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+        texts[edit.file] = text.replace(edit.old, edit.new)
+    return texts
 
 
 async def _trial(trial: Trial, seed: int, seconds: float) -> dict[str, object]:

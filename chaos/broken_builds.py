@@ -107,8 +107,8 @@ BUILDS = (
         (
             Edit(
                 "shards/shard.py",
-                "fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)",
-                "fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES, now=now)",
+                "fire_due(self._fires, self.holder, firings, grants=grants, lag_edges=LAG_EDGES)",
+                "fire_due(self._fires, self.holder, firings, grants=grants, lag_edges=LAG_EDGES, now=now)",
             ),
         ),
         ("S1",),
@@ -116,7 +116,7 @@ BUILDS = (
     Build("lease ignored", (Edit("sql/functions/timers/is_free.sql", _LEASED, "false"),), ("S8",)),
     Build(
         "no sweep",
-        (Edit("shards/scan_planner.py", "sweeps = now_s >= self.swept_at_s + settings.sweep_s", "sweeps = False"),),
+        (Edit("shards/scan_planner.py", "= now_s >= self.swept_at_s + self.settings.sweep_s", "= False"),),
         ("L1", "L3"),
     ),
     Build(
@@ -174,8 +174,8 @@ BUILDS = (
                 "sql/deliveries/settle_deliveries.sql",
                 "        and d.claimed_by = :holder::bigint\n"
                 "        and ((d.timer_key, d.claims) in"
-                " (select a.timer_key, a.claims from attempt a where a.intent is not null))"
-                " is true\n",
+                " (select a.timer_key, a.claims from attempt a where a.intent is not null)) is\n"
+                "        true\n",
                 "        and :holder::bigint is not null\n",
             ),
             Edit("sql/deliveries/settle_deliveries.sql", " and a.claims = g.claims\n", "\n"),
