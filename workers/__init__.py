@@ -8,16 +8,16 @@ User code never runs in the worker's process. A worker starts, watches and kills
 separately, so a fault of one handler stops no other handler. `shardclock.executor` in the client is the code of these
 processes.
 
-    worker:              the keeper, with its four parts: hand-overs, deliveries, endpoints, runs
-    hand_over:           grant places to the shards of the same machine, and take the deliveries that the shards send
+    worker:              the keeper and its four parts: hand-overs, deliveries, endpoints, runs
+    hand_over:           grant places to the shards of the same machine, and receive deliveries from these shards
     deliveries:          claim, renew and settle deliveries, in loops
     delivery_planner:    the positions at which the next claim reads (pure)
     lane_finder:         find new endpoints while searches are slow
-    lease_table:         the leases of deliveries or runs, each with its renewal time
+    lease_table:         the leases of deliveries or runs, and the time of each lease's last renewal
     permits:             decide which deliveries may be called now
     settler:             the outcomes that are not settled yet, and their settlement in batches
-    task_set:            the tasks of calls; an unexpected error in a task ends the worker
-    attempts:            the settlement after an attempt (pure)
+    task_set:            the asyncio tasks of calls; an unexpected error in a task stops the worker
+    attempts:            decide whether a delivery ends after an attempt, or is attempted again (pure)
 
     context:             the objects that the queues of handlers and endpoints share
     handlers:            all handlers of an app
@@ -26,26 +26,27 @@ processes.
     failure_log:         one log line a second for failed attempts
     handler_slot:        one process of a handler, and its calls
     process:             the worker's interface to a handler's process
-    user_process:        the part of this interface that handlers and runs share, over a `call_socket`; the process is
-                         a child of Ray (`ray_process`), of Ray's actor (`ray_child`) or of the worker (`local_process`)
+    user_process:        the interface to the processes of handlers and of runs, over a `call_socket`; the process is a
+                         child of Ray (`ray_process`), of Ray's actor (`ray_child`) or of the worker (`local_process`)
     machine:             the CPUs and the memory for the processes of user code, without Ray
 
-    process_exit:        the sentence about the end of a process (pure)
+    process_exit:        describe in one sentence how a process ended (pure)
 
     endpoints:           all endpoints that have deliveries in this worker
     endpoint_queue:      the deliveries of one endpoint
-    attempt_log:         the attempts of endpoints that are not written yet
-    webhook:             the message of a webhook, and the settlement after its answer (pure)
+    attempt_log:         the attempts to call endpoints that are not written yet
+    webhook:             write a webhook's message, and decide the settlement after the endpoint's answer (pure)
     webhook_budget:      the limit of webhooks in a worker's memory, shared between tenants (pure)
-    route:               a stored endpoint, checked (pure)
-    breaker:             the limit of an endpoint's concurrent attempts, from its answers (pure)
+    route:               check a stored endpoint (pure)
+    breaker:             limit an endpoint's concurrent attempts according to the endpoint's answers (pure)
 
     runs:                runs of jobs; `run_resources` has the resources that a run reserves
     app:                 the user's modules, which `shardclock.executor.describe` imports in a separate process
-    interpreter:         the Python of these processes, which may have its own environment
+    interpreter:         the Python that runs the user's code, which may belong to another environment
     python_environment:  the environment variables of the processes of user code
 
     stepped:             the worker for tests that move the clock; `in_process` calls handlers in the test's own process
     dependencies:        the clock, the jitter and the network, which tests replace
-    stats:               the counters; `families` has their metrics, `settings` the worker's numbers
+    stats:               the counters of a worker; `families` declares the metrics of these counters, `settings` the
+                         worker's settings
 """

@@ -1,4 +1,7 @@
-"""The user's app: modules with handlers and jobs. Separate processes import the app, never the worker's process."""
+"""The user's app: modules with handlers and jobs.
+
+Only separate processes import the app; the worker's process never imports it.
+"""
 
 import json
 import subprocess
@@ -26,8 +29,8 @@ class AppRefused(Exception):
 class App:
     """The modules of an app, and the handlers and jobs that they declare.
 
-    shape:   `modules` has commas between the names; the modules are also searched in `directory`; `python` runs the
-             app's processes, and None means the worker's Python
+    shape:   `modules` are names, separated by commas; Python also searches `directory` for these modules; `python` runs
+             the app's processes (None: the worker's Python)
     """
 
     modules: str
@@ -37,7 +40,7 @@ class App:
     python: Interpreter | None = None
 
     def to_json(self) -> str:
-        """Serialize the app for another process."""
+        """Convert the app to JSON for another process."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -67,8 +70,10 @@ def modules_of(named: str | None) -> str:
 def find_app(modules: str, directory: Path, *, python: str | None = None) -> App:
     """Import an app in a separate process, and return the app with its handlers and jobs.
 
-    shape:   without `modules`, the app has the modules that the packages installed for `python` name as entry points
-    errors:  AppRefused  the app can't be imported, declares nothing, or is declared invalidly; or `python` is unfit
+    shape:   without `modules`, the app consists of the modules that installed packages of `python` declare as entry
+             points
+    errors:  AppRefused  the app can't be imported, declares no handler and no job, or has an invalid declaration; or
+                         `python` can't run it
     """
     try:
         named = Interpreter.named(python) if python is not None else None
@@ -83,7 +88,8 @@ def find_app(modules: str, directory: Path, *, python: str | None = None) -> App
             env=runs.environment(),
             timeout=IMPORT_S,
             check=False,
-            start_new_session=True,  # Ctrl-C in the terminal must reach only this process, which then ends the import
+            # Ctrl-C in the terminal must reach only this process, which then kills the importing process
+            start_new_session=True,
         )
     except subprocess.TimeoutExpired:
         raise AppRefused(

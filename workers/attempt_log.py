@@ -14,7 +14,7 @@ LOG_MAX = 500  # The largest number of attempts in one write: a megabyte if each
 
 
 class AttemptLog:
-    """Collect the last attempts of each endpoint, until they are written.
+    """Hold each endpoint's last attempts until the attempts are written to the database.
 
     The log keeps the 20 newest attempts of each endpoint. While 500 attempts wait, further attempts are dropped.
     """

@@ -24,7 +24,7 @@ def settlement_of(
     duration_s: float = 0.0,
     jitter: Jitter = random.uniform,
 ) -> Settlement:
-    """Decide the settlement of an attempt."""
+    """Return the settlement of a delivery after an attempt."""
     if outcome is COMPLETED:  # the most frequent outcome
         return Settlement(delivery, DeliveryEnding.DELIVERED, duration_s=duration_s)
     match outcome:
@@ -66,8 +66,8 @@ def settlement_without_call(delivery: ClaimedDelivery, policy: Policy, *, now: d
 
 
 def _has_expired(delivery: ClaimedDelivery, after_s: float, now: datetime) -> bool:
-    # Only a first claim can expire: a second claim repeats an attempt of a dead worker. A redriven dead letter does not
-    # expire either.
+    # Only a delivery's first claim can expire, because a second claim repeats the attempt of a worker that died. A
+    # redriven dead letter does not expire either.
     is_first = delivery.claims - delivery.given_back <= 1 and delivery.redriven_at is None
     return is_first and (now - delivery.due_date).total_seconds() > after_s
 

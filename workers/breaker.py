@@ -30,7 +30,9 @@ class BreakerSettings(BaseModel):
 
     concurrency: int = Field(50, gt=0, description="the limit of concurrent requests of one worker")
     at_first: int = Field(5, gt=0, description="the limit of concurrent requests to a new endpoint, which may hang")
-    per_s: float | None = Field(None, gt=0, description="requests that one worker begins per second; None: no limit")
+    per_s: float | None = Field(
+        None, gt=0, description="the limit of requests that one worker starts per second; None: no limit"
+    )
     failures_max: int = Field(5, gt=0, description="the number of consecutive failures that opens the breaker")
     window_s: float = Field(60.0, gt=0, description="the window in which failures are counted")
     share_max: float = Field(0.5, gt=0, le=1, description="the proportion of failures that opens the breaker")
@@ -46,12 +48,12 @@ class BreakerSettings(BaseModel):
 
 @dataclass(slots=True)
 class Breaker:
-    """Count one endpoint's attempts, and return how many more may begin.
+    """Count one endpoint's attempts, and return how many more attempts may start.
 
-    Each time the breaker opens or closes, a new term begins. Each attempt has the number of its term, so a late answer
+    Each time the breaker opens or closes, a new term starts. Each attempt has the number of its term, so a late answer
     can't change the state of a later term.
 
-    units:   moments are of a monotonic clock, in seconds
+    units:   seconds of a monotonic clock
     """
 
     settings: BreakerSettings
@@ -60,7 +62,7 @@ class Breaker:
     is_open: bool = False
     _term: int = 0
     _opened_times: int = 0
-    _failures: int = 0  # The number of consecutive failures.
+    _failures: int = 0
     _successes: int = 0  # The number of consecutive successful probes.
     _probes: int = 0  # The probes in flight.
     _limit: float = field(init=False)
@@ -83,20 +85,20 @@ class Breaker:
         return 1 if self.is_open else int(self._limit)
 
     def places(self, now_s: float) -> int:
-        """Return how many attempts may begin now."""
+        """Return how many attempts may start now."""
         free = self.limit(now_s) - (self._probes if self.is_open else self.in_flight)
         return max(0, int(min(free, self._bucket.available(now_s))))
 
     def next_at_s(self, now_s: float) -> float:
-        """Return the earliest moment for the next attempt, if all attempts in flight have ended by then."""
+        """Return the earliest moment for the next attempt; assume that all attempts in flight have ended by then."""
         return max(now_s, self._held_until_s, self._open_until_s, self._bucket.next_at_s(now_s))
 
     def is_rate_used(self, now_s: float) -> bool:
-        """Return whether recent attempts have used up a part of the rate."""
+        """Return whether recent attempts have used a part of the rate limit's budget."""
         return self._bucket.refill_s(now_s) > 0
 
     def begin(self, now_s: float) -> int:
-        """Count an attempt that begins, and return its term."""
+        """Count the start of an attempt, and return the attempt's term."""
         self._bucket.take(now_s)
         self.in_flight += 1
         self._probes += self.is_open
@@ -140,7 +142,7 @@ class Breaker:
     def _open(self, now_s: float) -> None:
         self._opened_times += 1
         longest_s = Backoff(self.settings.pause_s, self.settings.pause_max_s).pause_s(self._opened_times)
-        # Jitter of 50 %, so that probes of several endpoints on one host begin at different moments.
+        # Jitter of 50 %, so that probes of several endpoints on one host start at different moments.
         self._open_until_s = now_s + self.jitter(longest_s / 2, longest_s)
         self._begin_term(is_open=True)
 

@@ -22,7 +22,7 @@ LOST_S = (
 class SocketLost(Exception):
     """The socket to a process was closed for an unknown reason, or the process answered with an error.
 
-    shape:   the message is the rest of a sentence that begins with "the process"
+    shape:   the message continues a sentence that starts with "the process"
     """
 
 
@@ -51,11 +51,11 @@ class CallSocket(Messages):
         return self.refusal is None and self.is_open
 
     async def request(self, body: bytes) -> bytes:
-        """Send a call, and return its answer.
+        """Send a call, and return the answer.
 
         errors:  NotSent  the socket is closed
 
-        SocketLost  the process ended before its answer; `fail_calls` may raise another error instead
+        SocketLost  the process ended before it answered; `fail_calls` may set another error
         """
         if not self.is_open:
             raise NotSent

@@ -27,14 +27,17 @@ class Permits(Protocol):
         """Return whether targets may be called; False while the database is on hold."""
 
     def held(self, deliveries: Sequence[ClaimedDelivery], /) -> list[ClaimedDelivery]:
-        """Return the deliveries that may be called; release all other deliveries."""
+        """Return the deliveries that may be called, and release the other given deliveries."""
 
 
 class Claims(Protocol):
     """The interface of `workers.delivery_planner.DeliveryPlanner`."""
 
     def move_back_to(self, deliveries: Sequence[ClaimedDelivery], /) -> None:
-        """Move the cursor back, so that the next claim reads the deliveries that were released without a process."""
+        """Move the cursor back to deliveries that were released because no process was up.
+
+        The next claim reads these deliveries first.
+        """
 
 
 class Clock(Protocol):
@@ -48,7 +51,7 @@ class Clock(Protocol):
 class WorkerContext:
     """The objects that the queues of one worker share.
 
-    `on_fault` ends the worker; the argument is an exception that left a delivery without an outcome.
+    `on_fault` stops the worker; its argument is the exception because of which a delivery has no outcome.
     """
 
     outcomes: OutcomeSink

@@ -37,8 +37,9 @@ from shardclock_server.workers.stats import WorkerStats
 
 NOTIFICATION_GAP_S = 0.004  # The time between two claims that notifications start.
 SEARCH_TIMEOUT_S = 30.0  # A search may pass millions of settled deliveries that vacuum can't remove.
-UNSETTLED_MAX = 5_000  # While the worker has more outcomes to settle, it claims no deliveries.
-RENEWED_MAX = 1_000  # The largest number of leases that one statement renews, so that one timeout can't lose all.
+UNSETTLED_MAX = 5_000  # While more outcomes wait for settlement, the worker claims no deliveries.
+# The largest number of leases that one statement renews, so that one timeout can't lose all leases.
+RENEWED_MAX = 1_000
 
 
 class Deliveries(KeeperPart):
@@ -98,7 +99,7 @@ class Deliveries(KeeperPart):
         return len(self._leases)
 
     def loops(self) -> Sequence[KeeperLoop]:
-        """List the loops of deliveries."""
+        """List the loops that claim, renew and settle deliveries."""
         return [
             KeeperLoop("claims", self.claim_turn, self._planner.soon),
             KeeperLoop("searches", self.search_turn, self._search_soon),
@@ -108,11 +109,14 @@ class Deliveries(KeeperPart):
         ]
 
     def open(self) -> None:
-        """Begin to call claimed deliveries."""
+        """Start calling claimed deliveries."""
         self.handlers.begin()
 
     def learn_beat(self, *, first: bool) -> None:
-        """Update the clock, and start a search at the first beat. On hold, release all waiting deliveries."""
+        """Update the clock, and start a search at the first heartbeat.
+
+        While the database is on hold, release all waiting deliveries.
+        """
         self._clock.observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
             self._search_soon.set()
@@ -120,18 +124,18 @@ class Deliveries(KeeperPart):
             self._settler.add(self._give_back())
 
     def stop(self) -> None:
-        """Begin no more calls, and end the waits of the loops."""
+        """Start no more calls, and wake the loops."""
         self.handlers.stop()
         self._planner.soon.set()
         self._search_soon.set()
         self._settler.wake()
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Return the calls that are under way."""
+        """Return the tasks of the running calls."""
         return self.handlers.stop()
 
     async def break_off(self) -> None:
-        """Break off all calls, and end the processes of the handlers."""
+        """Cancel all calls, and kill the processes of the handlers."""
         await self.handlers.close()
 
     async def hand_back(self) -> None:
@@ -143,7 +147,9 @@ class Deliveries(KeeperPart):
         await self._settler.settle_remaining()
 
     async def finish(self, check: Callable[[], None]) -> None:
-        """Settle until no delivery is leased, for a worker in a user's test; `check` raises a fault of the worker.
+        """Settle outcomes until no delivery is leased, for a worker in a user's test.
+
+        `check` raises the error of a worker that failed.
 
         errors:  StoreUnavailable  the remaining deliveries are called again after their leases have expired
         """
@@ -152,14 +158,14 @@ class Deliveries(KeeperPart):
             check()
 
     async def claim_all(self) -> bool:
-        """Claim in all lanes once, for a stepped worker; return whether there may be more due deliveries.
+        """Claim once in all lanes, for a stepped worker; return whether more deliveries may be due.
 
         errors:  StoreUnavailable  the outcome is unknown
         """
         return await self._claim(self._searches, self._search_scan(), time.monotonic())
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: claim in the known lanes. There is no pause while deliveries are left."""
+        """Run the claim loop once: claim in the known lanes. The loop does not pause while due deliveries are left."""
         self._planner.soon.clear()
         scan = self._scan(self.handlers.places)
         self._planner.is_full = any(
@@ -171,7 +177,7 @@ class Deliveries(KeeperPart):
         return 0.0 if again else self._planner.pause_s(self._settings.delivery_poll_s)
 
     async def search_turn(self) -> float:
-        """Make one turn of the search loop: claim from the beginning of each lane, to find new lanes too."""
+        """Run the search loop once: claim from the start of each lane, which also finds new lanes."""
         self._search_soon.clear()
         began_s = time.monotonic()
         if not self.may_claim:
@@ -192,8 +198,8 @@ class Deliveries(KeeperPart):
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self._holder, scan, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_s=began_s)
-        # The answer is late if the commit waited for a standby, or if this process was stopped. The leases continue to
-        # run during this delay.
+        # The answer comes late if the commit waited for a standby, or if this process was suspended. The leases
+        # continue to run during this delay.
         age_s = max(0.0, self._clock.now_s() - seconds_of(taken.server_time))
         self._take(taken.claimed, claimed_s=time.monotonic() - age_s)
         return self._planner.record(scan, taken, began_s=began_s, ended_s=time.monotonic())
@@ -208,20 +214,20 @@ class Deliveries(KeeperPart):
         return self._planner.is_behind(target)
 
     def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Accept deliveries that a shard has claimed for this worker; their lease is shorter than a claim's lease."""
+        """Accept deliveries that a shard has claimed for this worker; the leases are shorter than after a claim."""
         left_s = handed.lease_s - max(0.0, self._clock.now_s() - seconds_of(handed.server_time))
         self._take(deliveries, claimed_s=time.monotonic() + left_s - self._settings.delivery_lease_s)
         self._stats.handed_over += len(deliveries)
 
     async def notification_turn(self) -> float:
-        """Make one turn of the notification loop: wait for a notification of new deliveries, and claim soon.
+        """Run the notification loop once: wait for a notification of new deliveries, and claim soon.
 
-        Only a notification about a job's start begins a poll for starts of jobs, because this poll costs more than a
+        Only a notification about a job's start triggers a poll for starts of jobs, because this poll costs more than a
         claim.
         """
         if not await self._notifications.wait(NOTIFICATION_WAIT_S):
             return NOTIFICATION_GAP_S
-        # Forget the notifications after the wait: a notification since the last turn may be for an unread delivery.
+        # Clear the notifications only after the wait, because an earlier notification may be about an unread delivery.
         notified = self._notifications.forget()
         self._planner.soon.set()
         self._search_soon.set()
@@ -230,7 +236,7 @@ class Deliveries(KeeperPart):
         return NOTIFICATION_GAP_S
 
     async def renew_turn(self) -> float:
-        """Make one turn of the renewal loop: renew the leases of long calls."""
+        """Run the renewal loop once: renew the leases of long calls."""
         third_s = self._settings.delivery_lease_s / 3
         old = self._leases.renewed_before(time.monotonic() - third_s)
         for first in range(0, len(old), RENEWED_MAX):
@@ -264,7 +270,7 @@ class Deliveries(KeeperPart):
 
     def _take(self, claimed: Sequence[ClaimedDelivery], *, claimed_s: float) -> None:
         if claimed and self._planner.is_idle:
-            # End the idle state, because no notification comes for the next attempts of claimed deliveries.
+            # End the idle state, because no notification announces the next attempts of claimed deliveries.
             self._planner.is_idle = False
             self._planner.soon.set()
             self._search_soon.set()

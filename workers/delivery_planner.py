@@ -23,20 +23,20 @@ from shardclock_server.sql.deliveries.claim import (
 )
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # Searches take at most a tenth of the time.
-# A delivery is due when its firing starts, and visible after the firing's commit: milliseconds later, or a second later
-# if thousands of timers fire together. A delivery may become visible at a place in the index that claims have already
-# passed, and claims would miss the delivery. So when a claim reaches the end of a lane, the position moves back by a
-# margin, which grows with the duration of recent firings. A search finds deliveries that become visible after this
-# margin.
+# A delivery is due when its firing starts, but visible only after the firing's commit: milliseconds after the start, or
+# a second if thousands of timers fire together. So a delivery may become visible at a position in the index that claims
+# have already passed, and claims would miss it. Therefore, when a claim reaches the end of a lane, the position moves
+# back by a margin, which grows with the duration of recent firings. A search finds deliveries that become visible after
+# this margin.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # The time for which the duration of a slow firing is remembered.
-READING_MAX_S = 5.0  # The longest time before the present claim to which a position goes back, plus the margin.
+READING_MAX_S = 5.0  # A position moves back at most to this time before the present claim, plus the margin.
 # While deliveries arrive, known lanes are read after a short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 # the pause after a search is ten times its duration; the lane finder reads new lanes during the pause
 SLOW_SEARCH_S = 0.05
-# The factor by which pauses are longer while there are no deliveries; a notification or a hand-over announces the next
+# Without deliveries, pauses are longer by this factor, because a notification or a hand-over announces the next
 # delivery.
 IDLE_POLLS = 5
 LANES_MAX = 200  # the limit of lanes with a known position; searches read all other lanes
@@ -44,7 +44,7 @@ LANES_MAX = 200  # the limit of lanes with a known position; searches read all o
 
 @dataclass(slots=True)
 class SlowestFiring:
-    """The longest time between the start and the commit of a recent firing, measured on claimed deliveries.
+    """The longest time between the start and the commit of a recent firing; claimed deliveries contain both times.
 
     units:   seconds; `now_s` is read from the monotonic clock, `now` is Postgres's time
     """
@@ -53,7 +53,7 @@ class SlowestFiring:
     _at_s: float = float("-inf")
 
     def record(self, claimed: Sequence[ClaimedDelivery], *, now: datetime, now_s: float) -> None:
-        """Record the longest time from the start of a recent firing to the insert of its delivery."""
+        """Update the longest time from the start of a recent firing to the insert of the firing's delivery."""
         since = now - timedelta(seconds=FIRINGS_KEPT_S)
         # After a failed attempt `next_attempt_at` is later than the firing, so the difference is negative.
         took = max((it.fired_at - it.next_attempt_at for it in claimed if it.fired_at > since), default=timedelta())
@@ -63,7 +63,7 @@ class SlowestFiring:
 
     @property
     def margin_s(self) -> float:
-        """Return how long after the start of a firing a read may still miss the firing's deliveries."""
+        """Return for how long after the start of a firing a read can miss the deliveries of the firing."""
         return min(MARGIN_S + FIRINGS_LONGER * self._took_s, MARGIN_MAX_S)
 
 
@@ -79,13 +79,13 @@ class DeliveryPlanner:
     soon: asyncio.Event = field(default_factory=asyncio.Event)
     is_full: bool = False
     is_idle: bool = False
-    _positions: dict[Lane, Position] = field(default_factory=dict)  # the lanes are in the order of their last reading
+    _positions: dict[Lane, Position] = field(default_factory=dict)  # in the order in which the lanes were last read
     _pause_s: float = BUSY_PAUSE_S
     _search_at_s: float = float("-inf")
     _after: Lane = BEGINNING  # The lane after which the search continues.
-    _searched_s: float = 0.0  # How long the present search has taken so far.
-    _last_search_s: float = 0.0  # How long the previous search took.
-    # By lane: the time of the first claim since the lane's end was last read.
+    _searched_s: float = 0.0  # The duration of the present search until now.
+    _last_search_s: float = 0.0  # The duration of the previous search.
+    # For each lane: the time of the first claim after the last claim that reached the lane's end.
     _reading_since: dict[Lane, datetime] = field(default_factory=dict)
     _firings: SlowestFiring = field(default_factory=SlowestFiring)
     _caught_up: set[str] = field(default_factory=set)  # targets without a due delivery after the last claim
@@ -96,20 +96,23 @@ class DeliveryPlanner:
         return replace(scan, lanes=known) if known else None
 
     def poll_s(self, busy_s: float) -> float:
-        """Return the longest pause if no notification comes. While there are deliveries, this pause is `busy_s`."""
+        """Return the longest pause between two claims if no notification comes.
+
+        While deliveries arrive, this pause is `busy_s`.
+        """
         return IDLE_POLLS * busy_s if self.is_idle else busy_s
 
     def pause_s(self, busy_s: float) -> float:
-        """Return the pause after which the known lanes are read again even if no notification comes."""
+        """Return the pause before the next read of the known lanes if no notification comes."""
         return min(self._pause_s, self.poll_s(busy_s))
 
     def search(self, scan: DeliveryScan) -> DeliveryScan:
-        """Set the lanes and positions of a scan to the next section of the search."""
+        """Let a scan read the next section of the search."""
         return replace(scan, after=self._after)
 
     @property
     def is_searching(self) -> bool:
-        """Return whether the present search is unfinished, so that its next section follows immediately."""
+        """Return whether a search is unfinished; then its next section is read without a pause."""
         return self._after != BEGINNING
 
     def search_pause_s(self, now_s: float) -> float:
@@ -118,16 +121,16 @@ class DeliveryPlanner:
 
     @property
     def searches_slowly(self) -> bool:
-        """Return whether searches take so long that they find new lanes late."""
+        """Return whether searches take so long that new lanes are found late."""
         return max(self._searched_s, self._last_search_s) > SLOW_SEARCH_S
 
     @property
     def margin_s(self) -> float:
-        """Return how long after the start of a firing a read may still miss the firing's deliveries."""
+        """Return for how long after the start of a firing a read can miss the deliveries of the firing."""
         return self._firings.margin_s
 
     def add_lanes(self, lanes: Mapping[Lane, Position]) -> bool:
-        """Add lanes for the next claim; return whether any lane is new."""
+        """Add lanes, which the next claim reads; return whether any lane is new."""
         new = {lane: position for lane, position in lanes.items() if lane not in self._positions}
         self._remember(new)
         return bool(new)
@@ -155,7 +158,7 @@ class DeliveryPlanner:
         return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
 
     def is_behind(self, target: str) -> bool:
-        """Return whether deliveries of a target may be waiting: its last claim was full, or it was never claimed."""
+        """Return whether deliveries of a target may be waiting: its last claim was full, or there was no claim."""
         return target not in self._caught_up
 
     def move_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
@@ -166,7 +169,7 @@ class DeliveryPlanner:
         self.soon.set()
 
     def free_places(self) -> None:
-        """Claim soon if a target had no free capacity: calls have ended."""
+        """Claim soon if a target had no free capacity, because calls have ended."""
         if self.is_full:
             self.soon.set()
 

@@ -30,7 +30,8 @@ from shardclock_server.workers.webhook_budget import MemoryUsage
 
 FRESH_S = 2.0  # The time after which the endpoint must be read again.
 IDLE_S = 60.0  # The time without a delivery after which the queue is removed.
-FAILING_IDLE_S = 3_600.0  # The idle time of an endpoint that fails or has a pause: longer than any pause.
+# The idle time after which the queue of a failing or paused endpoint is removed; it is longer than any pause.
+FAILING_IDLE_S = 3_600.0
 
 
 class Send(Protocol):
@@ -41,21 +42,20 @@ class Send(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GoneAnswer:
-    """The answer 410 Gone of an endpoint: the URL that gave the answer, and the reason in words."""
+    """The answer 410 Gone of an endpoint: the URL of the request, and the reason in words."""
 
     url: str
     reason: str
 
 
 class AttemptSkipped(Exception):
-    """The attempt must not begin, and does not count."""
+    """The attempt must not start, and is not counted."""
 
 
 class EndpointQueue:
     """Send the deliveries of one endpoint, as many at a time as its breaker allows.
 
-    The queue calls `request_refresh` when the endpoint must be read; the worker then calls `update` with the stored
-    endpoint.
+    When the queue needs the endpoint's row, it calls `request_refresh`; the worker then calls `update` with the row.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class EndpointQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the queue can be removed without a loss of state of its breaker and its rate limit.
+        """Return whether the queue can be removed, because its breaker and its rate limit hold no state that is needed.
 
         The idle queue of a failing endpoint is removed after an hour, although its breaker is open.
         """
@@ -109,12 +109,12 @@ class EndpointQueue:
 
     @property
     def is_failing(self) -> bool:
-        """Return whether the endpoint fails or has a pause."""
+        """Return whether the endpoint fails or is paused."""
         return self.is_open or not self._breaker.limit(time.monotonic())
 
     @property
     def is_unused(self) -> bool:
-        """Return whether the queue is empty, has nothing to record, and has its full rate."""
+        """Return whether the queue is empty, has no 410 answer to store, and has not used its rate limit."""
         return not len(self) and self.gone is None and not self._breaker.is_rate_used(time.monotonic())
 
     @property
@@ -124,7 +124,7 @@ class EndpointQueue:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries may be claimed; none in a pause."""
+        """Return how many more deliveries may be claimed; 0 while the endpoint is paused."""
         most = 2 * self._breaker.limit(time.monotonic())
         if self._route is not None and (rate := self._route.policy.rate_per_s) is not None:
             most = min(most, 1 + int(rate))  # the number of attempts in one second
@@ -151,7 +151,7 @@ class EndpointQueue:
         self._begin()
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Drop waiting deliveries that another worker has claimed; attempts that have begun continue."""
+        """Drop waiting deliveries that another worker has claimed; running attempts continue."""
         self.usage.remove([it for it in self._waiting if it.claim in lost])
         self._waiting = deque(it for it in self._waiting if it.claim not in lost)
 
@@ -163,7 +163,7 @@ class EndpointQueue:
         self._read_at_s = float("-inf")
 
     def stop(self) -> set[asyncio.Task[None]]:
-        """Begin no more attempts; return the tasks of the attempts that are under way."""
+        """Start no more attempts; return the tasks of the running attempts."""
         self._stopped = True
         return set(self._sending)
 
@@ -172,7 +172,7 @@ class EndpointQueue:
         return [Settlement(delivery, None, delay_s=delay_s) for delivery in self._take_waiting()]
 
     async def close(self) -> None:
-        """Break off all attempts, and release the unsent deliveries without counting an attempt."""
+        """Cancel all attempts, and release the unsent deliveries without counting an attempt."""
         if self._alarm is not None:
             self._alarm.cancel()
         await self._sending.break_off()
@@ -180,7 +180,7 @@ class EndpointQueue:
         self._unsent.clear()
 
     def _begin(self) -> None:
-        """Begin as many attempts as the breaker allows; if the endpoint has a pause, release waiting deliveries."""
+        """Start as many attempts as the breaker allows; if the endpoint is paused, release waiting deliveries."""
         if self.is_stale:
             self._request_refresh()
             return
@@ -211,7 +211,7 @@ class EndpointQueue:
         self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint, breaker: Breaker, term: int
     ) -> None:
         answer: Answer
-        endpoint_answer: Answer | None = None  # stays None if the worker itself fails
+        endpoint_answer: Answer | None = None  # stays None if the worker itself has an error
         try:
             endpoint_answer = answer = await self._transmit(
                 endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id
@@ -238,7 +238,8 @@ class EndpointQueue:
     def _write(self, delivery: ClaimedDelivery) -> WebhookMessage:
         """Write the message and count the attempt.
 
-        The sender calls this method after its wait for a permit, so that waiting deliveries use no memory for bodies.
+        The sender calls this method only when it has a permit, so that deliveries which wait for a permit use no memory
+        for bodies.
 
         errors:  AttemptSkipped  the queue has stopped, or the delivery's lease has ended
         """
@@ -246,7 +247,8 @@ class EndpointQueue:
         if self._stopped:
             self._settle([Settlement(delivery, None)])
             raise AttemptSkipped
-        if not self._context.permits.held([delivery]):  # the permits have released the delivery, or its lease has ended
+        # `permits` has released the delivery, or the delivery's lease has ended
+        if not self._context.permits.held([delivery]):
             raise AttemptSkipped
         self._context.stats.count_called(delivery.target, [delivery], now=self._now())
         return message_of(delivery)

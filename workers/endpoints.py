@@ -16,7 +16,7 @@ from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.endpoint_queue import EndpointQueue, Send
 from shardclock_server.workers.webhook_budget import WebhookBudget
 
-REFRESH_S = 1.0  # The pause between two turns without a request.
+REFRESH_S = 1.0  # The pause of the loop if no endpoint must be read.
 NEW_BATCH = 100  # The largest number of deliveries for new endpoints in one claim.
 QUEUES_MAX = 1_000  # The limit of queues, because each scan reads the free capacity of all queues.
 
@@ -25,8 +25,8 @@ QUEUES_MAX = 1_000  # The limit of queues, because each scan reads the free capa
 class EndpointCapacity:
     """The numbers of deliveries that the next claim may take.
 
-    shape:   `places` is the number for each lane, `most` the total, and `new_places` the number for each endpoint
-             without a queue; new endpoints of `full_tenants` get none
+    shape:   `places` has the number for each lane, `most` is the total, and `new_places` is the number for each
+             endpoint without a queue; endpoints of `full_tenants` without a queue get no deliveries
     """
 
     places: dict[str, int]
@@ -38,7 +38,7 @@ class EndpointCapacity:
 class Endpoints(KeeperPart):
     """Keep a queue for each endpoint with recent deliveries or an open breaker.
 
-    `refresh_wanted` starts the next turn when endpoints must be read.
+    `refresh_wanted` wakes the loop when endpoints must be read.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Endpoints(KeeperPart):
         queue.add(deliveries)
 
     def loops(self) -> Sequence[KeeperLoop]:
-        """Return the loop of endpoints."""
+        """Return the loop that maintains the queues."""
         return [KeeperLoop("endpoints", self.turn, self.refresh_wanted)]
 
     async def turn(self) -> float:
-        """Make one turn of the endpoints' loop.
+        """Run the loop once.
 
         units:   returns the seconds to wait before the next turn
         errors:  as `refresh`
@@ -93,7 +93,7 @@ class Endpoints(KeeperPart):
     async def refresh(self, session: Session) -> None:
         """Read stale endpoints, remove idle queues, disable endpoints that answered 410 Gone, and write attempts.
 
-        The worker disables each endpoint with a separate statement; the next call repeats a failed statement.
+        Each endpoint is disabled with a separate statement; the next call of this method repeats a failed statement.
 
         errors:  StoreUnavailable  no answer before the timeout: call again.
                  StatementRefused  one endpoint can't be disabled; all other endpoints were disabled.
@@ -140,12 +140,12 @@ class Endpoints(KeeperPart):
             queue.drop(lost)
 
     def stop(self) -> None:
-        """Begin no more attempts, and end the wait of the loop."""
+        """Start no more attempts, and wake the loop."""
         self.refresh_wanted.set()
         self.end_calls()
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Begin no more attempts; return the tasks of the attempts that are under way."""
+        """Start no more attempts; return the tasks of the running attempts."""
         return {task for queue in self._queues.values() for task in queue.stop()}
 
     def give_back(self) -> list[Settlement]:
@@ -153,7 +153,7 @@ class Endpoints(KeeperPart):
         return [settlement for queue in self._queues.values() for settlement in queue.give_back()]
 
     async def break_off(self) -> None:
-        """Break off all attempts, and close all connections."""
+        """Cancel all attempts, and close all connections."""
         await asyncio.gather(*(queue.close() for queue in self._queues.values()))
         if self._sender is not None:
             await self._sender.close()

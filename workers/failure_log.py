@@ -11,14 +11,14 @@ GAP_S = 1.0  # the time between two lines: a handler may fail thousands of times
 
 
 class FailureLog:
-    """Log at most one failed attempt of a handler a second."""
+    """Log at most one failed attempt of a handler per second."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
         self._next_at_s = 0.0
 
     def record(self, result: ChunkResult) -> None:
-        """Log the first failed attempt of a chunk, at most one attempt a second."""
+        """Log the chunk's first failed attempt, unless another attempt was logged less than a second ago."""
         if time.monotonic() < self._next_at_s:
             return
         for delivery, outcome in zip(result.chunk, result.outcomes or (), strict=False):

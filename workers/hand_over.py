@@ -1,9 +1,10 @@
-"""Grant capacity to the shards of this machine, and receive the deliveries that the shards hand over.
+"""Grant capacity to the shards of this machine, and receive deliveries from these shards.
 
 A place is the capacity for one delivery.
 
-A new firing must not overtake a waiting delivery, so shards get no places for a target while the worker's claims leave
-a backlog. The worker's claims don't use granted places, so a slow target never has more deliveries than places.
+A new firing must not overtake a waiting delivery, so shards get no places for a target while the worker has not claimed
+all its due deliveries. The worker's claims don't use granted places, so a slow target never has more deliveries than
+places.
 """
 
 import asyncio
@@ -19,17 +20,18 @@ from shardclock_server.keepers.unconfirmed import StreamNumbers
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.deliveries import Deliveries
 
-IDLE_S = 1.0  # The time between two turns without a handler or a shard: a new connection ends the pause.
-# The pause between two turns, with and without leased deliveries: without them the free capacity changes rarely. After
-# a hand-over, new grants for its targets follow immediately.
+IDLE_S = 1.0  # The pause of the loop without a handler or without a shard; a new connection ends the pause.
+# The pause of the loop with and without leased deliveries; without leased deliveries the free capacity changes rarely.
+# After a hand-over, new grants for its targets follow immediately.
 GRANT_S, UNLEASED_S = 0.05, 0.25
-# The lease of a handed-over delivery as a fraction of a claim's lease: a lost delivery is claimed again sooner.
+# The lease of a handed-over delivery, as a fraction of a claim's lease; it is shorter so that a lost delivery is soon
+# claimed again.
 LEASE_SHARE = 0.5
 
 
 @dataclass
 class NearShard:
-    """The places that a shard was granted over one connection, and the number of its last confirmed message."""
+    """The places that a connection grants to a shard, and the number of the shard's last confirmed message."""
 
     places: GrantedPlaces = field(default_factory=GrantedPlaces)
     stream: int = 0
@@ -52,7 +54,7 @@ class HandOvers(KeeperPart):
         return [KeeperLoop("hand_overs", self.turn, self._grant_soon)]
 
     async def turn(self) -> float:
-        """Make one turn: listen, and grant free places.
+        """Run the loop once: listen for shards, and grant free places.
 
         units:   returns the seconds to wait before the next turn
         """
@@ -66,7 +68,7 @@ class HandOvers(KeeperPart):
         return GRANT_S if len(self._deliveries) else UNLEASED_S
 
     def stop(self) -> None:
-        """Grant no more places; later deliveries are released together with the waiting deliveries."""
+        """Grant no more places; deliveries that still arrive are released together with the waiting deliveries."""
         self._stopped = True
         self._grant(self._deliveries.handlers.targets)
         self._grant_soon.set()
@@ -101,7 +103,7 @@ class HandOvers(KeeperPart):
             for target, count in counts.items():
                 shard.places.take(target, count)
             self._note_granted(counts)
-            # An earlier connection may have ended before the confirmation.
+            # A message may arrive twice, because an earlier connection may have ended before the confirmation.
             if self._numbers.take(shard.stream, message.number):
                 self._deliveries.take_over(message, deliveries)
             self._grant(counts)

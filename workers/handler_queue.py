@@ -23,11 +23,11 @@ from shardclock_server.workers.handler_slot import ChunkResult, HandlerSlot
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-BURST_S = 0.02  # The burst of a rate, because timers of the event loop are some milliseconds late.
+BURST_S = 0.02  # The burst of a rate limit in seconds, because timers of the event loop are some milliseconds late.
 QUEUED_CHUNKS = 2  # The number of chunks that wait in memory, in addition to chunks that are being called.
 IN_HAND_MAX = 5_000  # The limit of deliveries of one handler in one worker.
 PAYLOADS_BYTES_MAX = 32 * 2**20  # The limit of the payloads' size, estimated with the mean size in the last claim.
-# The number of released deliveries that are claimed soon once a process is up; a search finds the rest.
+# When a process is up again, at most this number of released deliveries is claimed soon; a search finds the rest.
 GIVEN_BACK_MAX = 100
 
 
@@ -69,7 +69,7 @@ class HandlerQueue:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries the next claim takes.
+        """Return how many deliveries the next claim may take.
 
         The number is 0 until half of the queue is free, because a claim of few deliveries costs nearly as much as a
         claim of many deliveries.
@@ -79,7 +79,10 @@ class HandlerQueue:
 
     @property
     def free(self) -> int:
-        """Return how many more deliveries fit. If no process is up, one delivery fits: `add` then starts a process."""
+        """Return how many more deliveries the queue can hold.
+
+        If no process is up, the result is 1, so that a delivery comes and `add` starts a process.
+        """
         if not self.is_up:
             return 1 if not len(self) and self._next_start_s() == 0.0 else 0
         return max(0, self._most - len(self) - self.granted)
@@ -104,8 +107,8 @@ class HandlerQueue:
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Add claimed deliveries; while no process is up, release them and start a process.
 
-        Without a process, the worker releases the deliveries. If the worker kept the claims and died, each claim would
-        count as an attempt, and a few dead workers would make the delivery a dead letter.
+        Without a process, the worker releases the deliveries. If the worker held the claims and died, each claim would
+        count as an attempt, and after the deaths of a few workers the delivery would be a dead letter.
         """
         if not self.is_up and not len(self):
             self._give_back_uncalled(self._without_ended(deliveries))
@@ -116,7 +119,7 @@ class HandlerQueue:
         self._changed.set()
 
     async def run(self) -> None:
-        """Call the waiting deliveries until canceled; then end the processes."""
+        """Call the waiting deliveries until this task is canceled; then kill the processes."""
         try:
             while True:
                 self._changed.clear()
@@ -133,14 +136,14 @@ class HandlerQueue:
                 slot.end()
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Drop deliveries that another worker has claimed, unless their call has begun."""
+        """Drop deliveries that another worker has claimed; running calls continue."""
         for queue in (self._waiting, self._suspects):
             kept = [it for it in queue if it.claim not in lost]
             queue.clear()
             queue.extend(kept)
 
     def stop(self) -> set[asyncio.Task[None]]:
-        """Begin no more calls; return the tasks of the calls that are under way."""
+        """Start no more calls; return the tasks of the running calls."""
         self._stopped = True
         return set(self._calls)
 
@@ -164,7 +167,10 @@ class HandlerQueue:
         return min((in_s for slot in self._slots if (in_s := slot.start_in_s) is not None), default=None)
 
     def _start_slots(self, most: int) -> None:
-        """Start processes until `most` are starting; during the pause after a failed start, only if none is up."""
+        """Start processes until `most` processes are starting.
+
+        During the pause after a failed start, start none if a process is up.
+        """
         if self._stopped:
             return
         if self.is_up and (pauses := [in_s for slot in self._slots if (in_s := slot.start_in_s)]):
@@ -182,7 +188,7 @@ class HandlerQueue:
         self._changed.set()
 
     def _pause(self) -> None:
-        """Wake when the next process may be started; if no process is up, release the deliveries for other workers."""
+        """Wake the loop when the next process may start. If no process is up, release the deliveries."""
         if (in_s := self._next_start_s()) is None:
             return
         if not self.is_up:
@@ -190,7 +196,7 @@ class HandlerQueue:
         self._wake_in(in_s)
 
     def _give_back_uncalled(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Release deliveries unchanged: they keep their due dates, so the next claim reads them first."""
+        """Release deliveries with their old due dates, so that the next claim reads these deliveries first."""
         self._context.outcomes.settle([Settlement(it, None, delay_s=None) for it in deliveries])
         self._given_back = [*self._given_back, *deliveries][-GIVEN_BACK_MAX:]
 
@@ -206,12 +212,12 @@ class HandlerQueue:
         return max(self.spec.calls_max, 2 * slot.chunk) if self.spec.is_async else slot.chunk
 
     def _begin_one(self) -> bool:
-        """Begin one call if a delivery waits and a slot has capacity; return whether another call may begin."""
+        """Start one call if a delivery waits and a slot has capacity; return whether another call may start."""
         now_s = time.monotonic()
         if self._stopped:
             return False
         if not self._context.permits.may_call:
-            # Release all waiting deliveries, because no event informs this queue of the end of the hold.
+            # Release all waiting deliveries, because this queue is not informed when the hold ends.
             self._context.outcomes.settle(self.give_back())
             return False
         if not (allowed := self._bucket.available(now_s)):
@@ -258,7 +264,7 @@ class HandlerQueue:
             result = await slot.call(chunk, now=self._context.clock.now)
             (self._suspects if alone else self._waiting).extendleft(reversed(result.uncalled))
             self._bucket.refund(self._calls_of(chunk) - self._calls_of(result.chunk))
-            if not alone:  # a suspect was counted at its first call
+            if not alone:  # suspects were counted before their first call
                 self._stats.count_called(self.spec.target, result.chunk, now=result.began_at)
             self._record(result)
         except Exception as error:  # noqa: BLE001 - a fault of the worker is a failed attempt
@@ -288,7 +294,10 @@ class HandlerQueue:
         return settlement_of(delivery, outcome, policy, now=now, duration_s=duration_s, jitter=jitter)
 
     def _wake_in(self, seconds: float) -> None:
-        """Wake the loop after a time. An earlier planned wake-up is kept: the loop then plans the next wake-up."""
+        """Wake the loop after a time.
+
+        If an earlier wake-up is planned, do nothing, because the loop then plans the next wake-up.
+        """
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(0.0, seconds)
         if at_s < self._wakes_at_s:

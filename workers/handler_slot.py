@@ -4,14 +4,14 @@ A message to the process contains a chunk of deliveries. A chunk has one deliver
 hundreds of deliveries if a call takes microseconds, because a message costs more than a short call. The process, not
 the slot, limits how many calls run concurrently.
 
-If the process dies or hangs during several calls, each called delivery may be the cause. The slot returns these
+If the process dies or hangs during several calls, the delivery of each call may be the cause. The slot returns these
 deliveries as suspects. Each suspect is then called without other deliveries, and its attempt fails if the process dies
 again. The death of an idle process is not a failed attempt. One call to the process is always pending, so that the slot
 notices the death of an idle process.
 
-A start takes seconds, because the process imports the user's code. If the start fails, or the process ends before its
-first call, the slot pauses before the next start; each further failure doubles the pause. During the pause the other
-slots of the handler continue.
+The start of a process takes seconds, because the process imports the user's code. If the start fails, or the process
+ends before its first call, the slot pauses before the next start; each further failure doubles the pause. During the
+pause the other slots of the handler continue.
 """
 
 import asyncio
@@ -39,8 +39,9 @@ RESTART = Backoff(2.0, 30.0)
 class ChunkResult:
     """The result of a chunk.
 
-    shape:   an outcome for each delivery of `chunk`; None: all deliveries of the chunk are suspects. `uncalled` has the
-             deliveries that were not called, because the handler has become slow or its process has ended
+    shape:   `outcomes` has an outcome for each delivery of `chunk`; None: all deliveries of the chunk are suspects.
+             `uncalled` has the deliveries that were not called, because the handler has become slow or its process has
+             ended
     """
 
     chunk: Sequence[ClaimedDelivery]
@@ -51,7 +52,7 @@ class ChunkResult:
 
 
 class HandlerSlot:
-    """Start, call and end one process of a handler; `failed` gets the reason of a failed start."""
+    """Start, call and kill one process of a handler; `failed` receives the reason of a failed start."""
 
     def __init__(
         self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, failed: Callable[[str], None]
@@ -73,17 +74,17 @@ class HandlerSlot:
         self._is_cut_off = False  # the socket is closed, and calls wait until Ray reports the end of the process
 
     def __len__(self) -> int:
-        """Count the deliveries of the present calls."""
+        """Count the deliveries of the running calls."""
         return self._deliveries
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there are no calls."""
+        """Return whether no call is running."""
         return not self._calls
 
     @property
     def is_started(self) -> bool:
-        """Return whether the process is up, so that a call begins immediately."""
+        """Return whether the process is up and can be called."""
         return self._started
 
     @property
@@ -97,7 +98,7 @@ class HandlerSlot:
     def has_capacity(self) -> bool:
         """Return whether another chunk may be called.
 
-        Most handlers may have two chunks: one is called while the other is settled.
+        Most handlers may have two chunks: while one chunk is settled, the other chunk is called.
         """
         if not self._started or self._is_cut_off:
             return False
@@ -131,10 +132,9 @@ class HandlerSlot:
     def start(self) -> Coroutine[Any, Any, None]:
         """Return the coroutine that starts the process.
 
-        The slot is in the state "starting" as soon as this method is called. After a failed start there is a pause
-        before the next start.
+        The state is "starting" from this call on, before the coroutine runs. A failed start is followed by a pause.
         """
-        self.is_starting = True  # set now, because the coroutine may begin later
+        self.is_starting = True  # set now, because the coroutine may run later
         return self._start_process()
 
     def end(self) -> None:
@@ -170,7 +170,8 @@ class HandlerSlot:
         try:
             answer = await self._answer(process, chunk)
         except NotCalled:
-            # No attempt has failed. The other calls of this process report why the process ended.
+            # The deliveries were not called, so no attempt has failed. The other calls of this process report why the
+            # process ended.
             if self._process is process:
                 self._is_cut_off, self._has_called = True, had_called
             return ChunkResult((), (), 0.0, began_at, uncalled=chunk)
@@ -187,9 +188,9 @@ class HandlerSlot:
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process.
 
-        If calls queue in the process, the wait is twice the timeout, because each earlier call may last until its own
-        timeout. In the middle of this wait the process must answer a ping, because one async call may block the event
-        loop for all calls.
+        If calls queue in the process, the wait is twice as long, because an earlier call may last until its own
+        timeout. After half of this wait the process must answer a ping, because one async call may block the event loop
+        for all calls.
 
         errors:  TimeoutError  the process hangs
         """
@@ -209,7 +210,7 @@ class HandlerSlot:
 
     @property
     def _is_crowded(self) -> bool:
-        """Return whether calls wait in the process because its limit of concurrency is reached."""
+        """Return whether calls queue in the process, because the process has reached its limit of concurrent calls."""
         if not self._spec.is_async:
             return self._calls > 1
         return (self._calls if self._spec.takes_batch else self._deliveries) > self._spec.calls_max
@@ -239,7 +240,7 @@ class HandlerSlot:
         self._failed(why)
 
     async def _watch_process(self, process: HandlerProcess) -> None:
-        """Handle the end of an idle process. If calls are running, their errors handle the end."""
+        """Handle the end of an idle process. During calls, the errors of the calls report the end."""
         try:
             await process.gone()
         except Exception as error:  # noqa: BLE001 - no other task watches the process
@@ -248,7 +249,7 @@ class HandlerSlot:
             self._end_idle(str(error))
 
     def _end_idle(self, how: str) -> None:
-        """End an idle process; if the process never had a call, count a failed start."""
+        """Kill an idle process; if the process never had a call, count a failed start."""
         if self._has_called:
             self.end()
         else:
@@ -256,6 +257,6 @@ class HandlerSlot:
 
 
 def next_chunk(size: int, took_s: float, deliveries: int) -> int:
-    """Return the size of the next chunk, at most twice the last size, after `deliveries` calls in `took_s`."""
+    """Return the size of the next chunk, at most 2 × `size`; `deliveries` calls of the last chunk took `took_s`."""
     each_s = took_s / max(1, deliveries)
     return max(1, min(CHUNK_MAX, size * 2, int(CHUNK_S / max(each_s, 1e-6))))

@@ -17,7 +17,7 @@ GRANTED_MAX = 16
 
 
 class Handlers:
-    """Call the handlers of an app; `Endpoints` does the same for webhooks."""
+    """Call the handlers of an app."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class Handlers:
 
     @property
     def places(self) -> dict[str, int]:
-        """Return how many more deliveries of each handler the next claim takes."""
+        """Return how many deliveries of each handler the next claim may take."""
         return {target: queue.places for target, queue in self._queues.items()}
 
     @property
     def free(self) -> dict[str, int]:
-        """Return how many more deliveries of each handler fit."""
+        """Return how many more deliveries each handler's queue can hold."""
         return {target: queue.free for target, queue in self._queues.items()}
 
     @property
@@ -63,12 +63,13 @@ class Handlers:
             self._queues[target].granted = places
 
     def waits_for_process(self, target: str) -> bool:
-        """Return whether a target is a handler without a process, which accepts no deliveries."""
+        """Return whether a target is a handler, but no process of the handler is up; then the handler accepts no
+        deliveries."""
         queue = self._queues.get(target)
         return queue is not None and not queue.is_up
 
     def begin(self) -> None:
-        """Begin the loops that call deliveries."""
+        """Start the loops that call deliveries."""
         for queue in self._queues.values():
             self._running.begin(queue.run())
 
@@ -86,7 +87,7 @@ class Handlers:
             queue.drop(lost)
 
     def stop(self) -> set[asyncio.Task[None]]:
-        """Begin no more calls; return the tasks of the calls that are under way."""
+        """Start no more calls; return the tasks of the running calls."""
         return {call for queue in self._queues.values() for call in queue.stop()}
 
     def give_back(self) -> list[Settlement]:
@@ -94,5 +95,5 @@ class Handlers:
         return [settlement for queue in self._queues.values() for settlement in queue.give_back()]
 
     async def close(self) -> None:
-        """Break off all calls, and end the processes."""
+        """Cancel all calls, and kill the processes."""
         await self._running.break_off()

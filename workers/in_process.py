@@ -1,4 +1,6 @@
-"""Call handlers and make runs in the worker's own process, so that a test can capture, patch and debug the user's code.
+"""Call handlers and execute runs in the worker's own process.
+
+A test can then patch and debug the user's code, and capture its output.
 
 A function in this process can't be killed: after a timeout its call is abandoned, and the function continues.
 """
@@ -25,7 +27,7 @@ class InProcessHandler:
         """Return immediately, because this process has already imported the user's code."""
 
     async def gone(self) -> None:
-        """Wait until canceled, because the process is the worker's own process."""
+        """Wait until this call is canceled, because the worker's own process can't end before the call."""
         await asyncio.Event().wait()
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
@@ -37,7 +39,7 @@ class InProcessHandler:
 
 
 class InProcessRun:
-    """Make runs of jobs, each in a thread, as a run's process does."""
+    """Execute runs of jobs, each run in a thread, as a run's process does."""
 
     def __init__(self, _: RunResources, *, jobs: Mapping[str, Job]) -> None:
         self._runs = Runs(jobs.values())
@@ -45,11 +47,11 @@ class InProcessRun:
         self._ready.set_result(None)
 
     def ready(self) -> asyncio.Future[None]:
-        """Return a finished future, which needs no task, because the user's code is already imported."""
+        """Return a finished future, because the user's code is already imported."""
         return self._ready
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:  # noqa: ARG002 - the test ends it
-        """Make a run; return its outcome and its last report."""
+        """Execute a run; return its outcome and its last report."""
         return await self._runs.run(order)
 
     async def poll(self, *, lives_s: float) -> ReportSnapshot:  # noqa: ARG002 - as above

@@ -1,6 +1,6 @@
-"""Find the Python for the user's code: the server's own, or the Python of another environment.
+"""Find the Python that runs the user's code: the server's own Python, or the Python of another environment.
 
-Another environment needs only the client's distribution, in the server's version
+In another environment only the client must be installed, in the server's version
 (docs/decisions/0090-user-code-in-its-own-environment.md).
 """
 
@@ -20,8 +20,9 @@ from shardclock_server.workers.python_environment import for_python
 CLIENT = "shardclock-client"
 OLDEST = (3, 11)
 LOOK_S = 30.0
-# This program checks the version first, so it uses only syntax and modules of old Pythons.
-# The program removes the current directory from the path, so that a user's module can't replace these modules.
+# An old Python must be able to run this program until it has checked the version, so it uses only old syntax and old
+# modules. The program removes the current directory from the path, so that a user's module can't replace a standard
+# module.
 LOOK = f"""
 import sys
 sys.path[:] = [path for path in sys.path if path]
@@ -59,7 +60,7 @@ class Interpreter:
     def named(cls, name: str) -> Self:
         """Find the Python of another environment, by its path or by its name in PATH, and check it.
 
-        errors:  UnfitInterpreter  the program does not exist, is not Python, is too old, or has no fitting client
+        errors:  UnfitInterpreter  the program does not exist, is not Python, is too old, or lacks the client
         """
         found = shutil.which(name)
         if found is None:

@@ -14,9 +14,10 @@ T = TypeVar("T", bound=HasClaim)
 class LeaseTable(Generic[T]):
     """The leases of deliveries or runs, from the claim until the settlement.
 
-    Each claim has a separate entry: if a lease ends during a call, the same worker may claim the delivery again.
+    Each claim has a separate entry, because the same worker may claim a delivery again if the lease ends during the
+    call.
 
-    units:   moments are of a monotonic clock, in seconds
+    units:   seconds of a monotonic clock
     """
 
     def __init__(self) -> None:
@@ -42,13 +43,13 @@ class LeaseTable(Generic[T]):
             self._held.pop(it.claim, None)
 
     def renewed_before(self, moment_s: float) -> list[T]:
-        """Return the deliveries with leases that were last renewed before a moment."""
+        """Return the deliveries with a last renewal before a moment."""
         return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
 
     def held(self, claimed: Iterable[T], *, since_s: float) -> list[T]:
-        """Return the deliveries with leases that were acquired or renewed since a moment."""
+        """Return the deliveries with a claim or a renewal since a moment."""
         return [it for it in claimed if self._held.get(it.claim, NOT_HELD)[1] >= since_s]
 
     def renew(self, claimed: Iterable[T], *, now_s: float) -> None:
-        """Record renewals, except renewals of leases that were removed during the statement."""
+        """Record renewals; ignore leases that were removed during the renewing statement."""
         self.take((it for it in claimed if it.claim in self._held), now_s=now_s)

@@ -15,7 +15,7 @@ from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.process_exit import describe_exit_code
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-CLOSED_S = 1.0  # the time from the close of the socket within which the process must end
+CLOSED_S = 1.0  # when the socket has closed, the process must end within this time
 
 
 class LocalProcess:
@@ -129,7 +129,8 @@ class LocalProcess:
 
 
 def _started(python: Interpreter, kind: str, descriptor: int, *order: str, threads: int) -> Popen[bytes]:
-    # Limit the threads of numerical libraries, as Ray does. By default each process would start a thread per processor.
+    # Limit the threads of numerical libraries, as Ray does. By default these libraries start a thread per processor in
+    # each process.
     environment = {"OMP_NUM_THREADS": str(threads)} | python.environment()
     command = python.command("shardclock.executor", kind, str(descriptor), *order)
     return Popen(command, stdin=DEVNULL, pass_fds=[descriptor], process_group=0, env=environment)

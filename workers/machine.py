@@ -1,4 +1,4 @@
-"""The CPUs and the memory of this machine, for processes of the user's code without Ray."""
+"""The CPUs and the memory of this machine, which limit the processes of the user's code without Ray."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class Machine:
         return cls(cpus, psutil.virtual_memory().total // 2**20)
 
     def lacks(self, handlers: Sequence[HandlerSpec], jobs: Sequence[JobSpec]) -> str | None:
-        """Return a sentence about the first handler or job that needs more than the machine has; None: no excess."""
+        """Return a message about the first handler or job that needs more than the machine has, or None."""
         for name, policy in _policies(handlers, jobs):
             if asked := self._lacks(policy):
                 return (
@@ -40,12 +40,12 @@ class Machine:
     def share_of(self, app: App) -> App:
         """Return the app without the handlers that need more than this machine has; `begin_runs` checks the jobs.
 
-        shape:   the app keeps all jobs, because a job's policy in the table of jobs may change later
+        shape:   the result has all jobs, because a job's policy in the table of jobs may change later
         """
         return replace(app, handlers=tuple(it for it in app.handlers if not self._lacks(it.policy)))
 
     def to_json(self) -> str:
-        """Serialize the machine for `begin_runs`."""
+        """Convert the machine to JSON for `begin_runs`."""
         return json.dumps(asdict(self))
 
     def _lacks(self, policy: Policy | JobPolicy) -> str | None:

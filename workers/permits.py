@@ -28,10 +28,10 @@ class CallPermits:
         return self._heartbeat.last.hold_reason is None
 
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        """Return the deliveries that may be called; while the database is on hold, release all other deliveries.
+        """Return the deliveries that may be called; while the database is on hold, release the other given deliveries.
 
-        During a hold that an operator has set, workers still send events to operators, because the hold itself is an
-        event. An ended lease is removed from the table; otherwise the worker would renew it for ever.
+        During a hold that an operator has set, workers still send the webhooks for operators, because the hold is
+        itself such an event. An ended lease is removed from the table; otherwise the worker would renew it for ever.
         """
         if not self.may_call:
             self._settler.add([Settlement(it, None) for it in deliveries if not self._may_notify(it)])

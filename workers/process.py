@@ -21,9 +21,9 @@ from shardclock_server.workers.user_process import UserProcess
 class CallResult:
     """The outcomes of the calls of one message.
 
-    shape:   at least one outcome; the outcomes belong to the first deliveries of the message, in order; the other
+    shape:   `outcomes` has at least one outcome: outcome n is the result of delivery n of the message; the remaining
              deliveries were not called
-    units:   `took_s` is the time of all calls in the handler, without the time that calls waited in the process
+    units:   `took_s` is the total time of the calls in the handler, without waits inside the process
     """
 
     outcomes: Sequence[Outcome]
@@ -41,12 +41,12 @@ class HandlerProcess(Protocol):
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  NotCalled    there was no call.
+        errors:  NotCalled    the handler was not called.
                  ProcessDied  the process ended before it answered.
         """
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported. A later call waits until the process answers.
+        """Wait until the user's code is imported. If it is imported already, wait until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -67,7 +67,7 @@ class HandlerUserProcess(UserProcess):
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  NotCalled    the socket is closed: there was no call.
+        errors:  NotCalled    the socket is closed, and the handler was not called.
                  ProcessDied  the process ended before it answered.
         """
         # The envelopes are sent as bytes, because Ray's own pickler would inspect each object.

@@ -6,7 +6,7 @@ import signal
 from shardclock.reason import one_line
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-FRAME = '  File "'  # the beginning of each frame of a traceback
+FRAME = '  File "'  # the first words of each frame of a traceback
 IN_CREATION = "raised in its creation task"
 EXIT_CODE = re.compile(r"exits? with an exit code (\d+)")
 SIGNAL = re.compile(r"receives? a (SIG[A-Z]+)")
@@ -18,7 +18,7 @@ DETAILS = ("Worker exit detail: ", "The actor is dead because ")
 
 
 def ray_saw_end(text: str) -> bool:
-    """Return whether Ray's error reports that the process has ended or never began.
+    """Return whether Ray's error says that the process has ended or was never started.
 
     Otherwise the process may still be running, for example on a disconnected node.
     """
@@ -29,7 +29,7 @@ def ray_saw_end(text: str) -> bool:
 def describe_ray_error(text: str, *, owner: str) -> str:
     """Describe how a process ended, or why it doesn't start, from the text of Ray's error.
 
-    shape:   `owner` is "handler" or "run"; one printable line of at most 300 characters, without colours
+    shape:   `owner` is "handler" or "run"; the result is one printable line of at most 300 characters, without colours
     """
     process = f"the {owner}'s process"
     text = COLOUR.sub("", text)
@@ -63,7 +63,7 @@ def _signal_of(number: int) -> str:
 
 
 def _exception_of(text: str) -> str:
-    """Return the exception below a traceback: the lines after the indented lines of its last frame."""
+    """Return the exception at the end of a traceback: the lines after the indented lines of the last frame."""
     lines = text[text.rindex(FRAME) :].splitlines()[1:]
     while lines and lines[0].startswith(" "):
         del lines[0]

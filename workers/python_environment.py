@@ -1,11 +1,11 @@
-"""The environment variables of a Python child; a shell's settings for another Python are removed."""
+"""The environment variables of a Python child process, without the shell's settings for another Python."""
 
 import os
 import sysconfig
 from collections.abc import Mapping
 
-# Variables that break the processes. Ray needs docstrings, and fails if a warning is an error. The other variables make
-# a process print text, or wait for commands at its end.
+# Variables that break Python's child processes. Ray needs docstrings (PYTHONOPTIMIZE removes docstrings), and fails if
+# a warning is an error. The other variables make a process print text, or wait for commands before it exits.
 FOR_ANOTHER_PYTHON = frozenset(
     {
         "PYTHONOPTIMIZE",
@@ -25,9 +25,9 @@ def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_python(library: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Remove the variables that change the interpreter.
+    """Remove the variables that change the behaviour of Python's interpreter.
 
-    Modules in PYTHONPATH get a lower precedence than installed libraries.
+    Move PYTHONPATH's modules behind the installed libraries in the search order.
 
     shape:   `library` is the folder of the libraries of the child's Python
     """

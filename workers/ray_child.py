@@ -1,8 +1,8 @@
 """A process of the user's code below a Ray actor, for an app with its own Python.
 
-Ray can start actors only with the server's Python. So the user's code does not run in the actor: the actor reserves the
+Ray can start actors only with the server's Python. So the actor does not run the user's code; it reserves the
 resources, and starts the app's Python as a child process (`local_process`). Calls over the socket go directly to the
-child; calls through Ray go through the actor. The kernel ends the child together with the actor.
+child; calls through Ray go through the actor. When the actor ends, the kernel kills the child.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class ChildActor:
         await self._begun().gone()
 
     async def answer(self, call: bytes) -> bytes:
-        """Pass a call on to the child.
+        """Send a call to the child.
 
         errors:  NotCalled    the child's socket is closed.
                  ProcessDied  the child ended before it answered.

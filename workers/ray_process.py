@@ -11,7 +11,7 @@ from shardclock_server.workers.call_socket import CallSocket, connected
 from shardclock_server.workers.process_exit import describe_ray_error, ray_saw_end
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-# The amount of a Ray resource that one process reserves: a node with an amount of 1 can have ten thousand processes.
+# The amount of a Ray resource that one process reserves, so that a node with an amount of 1 can run 10,000 processes.
 LEAST_SHARE = 0.0001
 EXTRA_CALLS = 2  # calls that an actor serves in addition to the user's calls: `gone`, and `listen` or `ready`
 
@@ -82,7 +82,7 @@ class RayProcess:
         await self._answer_of(self._actor.gone.remote())
 
     def kill(self) -> None:
-        """Kill the process; if Ray can't be reached, the process lives but gets no more calls."""
+        """Kill the process; if Ray can't be reached, the process continues, but gets no more calls."""
         import ray
 
         try:

@@ -1,4 +1,4 @@
-"""Check a stored endpoint: find its route, or the reason why it gets no deliveries."""
+"""Check a stored endpoint: return a route, or the reason why the endpoint gets no deliveries."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -12,11 +12,11 @@ from shardclock_server.webhooks.policy_defaults import policy_of
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The endpoint of deliveries, with its policy.
+    """A checked endpoint and its policy.
 
-    A route without `endpoint` sends no delivery; `closed_reason` is the reason. If the reason `is_final`, the
-    deliveries become dead letters; otherwise the attempts fail and are retried, because an operator may allow the
-    endpoint again.
+    If `endpoint` is None, the route is closed: no delivery is sent, and `closed_reason` has the reason. If the reason
+    `is_final`, the deliveries become dead letters; otherwise the attempts fail and are retried, because an operator may
+    allow the endpoint again.
     """
 
     stored: StoredEndpoint | None

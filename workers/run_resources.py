@@ -35,5 +35,5 @@ class RunResources:
 
     @property
     def reserves_any(self) -> bool:
-        """Return whether the process reserves resources; such a process must not stay idle."""
+        """Return whether the process reserves resources; then it must not stay idle."""
         return (self.num_cpus, self.num_gpus, self.memory_mib) != (None, None, None)

@@ -1,4 +1,4 @@
-"""The settings of a worker, each number with its unit and its reason."""
+"""The settings of a worker."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ class WorkerSettings(KeeperSettings):
         10.0,
         gt=0,
         description="the lease of a delivery; after a worker's death its deliveries wait this long; while workers run,"
-        " at most halve the value",
+        " lower it at most to half of the old value",
     )
     run_places: int = Field(
         4,
@@ -36,7 +36,7 @@ class WorkerSettings(KeeperSettings):
     run_lease_s: float = Field(
         20.0,
         ge=5,
-        description="the lease of a run; the runs of a dead worker wait for its end",
+        description="the lease of a run; after a worker's death its runs wait until their leases expire",
     )
     delivery_batch: int = Field(
         1_000, gt=0, description="the number of deliveries that one statement claims or settles"
@@ -50,7 +50,6 @@ class WorkerSettings(KeeperSettings):
     @field_validator("webhook_allow", "webhook_deny")
     @classmethod
     def _are_networks(cls, text: str) -> str:
-        """Refuse an invalid network, with a message that names the network."""
         networks_of(listed(text))
         return text
 

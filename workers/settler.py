@@ -15,14 +15,14 @@ from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.lease_table import LeaseTable
 from shardclock_server.workers.stats import WorkerStats
 
-# The pause between two statements, so that each statement settles many outcomes. No call waits for the settlement:
-# capacity is free again once a call has ended. With many outcomes the pause is longer, because a statement costs as
-# much as the settlement of 60 outcomes.
+# The pause between two statements, so that each statement settles many outcomes. No call waits for a settlement,
+# because a call frees its capacity when it ends. With many outcomes the pause is longer, because the fixed cost of a
+# statement equals the cost of 60 outcomes.
 GAP_S, GAP_OF_MANY_S, MANY = 0.01, 0.04, 50
 BATCH_ENOUGH = 500  # The number of waiting outcomes that ends the pause between two batches early.
-# The pause before outcomes of locked rows are sent again.
+# The pause before the next attempt to settle locked rows.
 LOCKED_PAUSE_S = 0.1
-SKIP_LOCKED_S = 2.0  # the time for which statements skip locked rows, after a statement has failed at a locked row
+SKIP_LOCKED_S = 2.0  # after a statement has failed at a locked row, the next statements skip locked rows for this time
 
 
 class Settler:
@@ -44,7 +44,7 @@ class Settler:
         planner: DeliveryPlanner,
         log: FilteringBoundLogger,
     ) -> None:
-        self.enough = asyncio.Event()  # the event ends the wait between two turns
+        self.enough = asyncio.Event()  # ends the wait between two turns early
         self.lock = asyncio.Lock()
         self._session = session
         self._holder = holder
@@ -54,7 +54,7 @@ class Settler:
         self._planner = planner
         self._log = log
         self._waiting: list[Settlement] = []
-        self._sent = 0  # the number of waiting outcomes in the present statement, or in a statement that failed
+        self._sent = 0  # the number of waiting outcomes that the running or last failed statement contains
         self._locked: list[Settlement] = []
         self._skips_locked_until_s = float("-inf")
         self._has_outcomes = asyncio.Event()
@@ -64,7 +64,7 @@ class Settler:
         return len(self._waiting) + len(self._locked)
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
-        """Add outcomes of calls; the ended calls also free capacity for other deliveries."""
+        """Add outcomes of calls, and inform the planner that these calls have freed capacity."""
         self.add(settlements)
         self._planner.free_places()
 
@@ -77,9 +77,11 @@ class Settler:
             self.enough.set()
 
     async def turn(self) -> float:
-        """Wait for outcomes, and settle them; outcomes that arrive in the meantime wait until there are enough.
+        """Wait for outcomes, and settle them.
 
-        units:   returns the seconds to wait before the next turn, unless `enough` is set
+        Outcomes that arrive during the statement wait for the next turn, unless they are many.
+
+        units:   returns the seconds to wait before the next turn; `enough` ends this wait early
         errors:  StoreUnavailable  the next turn sends the unsettled outcomes again
         """
         if not self._waiting:  # settle the outcomes of a failed turn first
@@ -90,7 +92,8 @@ class Settler:
         while self._waiting and is_enough:
             batch = self._waiting[: self._batch]
             self._sent = len(batch)
-            # After a lost answer, the batch is sent again; a settled delivery then matches no row.
+            # If the answer is lost, the next turn sends the batch again; a delivery that is settled already then
+            # matches no row.
             async with self.lock:
                 lost, locked = await self._settle(batch)
             del self._waiting[: len(batch)]
@@ -105,7 +108,7 @@ class Settler:
         return GAP_OF_MANY_S if settled >= MANY else GAP_S
 
     async def settle_remaining(self) -> None:
-        """Settle all outcomes for the last time, without counting them.
+        """Settle all outcomes before the worker stops; the metrics do not count these outcomes.
 
         errors:  StoreUnavailable  the outcome is unknown
         """
@@ -113,7 +116,7 @@ class Settler:
             await self._settle(remaining)
 
     def wake(self) -> None:
-        """End the current wait of the settlement loop."""
+        """Wake the settlement loop."""
         self._has_outcomes.set()
         self.enough.set()
 
@@ -128,21 +131,21 @@ class Settler:
         self.add(locked)
 
     async def _settle(self, batch: Sequence[Settlement]) -> Unsettled:
-        """Settle a batch, and return the claims that it did not settle.
+        """Settle a batch; return the claims that were not settled.
 
-        If Postgres refuses the values of an outcome, the outcome is settled without its texts. If Postgres refuses also
+        If Postgres refuses the values of an outcome, the outcome is settled without its texts. If Postgres also refuses
         the outcome without texts, the delivery stays claimed until its lease ends.
 
-        errors:  StatementRefused  the values are not at fault, for example a right is missing: send all outcomes again
+        errors:  StatementRefused  the cause is not a value, but a missing privilege, for example: send all again
         """
         parts = await write_in_halves(batch, self._send, self._settle_refused, values_at_fault)
         none = frozenset[Claim]()
         return Unsettled(none.union(*(it.lost for it in parts)), none.union(*(it.locked for it in parts)))
 
     async def _send(self, batch: Sequence[Settlement]) -> Unsettled:
-        """Settle a batch without its locked rows.
+        """Settle a batch, but leave locked rows unsettled.
 
-        The first statement fails if a row is locked: a statement that skips locked rows would be slower.
+        The first statement fails at a locked row; only then a second statement skips locked rows, because it is slower.
         """
         if time.monotonic() >= self._skips_locked_until_s:
             try:

@@ -15,7 +15,7 @@ from shardclock_server.workers.families import DURATION_EDGES_S, KIND, LOOPS, OU
 
 
 def kind_of(target: str) -> str:
-    """Return the label `kind` of a target: metrics don't have its name, because the number of names is unlimited."""
+    """Return the label `kind` of a target. The target's name is no label, because the number of names is unlimited."""
     return "webhook" if target.startswith(WEBHOOK) else "handler"
 
 
@@ -24,7 +24,7 @@ def _buckets_by_kind() -> dict[str, Buckets]:
 
 
 class WorkerStats:
-    """Count deliveries and their outcomes since the worker's start."""
+    """Count the worker's deliveries and their outcomes since its start."""
 
     def __init__(self, handlers: Iterable[str] = ()) -> None:
         self.claimed = 0
@@ -35,16 +35,16 @@ class WorkerStats:
         self.outcomes: Counter[tuple[str, str, str]] = Counter()
         self.lags = _buckets_by_kind()
         self.durations = _buckets_by_kind()
-        # The handlers with the first names, so that all workers of an app choose the same handlers; webhooks are always
-        # OTHER.
+        # The first handlers in the order of names, so that all workers of an app choose the same handlers. Webhooks are
+        # always OTHER.
         self.names = frozenset(sorted(handlers)[:TARGETS_MAX])
 
     def name_of(self, target: str) -> str:
-        """Return the label `target_name`: the target itself for the first handlers, else OTHER."""
+        """Return the label `target_name`: the target for one of the handlers in `names`, else OTHER."""
         return target if target in self.names else OTHER
 
     def count_called(self, target: str, deliveries: Sequence[ClaimedDelivery], *, now: datetime) -> None:
-        """Add the lags of deliveries with a first attempt that begins now."""
+        """Record the lags of deliveries whose first attempt starts now."""
         lags = self.lags[kind_of(target)]
         for it in deliveries:
             if not it.failed_attempts:
@@ -53,11 +53,11 @@ class WorkerStats:
                 lags.add(max(0.0, lag.total_seconds()))
 
     def count_failed_start(self, target: str) -> None:
-        """Add a failed start of a handler's process."""
+        """Count a failed start of a handler's process."""
         self.failed_starts[self.name_of(target)] += 1
 
     def count_settled(self, sent: Sequence[Settlement], lost: Collection[Claim]) -> None:
-        """Add the outcomes of settled attempts; `lost` claims belong to another worker."""
+        """Count the outcomes of settled attempts; ignore `lost` claims, which belong to other workers."""
         ours = [it for it in sent if it.delivery.claim not in lost] if lost else sent
         self.lost += len(sent) - len(ours)
         alike = Counter((it.delivery.target, it.ending, it.fails, it.duration_s) for it in ours)

@@ -6,12 +6,12 @@ from shardclock_server.workers.worker import Worker
 
 
 class SteppedWorker(Worker):
-    """Claim, call and settle deliveries only when a method is called, with the code of the worker."""
+    """A worker that claims, calls and settles deliveries only when a method is called."""
 
     _endpoint_loop: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Register the worker, and begin to call claimed deliveries."""
+        """Register the worker, and start the loop of endpoints."""
         self.open()
         await self.beat_turn()
         (endpoints,) = self.deliveries.endpoints.loops()
@@ -23,8 +23,8 @@ class SteppedWorker(Worker):
     async def step(self) -> None:
         """Claim due deliveries, call their targets, and settle the outcomes.
 
-        errors:  StoreUnavailable  leased deliveries are called again after their leases have expired
-                 any other         a fault of the worker ended a call
+        errors:  StoreUnavailable  unsettled deliveries are called again after their leases have expired
+                 any other         an error of the worker interrupted a call
         """
         again = True
         while again:
@@ -32,7 +32,7 @@ class SteppedWorker(Worker):
             await self.finish()
 
     async def step_runs(self) -> None:
-        """Begin due runs of jobs, and write their outcomes.
+        """Execute due runs of jobs, and write their outcomes.
 
         errors:  as `step`
         """
@@ -42,7 +42,7 @@ class SteppedWorker(Worker):
             await self.finish()
 
     async def finish(self) -> None:
-        """Wait until all calls and runs have ended, and settle them.
+        """Wait until all calls and runs have ended, and write their outcomes.
 
         errors:  as `step`
         """

@@ -10,9 +10,8 @@ OnFault = Callable[[BaseException], None]
 class TaskSet:
     """The asyncio tasks of the calls that have not ended.
 
-    If a target fails, the task does not raise an exception, but records the failure as the outcome. So an exception of
-    a task is a bug of the worker. Then `on_fault` ends the worker, because the task's deliveries would have no outcome
-    while the worker lives.
+    A failure of a target is an outcome, which the task records without an exception. So an exception in a task is a bug
+    of the worker. Then `on_fault` stops the worker, because a running worker would hold the task's deliveries for ever.
     """
 
     def __init__(self, on_fault: OnFault) -> None:
@@ -28,13 +27,13 @@ class TaskSet:
         return iter(self._tasks)
 
     def begin(self, call: Coroutine[Any, Any, None]) -> None:
-        """Begin a call in a new task."""
+        """Start a call in a new task."""
         task = asyncio.create_task(call)
         self._tasks.add(task)
         task.add_done_callback(self._end)
 
     async def break_off(self) -> None:
-        """Cancel all tasks, and wait for their ends."""
+        """Cancel all tasks, and wait until they have ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -10,9 +10,10 @@ from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLos
 
 
 class ProcessDied(Exception):
-    """A process of the user's code has ended; the message has the cause, if the cause is known.
+    """A process of the user's code has ended; the message contains the cause, if it is known.
 
-    `may_live`: the process may be running, because only its connection was lost, or because it answered with an error.
+    `may_live`: the process may still run, because only the connection was lost, or because the process answered with an
+    error.
     """
 
     def __init__(self, how: str, *, may_live: bool = False) -> None:
@@ -74,7 +75,7 @@ class UserProcess:
         return self._socket is not None and self._socket.is_open
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported. A later call waits until the process answers.
+        """Wait until the user's code is imported. If it is imported already, wait until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -82,7 +83,7 @@ class UserProcess:
             await self._connect()
             return
         if self.is_reached:
-            with suppress(NotCalled, ProcessDied):  # `StartedProcess.ready` has the cause
+            with suppress(NotCalled, ProcessDied):  # `StartedProcess.ready` below raises the cause
                 await self.request(IS_ALIVE)
                 return
         await self._started.ready()
@@ -95,7 +96,7 @@ class UserProcess:
         try:
             await self._started.gone()
         except ProcessDied as died:
-            # A fork of the user's code may keep the socket open.
+            # The socket may still be open in a child that the user's code has forked.
             self._fail_calls(died)
             raise
 

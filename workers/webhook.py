@@ -1,4 +1,4 @@
-"""The message of a webhook, and the settlement after its answer (pure)."""
+"""Write the message of a webhook, and decide the settlement after the endpoint's answer (pure)."""
 
 from datetime import UTC, datetime
 
@@ -21,10 +21,13 @@ from shardclock_server.workers.attempts import backoff_s, settlement_of
 
 
 def message_of(delivery: ClaimedDelivery) -> WebhookMessage:
-    """Write the message; all attempts of a delivery, also after a redrive, have the same id and the same bytes."""
+    """Write the message of an attempt.
+
+    All attempts of a delivery, including attempts after a redrive, have the same id and bytes.
+    """
     message_id = f"timer_{delivery.timer_key}"
     if delivery.target.startswith(NOTIFY):
-        # The payload of an event for operators is the whole body: sql/functions/notify/body_of_event.sql.
+        # The payload of an event for operators is the complete body: sql/functions/notify/body_of_event.sql.
         return WebhookMessage(message_id, (delivery.payload or "{}").encode())
     fields: dict[str, str | int | None] = {
         "timer_key": delivery.timer_key,
@@ -45,7 +48,7 @@ def message_of(delivery: ClaimedDelivery) -> WebhookMessage:
 def settlement_after(
     delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime, jitter: Jitter
 ) -> Settlement:
-    """Decide the settlement after an answer."""
+    """Return the settlement of a delivery after an endpoint's answer."""
     outcome: Outcome
     match answer:
         case Delivered(status):

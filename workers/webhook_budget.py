@@ -2,8 +2,8 @@
 
 A limit for each endpoint would not limit a tenant, because a tenant chooses the number of its endpoints. Fixed shares
 would leave most of the budget unused while one tenant sends. So the limit of a tenant is dynamic, as in
-webhooks/fair_semaphore.py: the tenant may use at most as much as is free. One tenant with hanging endpoints uses at
-most half of the budget. Ten tenants with hanging endpoints together use about nine tenths.
+webhooks/fair_semaphore.py: a tenant's usage may be at most as large as the free capacity. One tenant with hanging
+endpoints uses at most half of the budget. Ten tenants with hanging endpoints together use about nine tenths.
 """
 
 import sys
@@ -16,7 +16,7 @@ from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 DELIVERIES_MAX = 4_000  # The limit of deliveries in one worker; the last claim may exceed it.
 PAYLOADS_BYTES_MAX = 64 * 2**20  # The limit of the payloads' total size; a few hundred request bodies are not counted.
 NEW_PLACES = 10  # The largest number of deliveries in one claim for an endpoint without a queue.
-# NEW_PLACES while less than half of the budget is free. The first delivery creates a queue for the endpoint.
+# Replaces NEW_PLACES while less than half of the budget is free. The first delivery creates a queue for the endpoint.
 FEW_PLACES = 1
 
 
@@ -39,7 +39,7 @@ class MemoryUsage:
 
 
 class WebhookBudget:
-    """Share the free capacity between tenants, according to the present usage of each tenant's endpoints."""
+    """Share the free capacity between tenants, depending on each tenant's present usage."""
 
     def __init__(self, usages: Iterable[tuple[str, MemoryUsage]]) -> None:
         self._free = MemoryUsage(DELIVERIES_MAX, PAYLOADS_BYTES_MAX)
@@ -72,8 +72,8 @@ class WebhookBudget:
     def places(self, tenant_id: str, *, each_bytes: int) -> int:
         """Return how many more deliveries a tenant may have, if each has about `each_bytes`.
 
-        A payload counts with at least the maximum size of a timer's payload, because the next payload may have the
-        maximum size.
+        Each payload counts as at least the maximum size of a timer's payload, because the next payload may be that
+        large.
         """
         usage = self._by_tenant.get(tenant_id, MemoryUsage())
         number = (self._free.deliveries - usage.deliveries + 1) // 2

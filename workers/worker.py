@@ -21,7 +21,7 @@ from shardclock_server.workers.stats import WorkerGauges, WorkerStats, report_of
 
 
 class Worker(Keeper):
-    """Call the targets of due deliveries and make runs of jobs, until the worker is drained or declared dead."""
+    """Call the targets of due deliveries and execute runs of jobs, until the worker is drained or declared dead."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Worker(Keeper):
         )
         super().__init__(registration, settings, self.deliveries.claims)
         self.hand_overs = HandOvers(registration.holder, self.deliveries, lease_s=settings.delivery_lease_s)
-        # Stop the hand-overs first, so that deliveries which arrive later are released too.
+        # Stop the hand-overs first, so that deliveries which arrive during the stop are released too.
         self._parts = [self.hand_overs, self.deliveries, self.deliveries.endpoints, self.runs]
 
     def learn_beat(self, *, first: bool) -> None:
-        """Pass the result of a heartbeat to the deliveries."""
+        """Pass the result of a heartbeat to `Deliveries`."""
         self.deliveries.learn_beat(first=first)
 
     def report(self, *, leaving: bool = False) -> None:

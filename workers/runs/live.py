@@ -1,4 +1,4 @@
-"""Make one run, from its beginning to its end."""
+"""Execute one run."""
 
 import asyncio
 import random
@@ -23,15 +23,16 @@ START_AGAIN_S = 5.0
 CANCEL_S = 2.0  # The time within which a process must accept a cancellation.
 # The time within which a process must answer a poll; a function that holds Python's global lock delays the answer.
 POLL_S = 1.0
-# The longest time that a run which began ahead waits for a process; later, another worker may begin the start.
+# The longest time that a run waits for a process if it started before a process was free; then another worker may start
+# it.
 WAIT_S = 0.1
 KILL_S = 1.0  # The time within which a killed process must end.
 
 
 class LiveRun:
-    """Make one run in a process of the pool.
+    """Execute one run in a process of the pool.
 
-    The run calls `on_call` when its function begins, and `on_end_request` with the reason when the run must end.
+    `on_call` is called when the job's function starts, and `on_end_request` when the run must end, with the reason.
     """
 
     def __init__(
@@ -48,13 +49,13 @@ class LiveRun:
         self.policy = policy
         self.process: RunProcess | None = None
         self.life = Lifetime(lease_until_s)
-        self.is_reusable = False  # the process can make another run
+        self.is_reusable = False  # the process can execute another run
         self.is_lost = False
         self.is_called = False
         self.report = RunReport()
         self._end_request: StopReason | None = None
         self._end_reason = ""
-        # A future, because each wait for an event would need a task, and a run waits several times.
+        # A future instead of an event, because each wait for an event would need a task.
         self._end_requested = asyncio.get_running_loop().create_future()
         self._has_process = asyncio.Event()
         self._refused: str | None = None
@@ -67,7 +68,7 @@ class LiveRun:
         self._polling: asyncio.Task[None] | None = None
 
     def receive(self, process: RunProcess, *, was_used: bool) -> None:
-        """Assign a process to the run; `was_used`: the process has made other runs."""
+        """Assign a process to the run; `was_used`: the process has executed other runs."""
         self.process, self._was_used = process, was_used
         self._began_s = time.monotonic()
         self._has_process.set()
@@ -84,14 +85,14 @@ class LiveRun:
             self._end_waits()
 
     def lose(self) -> None:
-        """Kill the process, because another worker has the run, or may claim the run soon."""
+        """Kill the process, because another worker has claimed the run, or may claim it soon."""
         self.is_lost = True  # the outcome of a lost run is not written
         if self.process is not None:
             self.process.kill()
         self._end_waits()
 
     async def make(self) -> EndedRun:
-        """Make the run, and return the run's outcome, even if the process dies or does not start."""
+        """Execute the run and return its outcome, even if the process dies or does not start."""
         try:
             ending = await self._run()
         except ProcessDied as error:
@@ -108,14 +109,14 @@ class LiveRun:
         return EndedRun(self.run, ending, took_s, seen.log or None, progress=seen.progress, message=seen.message)
 
     async def break_off(self, why: str) -> RunEnding:
-        """Kill the process, because its worker stops; return the outcome."""
+        """Kill the process, because the worker stops; return the run's outcome."""
         is_late = self._end_request is StopReason.BY_TIMEOUT
         ending = (
             self._ending_of(Canceled(why)) if is_late else RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=why)
         )
         if self.process is None:
             return ending
-        # The kill may fail to reach the process. The shorter limit then makes the process end itself sooner.
+        # The kill may not reach the process. With the shorter limit the process then exits sooner.
         self.life.ends_by_s = min(self.life.ends_by_s, time.monotonic() + KILL_S)
         if self.is_called:
             await self._poll(self.process)
@@ -123,14 +124,15 @@ class LiveRun:
         return replace(ending, rest_s=max(KILL_S, self.life.may_live_s))
 
     def poll(self) -> None:
-        """Begin a poll of the run's report, which also extends the lifetime of the process."""
+        """Start a poll of the run's report; the poll also extends the lifetime of the process."""
         if self.process is not None and self.is_called and (self._polling is None or self._polling.done()):
             self._polling = asyncio.create_task(self._poll(self.process))
 
     async def _run(self) -> RunEnding:
         if self.process is None:
             await self._within(WAIT_S, self._has_process.wait())
-        # The result of `_within` is not enough: the run may have got its process at the moment of the timeout.
+        # The result of `_within` is not enough, because the run may have received a process at the moment of the
+        # timeout.
         if self.process is None:
             return self._without_process()
         if self.is_lost or self._end_request is not None:
@@ -168,7 +170,7 @@ class LiveRun:
                 if self.is_lost:
                     raise ProcessDied("its run was lost")
                 await self._cancel(process)
-                # If the kill below fails, the process ends itself when its lifetime ends.
+                # If the kill below fails, the process exits when its lifetime ends.
                 self.life.ends_by_s = time.monotonic() + self.policy.grace_s + KILL_S
                 done, _ = await asyncio.wait([call], timeout=self.policy.grace_s)
                 if not done:
@@ -182,7 +184,7 @@ class LiveRun:
         return self._ending_of(outcome)
 
     async def _within(self, timeout_s: float, work: Awaitable[object]) -> bool:
-        """Wait for the end of `work`, the timeout, or a request to end the run; return whether `work` has ended.
+        """Wait until `work` has ended, the timeout has passed, or the run must end; return whether `work` has ended.
 
         errors:  ProcessDied  the work failed
         """
@@ -212,8 +214,8 @@ class LiveRun:
             async with asyncio.timeout(CANCEL_S):
                 await process.cancel()
         except (TimeoutError, ProcessDied):
-            # the function holds Python's global lock, or the process has ended; then the grace period or the call's
-            # error ends the run
+            # the job's function holds Python's global lock, or the process has ended; the run then ends after the grace
+            # period or with the call's error
             return
 
     async def _poll(self, process: RunProcess) -> None:

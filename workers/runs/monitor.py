@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.workers.runs.live import LiveRun
 from shardclock_server.workers.runs.table import RunTable
 
-WATCH_S = 0.25  # the time between two turns, and so the longest delay of a request to end a disabled job's run
+WATCH_S = 0.25  # the time between two turns, which is the longest delay of a request to end a disabled job's run
 
 
 class RunMonitor:
@@ -25,7 +25,7 @@ class RunMonitor:
         self._log = log
 
     async def turn(self) -> float:
-        """Make one turn of the loop.
+        """Run the loop once.
 
         units:   returns the seconds to wait before the next turn
         """

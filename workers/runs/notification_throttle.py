@@ -1,7 +1,9 @@
-"""Decide when to poll after a notification of a due start: without delay, or later if the last polls had no result.
+"""Decide when to poll after a notification of a due start.
 
-A due start is blocked while its job has a run, during the pause after a run, and while no process is free. Without
-delay each notification would lead to another poll for the blocked start.
+The poll is delayed if the last polls started no run.
+
+A due start is blocked while its job has a run, during the pause after a run, and while no process is free. Without the
+delay, each notification would lead to another poll for the blocked start.
 """
 
 GAP_S = 0.005  # the gap after the first poll without result; each further poll without result doubles the gap
@@ -19,13 +21,13 @@ class NotificationThrottle:
         self._opens_at_s = float("-inf")
         self._is_notified = False  # whether a notification has requested the next poll
         self._is_polling = False
-        self._was_notified = False  # whether a notification had requested the present poll
+        self._was_notified = False  # whether a notification had requested the running poll
 
     def notify(self, now_s: float) -> float | None:
-        """Add a notification; return the delay before its poll.
+        """Add a notification; return the delay before the poll that it triggers.
 
-        shape:   None: no new timer is needed, because an earlier notification has a timer, or because the present poll
-                 ends soon and `record` then returns the time of another poll
+        shape:   None: no new timer is needed, because an earlier notification has a timer, or because a poll is running
+                 and `record` will return the time of the next poll
         """
         if self._is_notified:
             return None
@@ -33,11 +35,11 @@ class NotificationThrottle:
         return None if self._is_polling else max(0.0, self._opens_at_s - now_s)
 
     def begin(self) -> None:
-        """Record that a poll begins."""
+        """Record the start of a poll."""
         self._was_notified, self._is_notified, self._is_polling = self._was_notified or self._is_notified, False, True
 
     def record(self, *, found: bool, now_s: float) -> float | None:
-        """Record the result of a poll; return the time of the next poll, if a notification came during this poll."""
+        """Record the result of a poll; if a notification came during the poll, return the time of the next poll."""
         if found:
             self._pause_s = 0.0
         elif self._was_notified:

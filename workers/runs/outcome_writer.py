@@ -1,4 +1,4 @@
-"""Write the advances and the ends of runs."""
+"""Write the new states and the ends of runs."""
 
 import asyncio
 import time
@@ -20,13 +20,13 @@ ENDS_MAX = 200  # The largest number of ends of runs that one statement writes.
 # The pause between two statements that write ends, because a statement for ten ends costs little more than a statement
 # for one end.
 ENDS_GAP_S = 0.02
-CALLED_S = 0.1  # the time after which a run is stored as RUNNING; for a shorter run only the end is stored
+CALLED_S = 0.1  # a run that lasts longer than this is stored as RUNNING; for a shorter run only the end is stored
 
 
 class OutcomeWriter:
-    """Write the advances and ends of runs to Postgres.
+    """Write the advances (new states) and the ends of runs to Postgres.
 
-    `soon` starts the next turn of the loop.
+    `soon` wakes the loop that calls this writer.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class OutcomeWriter:
         self._soon = soon
         self._log = log
         self._ended_at_s = float("-inf")
-        self.is_gathering = False  # true during the pause that collects further ends for the same statement
+        self.is_gathering = False  # true during the pause in which further ends are collected for the same statement
 
     def call(self, run: BegunRun) -> None:
         """Record that a run's function is called now."""
@@ -57,7 +57,7 @@ class OutcomeWriter:
         self._soon.set()
 
     def end(self, ended: EndedRun) -> None:
-        """Record the end of a run."""
+        """Record the end of a run, to be written soon."""
         self._table.end(ended)
         if not self.is_gathering:
             self.is_gathering = True
@@ -65,7 +65,7 @@ class OutcomeWriter:
             asyncio.get_running_loop().call_later(wait_s, self._end_soon)
 
     async def write_advances(self) -> None:
-        """Write the advances of runs; advances of locked jobs wait for a later call.
+        """Write the advances of runs; if a job is locked, its advances wait for a later call.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -76,7 +76,7 @@ class OutcomeWriter:
             self._table.advance(advances, locked)
 
     async def write_ends(self) -> bool:
-        """Write the ends of runs; ends of locked jobs wait for a later call.
+        """Write the ends of runs; if a job is locked, its ends wait for a later call.
 
         shape:   returns whether an end was written
         errors:  StoreUnavailable  the outcome is unknown: call again
@@ -84,7 +84,7 @@ class OutcomeWriter:
         written, left = False, len(self._table.ending)  # ends that come during this call wait for the next call
         locked: set[Claim] = set()
         while one_of_each_job := self._table.ends(left, locked):
-            await self.write_advances()  # a request to end a run may have come since then
+            await self.write_advances()  # a request to end a run may have come since the last write
             now_s = time.monotonic()
             batch = [self._with_call(it, now_s) for it in one_of_each_job[:ENDS_MAX]]
             self._ended_at_s = now_s
@@ -120,7 +120,7 @@ class OutcomeWriter:
         except StatementRefused as again:
             if not again.are_values_at_fault:
                 raise
-            # Give up: the lease of this run ends, and another worker records a crash.
+            # Give up: when the lease of this run has expired, another worker records a crash.
             self._log.error("run not ended", job=refused.run.job, run=refused.run.run_id, error=reason_of(again))
             return {refused.run.claim: How.LOST}
 

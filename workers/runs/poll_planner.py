@@ -1,18 +1,19 @@
 """Plan the polls for due starts of jobs: the time of each poll, and how many starts it reads (pure).
 
-The cost of a poll grows with the number of due starts, including blocked starts. So the planner skips useless polls.
-While many starts wait for little capacity, polls read only the first starts.
+A due start of a job is blocked while an earlier run of the job is not over. The cost of a poll grows with the number of
+due starts, including blocked starts. So the planner skips useless polls. While many starts wait for capacity, most
+polls read only the first starts.
 """
 
 from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPage
 from shardclock_server.workers.runs.notification_throttle import NotificationThrottle
 
 PART = 100  # The limit of due starts in an ordinary poll; a full poll reads DUE_MAX starts.
-# The time between two polls of DUE_MAX starts, which also find an urgent start after many other starts.
+# The time between two full polls, which also find an urgent start behind many other starts.
 FULL_POLL_S = 1.0
 # All combinations of kinds with free capacity.
 KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]
-# The time between two polls if starts wait for capacity while less than half of the worker's capacity is free.
+# The time between two polls if starts wait for capacity, and less than half of the worker's capacity is free.
 SHORT_S = 0.02
 
 
@@ -33,14 +34,17 @@ class PollPlanner:
         self._short = False, False
         self._kinds = False, False
         self._polled_at_s = self._poll_at_s = float("-inf")
-        # The key is the set of kinds with free capacity. A poll without capacity for one kind must not delay the next
-        # full poll for this kind.
+        # The key says for each kind whether it has free capacity. A poll without capacity for one kind must not delay
+        # the next full poll for this kind.
         self._full_at_s = dict.fromkeys(KINDS, float("-inf"))
         # The cursor of the next full poll; None means the first start.
         self._full_cursors: dict[tuple[bool, bool], StartCursor | None] = dict.fromkeys(KINDS)
 
     def notify(self, now_s: float) -> float | None:
-        """Add a notification of a due start; return the delay of `request`, or None if a poll comes anyway."""
+        """Add a notification of a due start; return the delay before the call of `request`.
+
+        None: a poll is already planned.
+        """
         return self._throttle.notify(now_s)
 
     def request(self) -> None:
@@ -50,7 +54,8 @@ class PollPlanner:
     def wait_s(self, now_s: float, *, free: tuple[int, int], ahead: int = 0, has_ended: bool = False) -> float:
         """Return the time until the next poll.
 
-        shape:   up to `ahead` of the runs in `free` may begin before a process is free; `has_ended`: a run has ended
+        shape:   `free` has the free capacity of each kind, which includes `ahead` runs that may start before a process
+                 is free; `has_ended`: a run has ended
         """
         # A notification of a start causes no poll while other starts wait for capacity.
         if (self._is_requested and not self._short[0]) or (has_ended and self._is_queued):
@@ -58,12 +63,12 @@ class PollPlanner:
         at_s = self._poll_at_s
         for is_short, places, most in zip(self._short, free, (self._places + ahead, self._places), strict=True):
             if is_short and places:
-                # Wait, so that one poll can use the capacity of several runs that end within a short time.
+                # Wait until several runs have ended, so that one poll can use the capacity of all these runs.
                 at_s = min(at_s, now_s if 2 * places >= most else self._polled_at_s + SHORT_S)
         return max(0.0, at_s - now_s)
 
     def begin(self, now_s: float, *, free: tuple[int, int]) -> StartPage:
-        """Begin a poll, and return its number of starts and its cursor; `free` has the free capacity of each kind."""
+        """Return how many starts the next poll reads, and its cursor; `free` has the free capacity of each kind."""
         plain, reserving = free
         self._throttle.begin()
         self._is_requested, self._kinds = False, (plain > 0, reserving > 0)
@@ -95,9 +100,9 @@ class PollPlanner:
             self._poll_at_s = min(self._poll_at_s, again_at_s)
 
     def _record_waits(self, begun: Begun, *, is_of_all: bool) -> None:
-        """Record whether starts wait for free capacity, or for the end of an earlier run of their job.
+        """Record whether starts wait for capacity, or for the end of an earlier run of the same job.
 
-        A poll that begins at a cursor reads only some of the starts.
+        A poll with a cursor reads only the starts after the cursor, so it can't report that no start waits.
         """
         short, is_queued = (begun.short, begun.short_reserving), begun.queued
         if not is_of_all:
@@ -109,8 +114,9 @@ class PollPlanner:
 def _next_cursor(begun: Begun, *, found: bool) -> StartCursor | None:
     """Return the cursor of the next full poll.
 
-    The cursor is after the blocked starts, so that blocked starts can't hide later starts. If the poll began a run, the
-    cursor is None: the next full poll reads from the beginning, because some blocked starts may be able to begin now.
+    The next full poll reads only the starts after the blocked starts, so that blocked starts can't hide later starts.
+    If the poll started a run, the cursor is None: the next full poll reads all starts, because some blocked starts may
+    no longer be blocked.
     """
     if found or not begun.saturated or begun.last_at is None or begun.last_key is None:
         return None

@@ -1,16 +1,16 @@
-"""Begin more runs than there are processes, while runs are short (pure).
+"""Let more runs start than processes are free, while runs are short (pure).
 
-A statement that begins or ends one run costs nearly as much as a statement for ten runs. So while runs are shorter than
-these statements, a worker begins additional runs ahead, which get the next free processes.
+A SQL statement that starts or ends one run costs nearly as much as a statement for ten runs. So while runs are shorter
+than these statements, a worker starts additional runs ahead; these runs get the next free processes.
 """
 
 from collections import deque
 
 SHORT_RUN_S = 0.02  # The duration below which a run counts as short.
-# The time for which a short run counts after its end; a run ahead waits about as long for a process. The time is longer
-# than a turn of the runner's loop, which writes ends before it polls.
+# A short run counts for this time after its end. A run ahead waits about as long for a process. The time is longer than
+# a turn of the runner's loop, which writes ends before it polls.
 COUNTED_S = 0.05
-PAUSE_S = 10.0  # the time for which no run begins ahead, after a run that began ahead has got no process
+PAUSE_S = 10.0  # the time without runs ahead, after a run ahead has got no process in time
 
 
 class Prefetch:
@@ -24,7 +24,7 @@ class Prefetch:
         self._again_s = float("-inf")
 
     def runs_max(self, now_s: float) -> int:
-        """Return how many runs may begin now without a process."""
+        """Return how many runs may start now without a free process."""
         if now_s < self._again_s:
             return 0
         while self._ended_s and self._ended_s[0] <= now_s - COUNTED_S:
@@ -37,5 +37,5 @@ class Prefetch:
             self._ended_s.append(now_s)
 
     def stop(self, now_s: float) -> None:
-        """Allow no run ahead for a while, because a run that began ahead got no process."""
+        """Allow no run ahead for PAUSE_S seconds, because a run ahead got no process in time."""
         self._again_s = now_s + PAUSE_S

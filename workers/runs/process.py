@@ -19,25 +19,25 @@ CALLS_MAX = 3  # the number of concurrent calls of one process: the run, a poll 
 
 
 class RunProcess(Protocol):
-    """A process that makes runs."""
+    """A process that executes runs."""
 
     def ready(self) -> Awaitable[None]:
-        """Wait until the user's code is imported. A later call waits until the process answers.
+        """Wait until the user's code is imported. If it is imported already, wait until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
-        """Make a run; return its outcome and its last report.
+        """Execute a run; return its outcome and its last report.
 
-        The process ends itself after `lives_s` without a poll.
+        The process exits if it gets no poll for `lives_s`.
 
         errors:  NotCalled    the process had ended before the call.
-                 ProcessDied  the process ended before the end of the run.
+                 ProcessDied  the process ended during the run.
         """
 
     async def poll(self, *, lives_s: float) -> ReportSnapshot:
-        """Return the latest report of the run, and let the process live for `lives_s` more.
+        """Return the latest report of the run; the process may run without another poll for `lives_s`.
 
         errors:  ProcessDied  the process has ended
         """
@@ -60,7 +60,7 @@ class RunUserProcess(UserProcess):
         self._watching: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported. A later call waits until the process answers.
+        """Wait until the user's code is imported. If it is imported already, wait until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -69,16 +69,16 @@ class RunUserProcess(UserProcess):
             self._watching = asyncio.create_task(self._watch(), name="process of runs")
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
-        """Make a run; return its outcome and its last report.
+        """Execute a run; return its outcome and its last report.
 
         errors:  NotCalled    the process had ended before the call.
-                 ProcessDied  the process ended before the end of the run.
+                 ProcessDied  the process ended during the run.
         """
         outcome, seen = await self._call("run", order, lives_s)
         return outcome, seen
 
     async def poll(self, *, lives_s: float) -> ReportSnapshot:
-        """Return the latest report of the run, and let the process live for `lives_s` more.
+        """Return the latest report of the run; the process may run without another poll for `lives_s`.
 
         errors:  ProcessDied  the process has ended
         """
@@ -102,7 +102,7 @@ class RunUserProcess(UserProcess):
         return pickle.loads(await self.request(pickle.dumps(call, pickle.HIGHEST_PROTOCOL)))  # noqa: S301 - ours
 
     async def _watch(self) -> None:
-        with suppress(ProcessDied):  # the call of the run gets the error, too
+        with suppress(ProcessDied):  # the pending call of the run also fails with this error
             await self.gone()
 
 

@@ -11,7 +11,7 @@ from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.prefetch import Prefetch
 from shardclock_server.workers.runs.process import RunProcess
 
-# The time for which a run waits for a busy process while short runs end; then the pool wakes an idle process.
+# While short runs end, a new run waits for a busy process for this time; then the pool wakes an idle process.
 BUSY_S = 0.005
 
 
@@ -19,19 +19,19 @@ class PoolClient(Protocol):
     """A run that waits for a process."""
 
     def receive(self, process: RunProcess, *, was_used: bool) -> None:
-        """Receive a process; `was_used`: the process has made other runs."""
+        """Receive a process; `was_used`: the process has executed other runs."""
 
     def refuse(self, reason: str) -> None:
-        """Receive the reason why there is no process."""
+        """Receive the reason why no process can be started."""
 
 
 class ProcessPool:
-    """Lend processes to runs. After a run without a fault, its process is lent to another run.
+    """Lend processes to runs. After a run without a fault, the pool lends the run's process to another run.
 
-    Runs that reserve processors, GPUs or memory have a separate limit, equal to the limit of plain runs: they may wait
-    for a node for ever, and must not block plain runs. While plain runs are short, up to `prefetch_max` additional runs
-    may begin ahead; they get the next free processes in order. Until `hurry` is called, these runs wait for a busy
-    process although a process may be idle.
+    Runs that reserve processors, GPUs or memory have a separate limit, as high as the limit of plain runs, because they
+    may wait for a node for ever and must not block plain runs. While plain runs are short, up to `prefetch_max`
+    additional runs may start before a process is free; these runs get the next free processes in order. Until `hurry`
+    is called, such a run waits for a busy process even if another process is idle.
     """
 
     def __init__(
@@ -53,23 +53,23 @@ class ProcessPool:
 
     @property
     def prefetch(self) -> int:
-        """Return how many plain runs may begin before a process is free."""
+        """Return how many plain runs may start before a process is free."""
         return self._prefetch.runs_max(self._clock())
 
     @property
     def capacity(self) -> int:
-        """Return how many more plain runs may begin now."""
+        """Return how many more plain runs may start now."""
         return max(0, self._places + self.prefetch - self._in_use[False] - len(self._waiting))
 
     @property
     def reserving_capacity(self) -> int:
-        """Return how many more runs that reserve resources may begin now."""
+        """Return how many more runs that reserve resources may start now."""
         return self._places - self._in_use[True]
 
     def acquire(self, needs: RunResources, client: PoolClient) -> None:
-        """Lend an idle or a new process to a run, now or when there is capacity.
+        """Lend an idle or a new process to a run, now or as soon as the limit allows it.
 
-        If no process can be started for a waiting run, `refuse` gives the run the reason.
+        If a process can't be started for a waiting run, call `refuse` of the run with the reason.
 
         errors:  any error of Ray  a new process can't be started: the capacity stays free
         """
@@ -84,12 +84,12 @@ class ProcessPool:
             self._assign_next()
 
     def hurry(self, client: PoolClient) -> None:
-        """Lend an idle or a new process to a waiting run, if there is capacity."""
+        """Lend an idle or a new process to a waiting run, if the limit allows it."""
         if client in self._waiting and self._in_use[False] < self._places:
             self._assign_to(client)
 
     def withdraw(self, client: PoolClient, *, timed_out: bool) -> None:
-        """Remove a waiting run; `timed_out`: the run has waited for the longest permitted time."""
+        """Remove a waiting run; `timed_out`: the run has waited too long."""
         self._waiting.pop(client, None)
         if timed_out:
             self._prefetch.stop(self._clock())
@@ -137,7 +137,7 @@ class ProcessPool:
         client.receive(process, was_used=was_used)
 
     def _find(self, needs: RunResources) -> tuple[RunProcess, bool]:
-        # Prefer the process that became idle last, because it starts to work faster than a process that slept longer.
+        # Prefer the process that became idle last, because a process that has slept longer wakes more slowly.
         for number in reversed(range(len(self._idle))):
             had, process = self._idle[number]
             if had == needs:
@@ -150,5 +150,5 @@ class ProcessPool:
 
 
 def not_started(error: Exception) -> str:
-    """Return a sentence about a failed start of a process."""
+    """Return a message about the failed start of a process."""
     return f"its process can't be started: {reason_of(error)}"

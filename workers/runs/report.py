@@ -8,7 +8,7 @@ REPORT_S = 1.0  # the time between two reports of one run
 
 
 class RunUpdate(NamedTuple):
-    """The changes since the last written report; a field is None if it has no new value."""
+    """The changes since the last written report; a field is None if its value did not change."""
 
     progress: float | None
     message: str | None
@@ -18,7 +18,7 @@ class RunUpdate(NamedTuple):
 class RunReport:
     """Choose the changes to write: at most once a second, and only new values.
 
-    units:   moments are of a monotonic clock, in seconds
+    units:   seconds of a monotonic clock
     """
 
     def __init__(self) -> None:

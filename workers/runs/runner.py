@@ -1,4 +1,4 @@
-"""Begin, watch and end all runs of a worker."""
+"""Start, watch and end all runs of a worker."""
 
 import asyncio
 import time
@@ -27,9 +27,9 @@ from shardclock_server.workers.runs.table import RunTable
 
 MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
-NO_CODE_S = 5.0  # The delay of a start if this worker lacks the job's code; another worker may begin the start.
+NO_CODE_S = 5.0  # The delay of a start if this worker lacks the job's code; another worker may have the code.
 NO_NODE_S = 30.0  # The delay of a start if no node has its resources.
-CLOSE_S = 0.5  # The time for which a stopping worker tries to record ends of runs while their jobs are locked.
+CLOSE_S = 0.5  # If jobs are locked, a stopping worker tries for this time to record the ends of their runs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RunLimits:
 
 
 class JobRunner(KeeperPart):
-    """Make runs of an app's jobs, at most one run of a job at a time, within the limits of concurrent runs."""
+    """Execute runs of an app's jobs: at most one run of a job at a time, within the limits of concurrent runs."""
 
     def __init__(
         self,
@@ -77,7 +77,10 @@ class JobRunner(KeeperPart):
         return len(self._table)
 
     def loops(self) -> Sequence[KeeperLoop]:
-        """List the loops of runs. If the app has no jobs, the only loop maintains the table of jobs."""
+        """List the loops that start, watch and end runs.
+
+        If the app has no jobs, the only loop maintains the table of jobs.
+        """
         maintenance = KeeperLoop("maintenance", self.maintenance_turn)
         if not self.has_jobs:
             return [maintenance]
@@ -97,16 +100,16 @@ class JobRunner(KeeperPart):
             self.poll_soon()
 
     def poll_soon(self) -> None:
-        """Begin the next turn now, with a poll."""
+        """Run the next turn now, with a poll."""
         self._planner.request()
         self.soon.set()
 
     async def run_turn(self) -> float:
-        """Make one turn of the runs' loop: write the ends of runs, and begin due runs."""
+        """Run the loop once: write the ends of runs, and start due runs."""
         return await self.turn(may_begin=self._heartbeat.began)
 
     async def turn(self, *, may_begin: bool) -> float:
-        """Write the advances and the ends of runs, and begin due runs.
+        """Write the new states and the ends of runs, and start due runs.
 
         units:   returns the seconds to wait before the next turn
         """
@@ -114,7 +117,7 @@ class JobRunner(KeeperPart):
         await self._writer.write_advances()
         is_leaving = self._stopped or not may_begin
         is_to_poll = not self._wait_s()
-        # Write ends first, because a poll begins no start of a job with a run.
+        # Write ends first, because a job's next run can't start before the end of its last run is written.
         is_to_end = is_leaving or is_to_poll or not self._writer.is_gathering
         has_ended = is_to_end and await self._writer.write_ends()
         if is_leaving:
@@ -124,9 +127,9 @@ class JobRunner(KeeperPart):
         return self._wait_s()
 
     async def maintenance_turn(self) -> float:
-        """Repair the table of jobs and delete old runs, if this worker owns the first part of the slots.
+        """If this worker owns the first part of the slots, repair the table of jobs and delete old runs.
 
-        If the app has no jobs, the loop also ends crashed runs and drops waiting starts of an earlier app.
+        If the app has no jobs, the loop also ends crashed runs, and drops the waiting starts of an earlier app's jobs.
         """
         if not self._specs:
             await self._begin()
@@ -135,7 +138,7 @@ class JobRunner(KeeperPart):
         self._log_repaired(repaired)
         if len(repaired) == REPAIRED_MAX:
             return 0.0
-        self._log_repaired(await maintain_jobs(self._maintenance, self._holder))  # the next start depends on the repair
+        self._log_repaired(await maintain_jobs(self._maintenance, self._holder))
         now_s = time.monotonic()
         if now_s >= self._prune_at_s:
             if await prune_runs(self._maintenance, self._holder) == FORGOTTEN_MAX:
@@ -144,25 +147,25 @@ class JobRunner(KeeperPart):
         return MAINTENANCE_S
 
     async def until_ended(self) -> None:
-        """Wait for the ends of all runs, and write them."""
+        """Wait until all runs have ended, and write their ends."""
         while (tasks := self._table.tasks) or self._table.ending:
             if tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             await self.turn(may_begin=False)
 
     def stop(self) -> None:
-        """End the wait of the loop."""
+        """Wake the loop."""
         self.poll_soon()
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Begin no more runs, and request the ends of the runs that are under way; return their tasks."""
+        """Start no more runs, and request the ends of the unfinished runs; return their tasks."""
         self._stopped = True
         self._table.request_ends(StopReason.BY_DRAIN, "its worker leaves")
         self.soon.set()
         return self._table.tasks
 
     async def break_off(self) -> None:
-        """Break off all runs, and end the processes; other workers begin the starts of these runs again."""
+        """Cancel all runs, and kill the processes; other workers start these runs again."""
         for it, ending in await self._table.break_off("the worker stopped, and the run was ended"):
             if not it.is_lost:
                 self._writer.end(EndedRun(it.run, ending))
@@ -199,7 +202,8 @@ class JobRunner(KeeperPart):
             places=self._pool.capacity if self._specs else 0,
             reserving=self._pool.reserving_capacity if self._specs else 0,
             lease_s=self._settings.lease_s,
-            # Also pass the runs whose leases this worker has lost, because their processes may live for a moment.
+            # Include the runs whose leases this worker has lost, because their processes may still be running for a
+            # moment.
             own=OwnRuns(self._table.timer_keys, self._table.ending),
             page=poll._replace(machine=self._machine),
         )
@@ -227,7 +231,8 @@ class JobRunner(KeeperPart):
         try:
             policy = read_policy(run.policy)
         except InvalidJob:
-            policy = read_policy("{}")  # the policy became invalid after the run began; the run is still recorded
+            # the policy became invalid after the start of the run; the crash is recorded nevertheless
+            policy = read_policy("{}")
         reason = "its worker was lost"
         may_live_s = run.lease_left.total_seconds()
         ending = crash_of(reason, policy, attempt=run.attempt, may_live_s=may_live_s, jitter=self._jitter)
@@ -238,7 +243,7 @@ class JobRunner(KeeperPart):
         needs = RunResources.of(self._specs[run.function].priority, policy)
         has_node = self._has_node(needs)
         if not has_node and self._table.awaits_node:
-            # Let one run wait for a node, because an autoscaler adds a node only for a waiting actor; one waiting actor
+            # Only one run waits for a node: an autoscaler adds a node only for a waiting actor, and one waiting actor
             # is enough.
             reason = f"no node has {needs}, and another run waits for a node"
             self._writer.end(EndedRun(run, RunEnding(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
@@ -262,7 +267,7 @@ class JobRunner(KeeperPart):
         if live.is_lost or not live.is_called:
             self._table.forget_call(live.run)
         if not live.is_lost:
-            # end the task before statements that may fail: otherwise the job could wait for this run's end for ever
+            # record the end before calls that may fail, so that the job never waits for this run's end for ever
             self._writer.end(ended)
             self._log_failed(live.run, ended.ending)
         if live.process is None:

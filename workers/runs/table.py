@@ -1,4 +1,4 @@
-"""The runs of one worker: their leases, their tasks, and their unwritten advances and ends."""
+"""The runs of one worker: leases, tasks, and the advances (new states) and ends that are not written yet."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Sequence
@@ -21,10 +21,10 @@ T = TypeVar("T")
 class RunTable:
     """The state of a worker's runs, from the claim until Postgres has stored the end.
 
-    A run has a lease from its claim until Postgres has stored the run's end, or until the run is lost. A run is under
-    way while it waits for a process or has a process. A lost run has no lease, but its process may live for a moment.
+    A run has a lease from its claim until Postgres has stored the run's end, or until the run is lost. A run is live
+    while it waits for a process or has a process. A lost run has no lease, but may still be live for a moment.
 
-    units:   moments are of a monotonic clock, in seconds
+    units:   seconds of a monotonic clock
     """
 
     def __init__(self, lease_s: float) -> None:
@@ -34,8 +34,8 @@ class RunTable:
         self._making: dict[Claim, asyncio.Task[None]] = {}
         self._without_node: set[Claim] = set()
         self._called_s: dict[Claim, float] = {}
-        self._unshown: dict[Claim, BegunRun] = {}  # Called runs, while the state RUNNING is not written.
-        self._advances: list[Advance] = []  # The advances and the ends that are not written yet.
+        self._unshown: dict[Claim, BegunRun] = {}  # Called runs; their state RUNNING is not written yet.
+        self._advances: list[Advance] = []
         self._ends: list[EndedRun] = []
 
     def __len__(self) -> int:
@@ -44,17 +44,17 @@ class RunTable:
 
     @property
     def timer_keys(self) -> list[int]:
-        """Return the keys of all runs that are leased or under way."""
+        """Return the keys of all runs that are leased or live."""
         return [key for key, _ in {*self._live, *self._leases.claims}]
 
     @property
     def live(self) -> list[LiveRun]:
-        """Return the runs that are under way."""
+        """Return the live runs."""
         return list(self._live.values())
 
     @property
     def tasks(self) -> set[asyncio.Task[None]]:
-        """Return the tasks of the runs that are under way."""
+        """Return the tasks of the live runs."""
         return set(self._making.values())
 
     @property
@@ -68,11 +68,11 @@ class RunTable:
         return bool(self._without_node)
 
     def take(self, begun: Iterable[BegunRun], *, now_s: float) -> None:
-        """Add the leases of runs that have begun."""
+        """Add the leases of started runs."""
         self._leases.take(begun, now_s=now_s)
 
     def make(self, live: LiveRun, made: Coroutine[Any, Any, None], *, awaits_node: bool) -> None:
-        """Begin the task of a run; `made` calls `end_making` at its end."""
+        """Start a run's task. The coroutine `made` must call `end_making` when it finishes."""
         claim = live.run.claim
         if awaits_node:
             self._without_node.add(claim)
@@ -85,7 +85,7 @@ class RunTable:
         self._called_s[run.claim], self._unshown[run.claim] = now_s, run
 
     def forget_call(self, run: BegunRun) -> None:
-        """Remove the record of a call, because the call did not take place or another worker has the run."""
+        """Remove the record of a call, because the function was not called, or another worker has the run."""
         self._called_s.pop(run.claim, None)
         self._unshown.pop(run.claim, None)
 
@@ -99,13 +99,13 @@ class RunTable:
         return run.claim in self._unshown
 
     def show(self, *, called_until_s: float) -> None:
-        """Plan to record RUNNING for all runs that were called before a moment."""
+        """Add the advance to RUNNING for all runs that were called before a moment."""
         for run in list(self._unshown.values()):
             if self._called_s[run.claim] <= called_until_s:
                 self._show(run)
 
     def terminate(self, run: BegunRun, reason: str) -> None:
-        """Plan to record TERMINATING for a run."""
+        """Add the advance to TERMINATING for a run."""
         if self.is_unshown(run):
             self._show(run)
         self._advances.append((run, JobStateName.TERMINATING.value, reason))
@@ -115,7 +115,7 @@ class RunTable:
         self._ends.append(ended)
 
     def advances(self, locked: Collection[Claim]) -> list[Advance]:
-        """Return the first unwritten advance of each run. Skip runs if their jobs are locked."""
+        """Return the first unwritten advance of each run, except runs of locked jobs."""
         return _first_of_each((it for it in self._advances if it[0].claim not in locked), key=lambda it: it[0].claim)
 
     def advance(self, written: Collection[Advance], locked: Collection[Claim]) -> None:
@@ -123,12 +123,12 @@ class RunTable:
         self._advances = [it for it in self._advances if it not in written or it[0].claim in locked]
 
     def ends(self, most: int, locked: Collection[Claim]) -> list[EndedRun]:
-        """Return at most one unwritten end for each job, from the first `most` ends. Skip jobs that are locked."""
+        """From the first `most` unwritten ends, return one end for each job that is not locked."""
         first = (it for it in islice(self._ends, most) if it.run.claim not in locked)
         return _first_of_each(first, key=lambda it: it.run.job)
 
     def end_making(self, claim: Claim) -> None:
-        """Remove a run at the end of its task."""
+        """Remove a live run, because its task has finished."""
         self._live.pop(claim, None)
         self._making.pop(claim, None)
         self._without_node.discard(claim)
@@ -143,15 +143,15 @@ class RunTable:
         self._leases.drop(runs)
 
     def to_renew(self, now_s: float) -> list[BegunRun]:
-        """Return the runs that need a renewal: a quarter of the lease's duration has passed since the last renewal."""
+        """Return the runs that need a renewal: the last renewal is older than a quarter of the lease's duration."""
         return self._leases.renewed_before(now_s - self.lease_s / 4)
 
     def renew(self, asked: Sequence[BegunRun], renewal: Renewal, *, now_s: float) -> list[LiveRun]:
-        """Record the renewed leases; return the lost runs that are under way.
+        """Record the renewed leases; return the live runs that have lost their lease.
 
-        The run of a locked delivery continues without a renewal, because no other worker can claim the delivery during
-        the lock. If the lease expires while the delivery is locked, the run's process ends itself, because another
-        worker may claim the delivery later.
+        If a delivery is locked, its lease is not renewed, but its run continues, because no other worker can claim a
+        locked delivery. If the lease expires during the lock, the run's process exits, because another worker may claim
+        the delivery after the lock.
         """
         self._leases.renew((run for run in asked if run.claim in renewal.renewed), now_s=now_s)
         lost = list[LiveRun]()
@@ -167,7 +167,7 @@ class RunTable:
         return lost
 
     def is_under_way(self, live: LiveRun) -> bool:
-        """Return whether the task of a run has not ended yet."""
+        """Return whether a run is live."""
         return live.run.claim in self._live
 
     def lose(self, live: LiveRun) -> None:
@@ -176,12 +176,12 @@ class RunTable:
         live.lose()
 
     def request_ends(self, why: StopReason, reason: str) -> None:
-        """Request the ends of all runs that are under way."""
+        """Request the ends of all live runs."""
         for it in self._live.values():
             it.request_end(why, reason)
 
     async def break_off(self, reason: str) -> list[tuple[LiveRun, RunEnding]]:
-        """Break off all runs that are under way; return each run with its ending."""
+        """Cancel all live runs; return each run with its ending."""
         for task in self._making.values():
             task.cancel()
         await asyncio.gather(*self._making.values(), return_exceptions=True)
