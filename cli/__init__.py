@@ -9,9 +9,9 @@ The exit codes:
 - 2: an argument or a setting is invalid.
 - 3: Postgres or Ray does not answer.
 - 4: the schema needs `shardclock migrate`.
-- 5: the command has run, and its answer could not be written.
+- 5: the command ran, but its output could not be written.
 
-The modules without commands of their own:
+Modules that define no commands:
 
 - `program` runs a command, and prints one line for an error that ends the command.
 - `app` builds the program with Typer.
@@ -25,7 +25,7 @@ The modules without commands of their own:
 - `recording` writes the audit's record of each operator's command.
 - `postgres_programs` runs Postgres's own programs, such as pg_dump.
 
-Each other module defines a few commands, such as `run`, or code that several commands use, such as `bulk`. A command
+The other modules define commands (such as `run`) or code that several commands share (such as `bulk`). A command
 reads its options, calls a use case of `service` or a statement of `sql`, and prints the result.
 """
 
@@ -35,12 +35,12 @@ import sys
 import warnings
 from typing import NoReturn
 
-INTERRUPTED = 130  # the exit code of a program that Ctrl-C ends
+INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
 def main() -> NoReturn:
     """Run `shardclock` with this process's arguments."""
-    # Without garbage collection, the imports are faster by a fifth of a command's time; the collection freed nothing.
+    # Garbage collection during the imports took a fifth of a command's run time, and freed nothing.
     # `program` enables the collector again after the command's import.
     gc.disable()
     _end_without_inspection()
@@ -62,7 +62,7 @@ def main() -> NoReturn:
 
 
 def _has_local_host(words: list[str]) -> bool:
-    """Guess from the arguments whether `up` will run local keepers; after a wrong guess, the start takes longer."""
+    """Guess from the arguments whether `up` will run local keepers; a wrong guess only makes the start slower."""
     if words[:1] != ["up"] or "--help" in words:
         return False
     is_local = "--local" in words or _setting("LOCAL") in {"1", "true"}

@@ -31,4 +31,4 @@ def _options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and exit.")
     ] = False,
 ) -> None:
-    gc.enable()  # The command's module is imported, so the collector can run again.
+    gc.enable()  # Enable garbage collection again: the command's module is imported now.

@@ -20,7 +20,7 @@ def audit(
     verb: Annotated[
         str | None,
         typer.Option(
-            "--verb", metavar="VERB", help="Only records of this verb, such as 'endpoints disable' or 'endpoints'."
+            "--verb", metavar="VERB", help="Only this command ('endpoints disable') or command group ('endpoints')."
         ),
     ] = None,
     actor: Annotated[

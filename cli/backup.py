@@ -62,7 +62,7 @@ def dump(
         raise Refusal(f"{shortened(str(file))} exists: name a new file")
     settings = load_settings()
     require_data(settings)
-    # Don't migrate the schema: a dump from before an upgrade allows a return to the former release.
+    # Don't migrate the schema, so that the former release can restore a dump that was taken before an upgrade.
     with ended_by_signal(), open_database(settings, migrates=False) as database:
         server = asyncio.run(_read_server(database.dsn, "dump"))
         if not server.has_schema:
@@ -79,11 +79,11 @@ def dump(
 
 def restore(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The file of `dump`, or - for standard input.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="The dump file, or - for standard input.", show_default=False)
     ],
     as_json: Json = False,
 ) -> int:
-    """Restore a file of `dump` into a database without the schema; no timer fires until `shardclock release`."""
+    """Restore a dump file into a database without the schema; no timer fires until `shardclock release`."""
     with _opened(file) as source:
         settings = load_settings()
         with ended_by_signal(), open_database(settings, migrates=False) as database:
@@ -186,9 +186,9 @@ def _read(source: FileIO, database: Database, server: int) -> None:
 
 
 def _access_of(database: Database) -> DatabaseAccess:
-    """Return the database access with our own session settings, because other settings could prevent a dump."""
+    """Return the database access with fixed session settings: the database's own settings could prevent a dump."""
     access = access_of(database)
-    # libpq ignores PGOPTIONS if the DSN has options. Of two values of a setting, Postgres uses the last one.
+    # libpq ignores PGOPTIONS if the DSN has options. If a setting is given twice, Postgres uses the last value.
     dsn, of_dsn = without_options(access.dsn)
     return DatabaseAccess(dsn, {**access.environment, "PGOPTIONS": f"{of_dsn} {options_of_programs()}".lstrip()})
 

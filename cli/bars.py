@@ -33,5 +33,5 @@ class ProgressBars(BulkProgress):
         self._bars.update(self._find, completed=things, total=things if all_found else None)
 
     def changed(self, things: int, /, *, of: int) -> None:
-        """Show the number of rows in the requests that were sent."""
+        """Show for how many rows a request was sent."""
         self._bars.update(self._change, completed=things, total=of, visible=True)

@@ -21,7 +21,7 @@ CHANGEABLE = ("PENDING", "PAUSED")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The wording of a bulk change; `shown` has additional fields for the JSON output."""
+    """The words that describe a bulk change in the output; `shown` has additional fields for the JSON output."""
 
     verb: str
     participle: str

@@ -24,14 +24,14 @@ class Place(NamedTuple):
 
 # The commands, in the order of `shardclock --help`.
 COMMANDS: Mapping[str, Place] = {
-    "up": Place("run:up", "Run the cluster until Ctrl-C or SIGTERM, which also releases all claims."),
+    "up": Place("run:up", "Run the cluster until Ctrl-C or SIGTERM; at its end, the cluster releases all claims."),
     "gateway": Place(
         "run:gateway",
         "Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs only Postgres, and several gateways may run.",
     ),
     "demo": Place(
         "run:demo",
-        "Fire 5,000 timers, or a file of timers, on a temporary cluster with faults, and check every record.",
+        "Fire 5,000 timers, or the timers of a file, on a temporary cluster with injected faults; check every record.",
     ),
     "migrate": Place("run:migrate", "Bring the database's schema up to date."),
     "exporter": Place(
@@ -39,21 +39,19 @@ COMMANDS: Mapping[str, Place] = {
         "Serve this node's metrics until Ctrl-C or SIGTERM: the reports of its shards, and measurements of the tables.",
     ),
     "dsn": Place(
-        "database:dsn", "Print the DSN, with its password, of the configured database or of the embedded Postgres."
+        "database:dsn", "Print the DSN, including the password, of the configured database or the embedded Postgres."
     ),
-    "psql": Place(
-        "database:psql", "Open psql on the database; if the embedded Postgres is the database, start it first."
-    ),
+    "psql": Place("database:psql", "Open psql on the database; an embedded Postgres is started first."),
     "dump": Place(
         "backup:dump", "Write a consistent copy of the schema into a new file; the cluster may run during the dump."
     ),
     "restore": Place(
         "backup:restore",
-        "Restore a file of `dump` into a database without the schema; no timer fires until `shardclock release`.",
+        "Restore a dump file into a database without the schema; no timer fires until `shardclock release`.",
     ),
     "scale": Place(
         "scaling:scale",
-        "Show or set the number of shards, workers or engines, or the bounds of a number that follows the forecast.",
+        "Show or set the number of shards, workers or engines, or the bounds within which the forecast sets it.",
     ),
     "forecast": Place(
         "scaling:forecast",
@@ -61,7 +59,7 @@ COMMANDS: Mapping[str, Place] = {
     ),
     "ramp": Place("ramp:ramp", "Show or set the firing rate of timers that an outage left overdue."),
     "switch": Place(
-        "handover:switch", "Give the lead to another cluster on this database, when its shards and engines are ready."
+        "handover:switch", "Give the lead to another cluster on this database, once that cluster's keepers are ready."
     ),
     "leave": Place(
         "handover:leave",
@@ -77,7 +75,7 @@ COMMANDS: Mapping[str, Place] = {
     "schedule": Place("schedule:schedule", "Schedule one timer, or a file of timers."),
     "preview": Place(
         "inspect:preview",
-        "Show the next dates of a schedule, with notes at dates that a change of the clock moves; needs no database.",
+        "Show the next dates of a schedule, with a note if a clock change moves a date; needs no database.",
     ),
     "list": Place(
         "inspect:list_",
@@ -85,7 +83,7 @@ COMMANDS: Mapping[str, Place] = {
     ),
     "show": Place("inspect:show", "Show one timer and its last records."),
     "explain": Place(
-        "explain:explain", "Explain from recorded rows why a timer or schedule fired at its moment, or did not fire."
+        "explain:explain", "Explain from stored records why a timer or schedule fired at its moment, or did not fire."
     ),
     "cancel": Place("verbs:cancel", "Cancel a pending timer, or many; fail if a timer has fired already."),
     "reschedule": Place(
@@ -95,7 +93,9 @@ COMMANDS: Mapping[str, Place] = {
     "resume": Place(
         "verbs:resume", "Resume a paused timer, or many; a timer with a due date during the pause is due immediately."
     ),
-    "run-now": Place("verbs:run_now", "Make a pending timer due now; a schedule runs once more, and keeps its dates."),
+    "run-now": Place(
+        "verbs:run_now", "Make a pending timer due now; a schedule fires one extra time, and keeps its dates."
+    ),
     "operate": Place(
         "operate:operate",
         "Pause, resume or reschedule a timer of a job or a process; the other commands refuse these timers.",
@@ -176,7 +176,7 @@ GROUPS = frozenset(
         "tenants",
     }
 )
-# Words that are no commands, and the commands that they can mean.
+# Words that users may type although no such command exists; each with the commands to suggest.
 MEANT: Mapping[str, tuple[str, ...]] = {
     "timers": ("list",),
     "timer": ("show",),
@@ -190,7 +190,7 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "signals": ("processes signal",),
     "webhooks": ("endpoints",),
 }
-LIKENESS = 0.8  # the least similarity of a word to a key of MEANT
+LIKENESS = 0.8  # a word that is less similar to each key of MEANT gets no suggestion
 TAKE_ANY_OPTION = frozenset({"ramp", "scale", "psql"})
 
 
@@ -229,7 +229,7 @@ def _meant_by(word: str) -> list[str]:
 
 
 class _Loaded(Mapping[str, Any]):
-    """A mapping that imports a command at its first use."""
+    """A mapping of names to commands; the first access to a command imports its module."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}

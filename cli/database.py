@@ -17,12 +17,12 @@ from shardclock_server.cluster.database import Database, named, open_database, r
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.postmaster import bundled, without_libpq
 
-IN_QUERY = "password="  # A parameter in the DSN's query from which libpq also reads a password.
-OPTIONS = "options="  # A parameter in the DSN's query from which libpq reads a session's settings.
+IN_QUERY = "password="  # libpq also reads a password from this parameter of the DSN's query
+OPTIONS = "options="  # libpq reads a session's settings from this parameter of the DSN's query
 
 
 def dsn() -> int:
-    """Print the DSN, with its password, of the configured database or of the embedded Postgres."""
+    """Print the DSN, including the password, of the configured database or the embedded Postgres."""
     database = named(load_settings())
     print(database.dsn.reveal())
     if not database.is_there:
@@ -41,7 +41,7 @@ def psql(
         ),
     ] = None,
 ) -> int:
-    """Open psql on the database; if the embedded Postgres is the database, start it first."""
+    """Open psql on the database; an embedded Postgres is started first."""
     program = bundled("psql") or shutil.which("psql")
     if program is None:
         print_note(
@@ -56,14 +56,14 @@ def psql(
 
 @dataclass(frozen=True)
 class DatabaseAccess:
-    """A DSN without a password, and the environment with the password, for one of Postgres's programs."""
+    """The access of a program of Postgres: a DSN without the password, and an environment with the password."""
 
     dsn: str
     environment: Mapping[str, str]
 
 
 def access_of(database: Database) -> DatabaseAccess:
-    """Return the DSN and the environment with which one of Postgres's programs can open a database."""
+    """Return the DSN and the environment for a program of Postgres that opens this database."""
     # Remove libpq's environment variables for the embedded database, because they describe another database.
     environment = without_libpq(os.environ) if database.is_embedded else os.environ
     bare, password = without_password(database.dsn.reveal())
@@ -86,7 +86,7 @@ def without_password(dsn: str) -> tuple[str, str | None]:
 
 
 def without_options(dsn: str) -> tuple[str, str]:
-    """Return a DSN without its `options`, the settings of its sessions, and the options; without options: ''."""
+    """Split a DSN into a DSN without `options` (settings of its sessions) and the options ('' for none)."""
     head, _, query = dsn.partition("?")
     asked = [text for text in query.split("&") if text]
     options = [unquote(text.removeprefix(OPTIONS)) for text in asked if text.startswith(OPTIONS)]
@@ -96,8 +96,8 @@ def without_options(dsn: str) -> tuple[str, str]:
 
 def _run(words: list[str], access: DatabaseAccess) -> int:
     program, *arguments = words
-    # Don't replace this process by psql, because it must stop the embedded Postgres afterwards. Ignore Ctrl-C, because
-    # psql handles it.
+    # Don't replace this process by psql: this process must stop the embedded Postgres afterwards. Ignore Ctrl-C,
+    # because psql handles it.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run([program, access.dsn, *arguments], env=access.environment, check=False).returncode

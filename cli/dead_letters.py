@@ -131,7 +131,7 @@ def redrive(
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Deliver dead letters again, beginning with their first attempt."""
+    """Deliver dead letters again; the count of attempts starts again at one."""
     wanted = _chosen(timer_key, _filter(timer_key, target, tenant, died_before, reason_line), every=every)
 
     def change_of(session: Session) -> DeadLetterChange:
@@ -177,9 +177,9 @@ def _do(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Change at most `limit` of the matching dead letters; without a limit, change all that exist now.
+    """Change at most `limit` matching dead letters; without a limit, change all matching dead letters that exist now.
 
-    errors:  BulkBroken  Postgres stopped answering half way; the counts of the changed letters are printed
+    errors:  BulkBroken  Postgres stopped answering during the change; the counts of the changed letters are printed
     """
     if wanted.timer_key is None and limit is None:
         return _change_all(change_of, wanted, yes=yes, as_json=as_json)
@@ -195,9 +195,9 @@ def _do(
 def _change_all(
     change_of: Callable[[Session], DeadLetterChange], wanted: DeadLetterFilter, *, yes: bool, as_json: bool
 ) -> int:
-    """Change all dead letters that match a filter now.
+    """Change all dead letters that match a filter at this moment.
 
-    errors:  BulkBroken  Postgres stopped answering half way; the counts of the changed letters are printed
+    errors:  BulkBroken  Postgres stopped answering during the change; the counts of the changed letters are printed
     """
     run: DeadLetterRun | None = None
 

@@ -99,7 +99,7 @@ def retry(
     target: Target = None,
     tenant: OfTenant = None,
     failing: Failing = False,
-    every: Annotated[bool, typer.Option("--all", help="All waiting deliveries that match the filters.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All delayed deliveries that match the filters.")] = False,
     limit: Annotated[
         int,
         typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="With --all: the limit of deliveries."),
@@ -109,7 +109,7 @@ def retry(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Make the next attempt of one delivery due now, or of all delayed deliveries with --target or --all."""
+    """Make the next attempt of a delivery due now; --target or --all selects many delayed deliveries."""
     if (timer_key is None) == (target is None and not every):
         raise Refusal("choose either one delivery by its timer's key, or many with --target or --all")
     if timer_key is not None and (tenant is not None or failing):

@@ -39,7 +39,7 @@ ExpiresAfter = Annotated[
     typer.Option(
         "--expires-after",
         metavar="DURATION",
-        help="The length of time after the due date in which a first attempt may begin.",
+        help="The time after the due date within which the first attempt must start.",
     ),
 ]
 GiveUpAfter = Annotated[
@@ -47,7 +47,7 @@ GiveUpAfter = Annotated[
     typer.Option(
         "--give-up-after",
         metavar="DURATION",
-        help="The length of time after the firing in which an attempt may begin. Default: 3d.",
+        help="The time after the firing within which attempts may start. Default: 3d.",
     ),
 ]
 RetryMin = Annotated[
@@ -96,7 +96,7 @@ def _length_s(name: str, text: str) -> float:
 
 
 def lifted(**limits: tuple[object, bool]) -> dict[str, float | None]:
-    """Return the limits to remove. `limits` has pairs of a limit's value and of the option that removes the limit.
+    """Return the limits to remove. `limits` has pairs: the value of a limit, and the option that removes this limit.
 
     errors:  Refusal  a limit is both set and removed
     """

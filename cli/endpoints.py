@@ -95,12 +95,12 @@ def add(
         typer.Option(
             "--header",
             metavar="'NAME: VALUE'",
-            help="A header of each webhook; or @FILE, one a line; may be repeated.",
+            help="A header of each webhook, or @FILE with one header on each line; may be repeated.",
         ),
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option("--secret", help="The secret that signs webhooks: @FILE, or - for stdin. Default: a new one."),
+        typer.Option("--secret", help="The secret that signs webhooks: @FILE, or - for stdin. Default: a new secret."),
     ] = None,
     asymmetric: Asymmetric = False,
     concurrency: Concurrency = None,
@@ -146,7 +146,7 @@ def change(
         typer.Option(
             "--header",
             metavar="'NAME: VALUE'",
-            help="A header of each webhook, in place of all former headers; or @FILE, one a line; may be repeated.",
+            help="A header of each webhook, or @FILE with one header on each line; replaces all former headers.",
         ),
     ] = None,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Remove all headers of the endpoint.")] = False,
@@ -164,7 +164,7 @@ def change(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Change some fields of an endpoint, and keep all others. Waiting deliveries get the change, too."""
+    """Change some fields of an endpoint, and keep all others. The change also applies to waiting deliveries."""
     if headers and no_headers:
         raise Refusal("--header and --no-headers exclude each other; remove one of the two")
     policy = {
@@ -216,7 +216,7 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
         if as_json:
             print_json({"delivered": tried.delivered, "ms": ms, "answer": tried.answer})
         else:
-            # The text of a timeout contains the duration.
+            # The answer "timed out after …" already contains the duration.
             took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"
             print_note(f"{key.target}: {tried.answer}{took}")
         return DONE if tried.delivered else NOT_DONE
@@ -273,7 +273,7 @@ def remove(name: Name, yes: Yes = False, tenant: Tenant = DEFAULT_TENANT, as_jso
 
 
 def endpoint_rules() -> EndpointRules:
-    """Return the settings' rules for endpoints."""
+    """Return the rules for endpoints from the settings."""
     settings = load_settings().worker
     return EndpointRules(settings.webhook_http, settings.networks)
 

@@ -70,8 +70,8 @@ def code_of(error: Exception) -> RefusalCode | None:
         code = CODES_BY_CLASS.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
             return code
-    # Typer contains a private copy of click, whose error classes have no public name. Their method `format_message`
-    # identifies errors of these classes.
+    # Typer contains a private copy of click, whose error classes have no public name. An error with a method
+    # `format_message` has one of these classes.
     return REFUSED if hasattr(error, "format_message") else None
 
 
@@ -96,7 +96,7 @@ def _message_of(error: Any) -> str:
 
 
 def _command_of(error: Any) -> str:
-    """Return the words of the command with the wrong arguments, without the program's path."""
+    """Return the command that got wrong arguments, such as `shardclock keys add`."""
     names, context = list[str](), getattr(error, "ctx", None)
     while context is not None and context.parent is not None:
         names.insert(0, context.info_name)
@@ -108,7 +108,7 @@ def _no_answer(error: StoreUnavailable) -> str:
     if (named := _dsn_variable()) is None:
         return f"Postgres does not answer: {error}; the log is below SHARDCLOCK_DATA_DIR"
     at = ""
-    with suppress(InvalidSettings):  # The file with the DSN may be gone.
+    with suppress(InvalidSettings):  # The file that contains the DSN may have been deleted.
         at = f" at {dsn.place}" if (dsn := load_settings().find_dsn()) else ""
     return f"Postgres does not answer{at}: {error}; check that Postgres runs and that {named} is right"
 

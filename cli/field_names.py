@@ -31,7 +31,7 @@ OPTIONS = {
     "zone": "--zone",
 }
 NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
-# Matches a field's name in the second part of a refusal.
+# Matches a field's name that is not at the start of a refusal.
 ELSEWHERE = re.compile(r" (by|as|set|with) (on_conflict|zone|until)\b")
 
 

@@ -38,12 +38,12 @@ def switch(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="The longest wait until shards and engines are ready, and the longest wait until they have all slots.",
+            help="The limit of each wait: until shards and engines are ready, and until they have all slots.",
         ),
     ] = 30.0,
     as_json: Json = False,
 ) -> int:
-    """Give the lead to another cluster on this database, when its shards and engines are ready."""
+    """Give the lead to another cluster on this database, once that cluster's keepers are ready."""
 
     silent_s = load_settings().coordinator.silent_s
 
@@ -171,9 +171,10 @@ def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
 
 
 async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> dict[str, int]:
-    """Wait until the cluster's shards have all slots of shards; also wait for the engines if engines are wanted.
+    """Wait until this cluster's shards have all slots and, if engines are wanted, its engines have all slots, too.
 
-    shape:   the number of keepers with slots by role; 0 if a keeper of another cluster has slots of the role
+    shape:   for each role, the number of keepers with slots; 0 while a keeper of another cluster has a slot of this
+             role
     """
     deadline = time.monotonic() + wait_s
     while True:

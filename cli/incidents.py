@@ -34,7 +34,7 @@ def incidents(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 100,
     as_json: Json = False,
 ) -> int:
-    """List the incidents, tokens that can't continue, with their reasons, newest first."""
+    """List the incidents (tokens that can't continue) with their reasons, newest first."""
     wanted = IncidentFilter(tenant, process_id, version, containing)
 
     async def do(session: Session) -> int:

@@ -134,7 +134,7 @@ def preview(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show the next dates of a schedule, with notes at dates that a change of the clock moves; needs no database."""
+    """Show the next dates of a schedule, with a note if a clock change moves a date; needs no database."""
     beside = clock_of(zone)
     rule = repeat_of("RULE", rule)
     with _called_rule():

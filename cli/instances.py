@@ -225,11 +225,11 @@ def move(
         list[int] | None, typer.Option("--terminate", metavar="TOKEN", help="A token that ends.")
     ] = None,
     begun: Annotated[
-        list[str] | None, typer.Option("--begin", metavar="NODE", help="A node at which a token begins.")
+        list[str] | None, typer.Option("--begin", metavar="NODE", help="The node at which a new token starts.")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """End some tokens of an instance, and begin new tokens, in one atomic change."""
+    """Terminate tokens of an instance, and start new tokens, in one atomic change."""
     if not terminated and not begun:
         raise Refusal("no move is given; give --terminate TOKEN, --begin NODE, or both")
 
@@ -250,7 +250,7 @@ def move(
 
 
 async def _end_sent(session: Session, sent: bool, instance_key: int, why: str, *, as_json: bool) -> int:
-    """Print that the command was sent to the instance; `why` is the reason in the refusal if it was not sent.
+    """Print that the command was sent to the instance; otherwise refuse with the reason `why`.
 
     errors:  Refusal  the command was not sent
     """

@@ -23,7 +23,7 @@ from shardclock_server.timers.payload import payload_of
 from shardclock_server.timers.refusal import Refusal, shortened
 
 SHOWN_REFUSALS = 20
-# The database's columns with another name in the file; `cron` and `repeat` are one column.
+# The columns of the database that have another name in the file; `cron` and `repeat` are the same column.
 WORDS = {"every_s": "every", "schedule": "cron or repeat"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The job's name.")]
@@ -31,7 +31,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="T
 
 def add(
     name: Name,
-    of_job: Annotated[str, typer.Option("--of-job", metavar="JOB", help="The declared job with the function to run.")],
+    of_job: Annotated[str, typer.Option("--of-job", metavar="JOB", help="The declared job with this job's function.")],
     every: Annotated[
         str | None,
         typer.Option(

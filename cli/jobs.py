@@ -50,7 +50,7 @@ for command in (add, apply, remove):
 
 @lists(jobs)
 def list_(as_json: Json = False) -> int:
-    """List the jobs with their state, their next start and their last outcome; name starts that wait for an app."""
+    """List the jobs with state, next start and last outcome; also show how many starts wait for an app."""
 
     async def do(session: Session) -> int:
         found = await list_jobs(session)

@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def print_none(many: str, of_all: str, *, filtered: bool) -> None:
-    """Print that a list is empty: the text `of_all` if no filter is set, otherwise a text that no row matches."""
+    """Print a note for an empty list: `of_all` if no filter is set, otherwise the note that no row matches."""
     print_note(f"there are no such {many}" if filtered else of_all)
 
 
@@ -41,7 +41,7 @@ def lists(group: typer.Typer) -> Callable[[Command], Command]:
             return command(**given) if context.invoked_subcommand is None else None
 
         context = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        # Typer reads a command's options from its signature and its annotations.
+        # Typer reads a command's options from the signature and the annotations of the function.
         alone.__signature__ = Signature([context, *signature(command).parameters.values()])  # type: ignore[attr-defined]
         alone.__annotations__ = {"context": typer.Context, **command.__annotations__}
         group.callback()(alone)

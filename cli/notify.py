@@ -110,7 +110,7 @@ def add(
 
 
 def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointName, StoredEndpoint | None]:
-    """Return an endpoint's name; for a URL, also return a new endpoint with the name `name` or the URL's host."""
+    """Return an endpoint's name; for a URL, also return a new endpoint, named `name` or by the URL's host."""
     if where.lower().startswith(SCHEMES):
         key = EndpointName(tenant, name or urlsplit(where).hostname or "")
         secret = of_endpoints.generate_secret(asymmetric=False)

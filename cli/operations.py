@@ -73,7 +73,7 @@ def show(operation_id: Number, as_json: Json = False) -> int:
 
 @operations.command()
 def cancel(operation_id: Number, as_json: Json = False) -> int:
-    """End a bulk operation after its current page; rows that are already changed are not changed back."""
+    """End a bulk operation after its current page; rows that are already changed stay changed."""
 
     async def do(session: Session) -> int:
         ended = await cancel_operation(session, OperationFilter(), operation_id)

@@ -39,7 +39,7 @@ def way_on(run: BulkRun, again: str) -> str:
 def end_interrupted(run: BulkRun) -> None:
     """Cancel the operation of an interrupted command, so that no gateway continues it.
 
-    After the cancellation, `unsure` counts exactly the rows with a committed change but no answer.
+    After the cancellation, `unsure` is exact: the number of rows that were changed without an answer.
     """
     operation_id = run.operation_id
     if operation_id is None:

@@ -19,7 +19,7 @@ from shardclock_server.timers.schedule import missed_choice_of
 from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
-WAIT_S_MAX = 86_400.0  # The longest wait in all commands; a longer wait is probably a typing error.
+WAIT_S_MAX = 86_400.0  # The longest wait that a command accepts; a longer wait is probably a typing error.
 LISTED_MAX = 1_000  # The limit of rows in one list.
 ZERO = Duration(0, 0, timedelta(0))
 

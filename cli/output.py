@@ -59,7 +59,7 @@ def print_json(value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A JSON value of a user, which is printed without a conversion of its fields."""
+    """A user's JSON value; it is printed unchanged, without a conversion of its fields."""
 
     value: Any
 

@@ -20,7 +20,7 @@ from shardclock_server.workers.app import App
 
 # Intervals between polls; each poll opens a connection.
 HOLD_POLL_S = 1.0  # The interval during a hold, and until the declarations are written.
-LEAD_POLL_S = 5.0  # The interval afterwards, for the detection of a new leading cluster.
+LEAD_POLL_S = 5.0  # The interval after the first write; each poll checks whether another cluster leads.
 
 
 class Leads(Enum):
@@ -35,9 +35,9 @@ class Preparation:
     """Write the wanted number of shards once, and the app's declarations after each change of the leading cluster.
 
     A database on hold may belong to another installation, so this class writes nothing until the hold ends. While
-    another cluster leads, workers call that cluster's app. This cluster then adds its own handlers, and withdraws no
-    handlers. When this cluster leads, it withdraws the handlers that its app does not have. Only the leading cluster
-    declares jobs.
+    another cluster leads, workers call that cluster's app. A cluster that does not lead adds its own handlers, and
+    withdraws no handlers. The leading cluster also withdraws the handlers that its app does not have. Only the leading
+    cluster declares jobs.
     """
 
     def __init__(self, settings: Settings, app: App | None) -> None:
@@ -76,7 +76,7 @@ class Preparation:
         self._poll_at_s = time.monotonic() + (LEAD_POLL_S if self._is_written else HOLD_POLL_S)
         try:
             asyncio.run(self.turn(dsn))
-        except (StoreUnavailable, StatementRefused) as error:  # The running cluster continues after these errors.
+        except (StoreUnavailable, StatementRefused) as error:  # These errors must not stop the running cluster.
             if not self._is_written:
                 self._print_once(f"{self._not_written()}: {error}; trying again")
 

@@ -162,7 +162,7 @@ def model(
         typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of standard output."),
     ] = None,
 ) -> int:
-    """Write the deployed model of a definition; also of a deleted definition, until its data are removed."""
+    """Write the deployed model of a definition; a deleted definition keeps its model until its data are removed."""
 
     async def do(session: Session) -> int:
         found = await service.find_definition(session, definition_key)

@@ -29,7 +29,7 @@ def run() -> NoReturn:
         _print_lost(lost, words)
         code = streams.ANSWER_LOST
     except Exception as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11, if Ctrl-C comes while it creates a class
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11: Ctrl-C came during a class statement
             sys.exit(INTERRUPTED)
         from shardclock_server.cli.exits import failure_of
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 Options = Mapping[str, Any]
 Command = Callable[..., Any]
 UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # These options change the output or the wait, not the work.
-# The longest wait for the write of a record, also after an interrupt or without an answer from Postgres.
+# The time limit for the write of a record; it also holds after an interrupt, and if Postgres does not answer.
 RECORD_S = 5.0
 
 

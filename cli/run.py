@@ -60,7 +60,7 @@ def up(
         bool, typer.Option("--keep-running", help="At the end, leave the joined Ray cluster and its shards running.")
     ] = False,
 ) -> int:
-    """Run the cluster until Ctrl-C or SIGTERM, which also releases all claims."""
+    """Run the cluster until Ctrl-C or SIGTERM; at its end, the cluster releases all claims."""
     from shardclock_server.cluster import logs
     from shardclock_server.cluster.host_process import local_host_ahead
 
@@ -81,8 +81,8 @@ def up(
 
 
 def _find_app(settings: Settings) -> App | None:
-    # With --python, a process of the given Python imports the app, and finds entry points in the packages of this
-    # Python.
+    # With --python, a process of the given interpreter imports the app, and reads the entry points of the interpreter's
+    # packages.
     modules = modules_of(settings.app) if settings.python is None else settings.app or ""
     found = find_app(modules, Path.cwd(), python=settings.python) if modules or settings.python else None
     if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):
@@ -180,7 +180,7 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Fire 5,000 timers, or a file of timers, on a temporary cluster with faults, and check every record."""
+    """Fire 5,000 timers, or the timers of a file, on a temporary cluster with injected faults; check every record."""
     from shardclock_server.demo.run import run_demo
 
     # Handle SIGTERM like Ctrl-C, so that the demo removes its temporary directory.
@@ -215,7 +215,7 @@ def migrate(
 
 
 def _end_at_signals() -> None:
-    """Raise KeyboardInterrupt at SIGINT and SIGTERM: nothing runs yet, and an import of user code may take a minute."""
+    """Raise KeyboardInterrupt at SIGINT and SIGTERM: no server runs yet, and imports of user code may take a minute."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
 

@@ -59,25 +59,25 @@ def scale(
         typer.Argument(
             parser=_read_arguments,
             metavar="[[shards=|workers=|engines=]NUMBER]",
-            help="The wanted number of shards, workers or engines, 1 to 840; a number of shards ends a policy.",
+            help="The wanted number of shards, workers or engines, 1 to 840; for shards, this ends a policy.",
             show_default=False,
         ),
     ] = None,
-    least: Annotated[int | None, typer.Option("--min", help="The lower bound of the forecast's policy.")] = None,
-    most: Annotated[int | None, typer.Option("--max", help="The upper bound of the forecast's policy.")] = None,
+    least: Annotated[int | None, typer.Option("--min", help="The smallest number that the forecast may set.")] = None,
+    most: Annotated[int | None, typer.Option("--max", help="The largest number that the forecast may set.")] = None,
     target: Annotated[
         int | None,
-        typer.Option("--target", metavar="PER_SECOND", help="The planned number of timers per second and shard."),
+        typer.Option("--target", metavar="PER_SECOND", help="The number of timers that a shard should fire a second."),
     ] = None,
     wait_s: Annotated[
         float,
         typer.Option(
-            "--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="The longest wait until the keepers serve."
+            "--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="The longest wait until the keepers have slots."
         ),
     ] = 0.0,
     as_json: Json = False,
 ) -> int:
-    """Show or set the number of shards, workers or engines, or the bounds of a number that follows the forecast."""
+    """Show or set the number of shards, workers or engines, or the bounds within which the forecast sets it."""
     role, number = asked or (SHARD, None)
     bounds = Bounds(least, most, target)
     if asked is not None and bounds.are_given:
@@ -127,7 +127,7 @@ def forecast(as_json: Json = False) -> int:
 
 
 async def _served(session: Session, role: str, wait_s: float) -> Scale:
-    """Wait until the wanted number of keepers have slots, for at most `wait_s`."""
+    """Wait at most `wait_s` until the wanted number of keepers have slots."""
     deadline = time.monotonic() + wait_s
     while True:
         found = await read_scale(session, role)

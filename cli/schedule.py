@@ -89,7 +89,7 @@ def schedule(
     refused_to: Annotated[
         Path | None, typer.Option("--refused-to", help="With --file: write refused lines to this file.")
     ] = None,
-    start_line: Annotated[int, typer.Option("--start-line", min=1, help="With --file: begin with this line.")] = 1,
+    start_line: Annotated[int, typer.Option("--start-line", min=1, help="With --file: start at this line.")] = 1,
     as_json: Json = False,
 ) -> int:
     """Schedule one timer, or a file of timers."""
@@ -198,7 +198,7 @@ async def _import(
 
 
 async def _is_there(session: Session) -> bool:
-    """Return whether Postgres accepts another connection, because a role may have a limit of connections."""
+    """Return whether Postgres accepts another connection; a role may have a limit of connections."""
     try:
         await session.rows("read_clock")
     except StoreUnavailable:
@@ -230,7 +230,7 @@ def _end_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json
 
 
 def _print_interrupted(line: int) -> None:
-    """Print where to continue; the outcome of the parts that were being written is unknown."""
+    """Print the line from which to continue; lines whose write was interrupted may be stored or not."""
     print_note(
         f"shardclock: interrupted: all lines before line {line} are done, and up to {SESSIONS * PART_LINES:,} lines"
         f" from line {line} on may be done: see `shardclock list`, and continue with --start-line {line}, or with the"

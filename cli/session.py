@@ -29,8 +29,9 @@ def with_session(
 ) -> T:
     """Open the configured database, check its schema, and run a command's work; `plans` are planner settings.
 
-    If the command is an operator's verb, the audit records the work; use `is_read_only` for queries before the change.
-    A missing embedded database is created only for an operator's verb, and with `makes_database`.
+    If the command is an operator's verb, the audit records the work, unless `is_read_only` is set (for a query before
+    the change). A missing embedded database is created for an operator's verb or with `makes_database`; otherwise the
+    command is refused.
 
     errors:  Refusal  the data directory has no database, and the command must not create a database
     """
@@ -74,6 +75,6 @@ def with_notification(work: Callable[[Session], Awaitable[T]]) -> T:
 
 
 async def notify_engines(session: Session) -> None:
-    """Notify engines of new signals, because the next poll of an idle engine may be 0.2 s later."""
+    """Notify engines of new signals; without the notification, an idle engine finds a signal up to 0.2 s later."""
     with suppress(StoreUnavailable):  # The signals are stored, and an engine's poll finds them.
         await notify_of_signals(session)

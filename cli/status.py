@@ -46,8 +46,8 @@ COUNTED_MAX = 100_000  # The highest number that the query sql/metrics/read_stat
 
 
 def tail(
-    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record in the log.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End after the last present record.")] = False,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Start with the oldest record in the log.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop after the newest record that exists now.")] = False,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Stop after N records.")
     ] = None,

@@ -124,13 +124,13 @@ def run_now(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
+    """Make a pending timer due now; a schedule fires one extra time, and keeps its dates."""
     once = partial(_run_once, operation=operation or secrets.token_hex(8))
     return change_one(timer_ref_of(timer_key, name, tenant), once, RUN, as_json=as_json)
 
 
 async def _run_once(session: Session, which: TimerRef, operation: str) -> str:
-    """Run a timer; repeat the request if its answer was lost, because the operation's name prevents a second run."""
+    """Run a timer; if the answer was lost, repeat the request: the operation's name prevents a second run."""
     try:
         state, _ = await PAGE_RETRY.run(partial(run_timer, session, which, operation=operation))
     except StoreUnavailable as error:

@@ -20,7 +20,7 @@ gateway itself handles only HTTP: it authenticates the caller, checks the body, 
     reference    the API's reference, as OpenAPI and as a page of HTML
     limits       quotas, rates and concurrency limits
     requests     shared parts of requests and responses
-    answers      the response models of the reference
+    answers      the models of the responses
     errors       the problem that answers each error
     settings, families   the settings, and the metrics
 """

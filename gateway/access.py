@@ -120,7 +120,7 @@ async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterat
     """Open one transaction for an operator's change and for the audit record of the change.
 
     If the block raises an error, the transaction is rolled back, and a separate record reports that the change was not
-    made. A repeated request changes nothing, so its block drops the record.
+    made. If a request repeats an earlier request, the block changes nothing and drops the record.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the record can't be written, so the change was rolled back

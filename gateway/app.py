@@ -183,7 +183,7 @@ async def _waiting(dsn: Dsn | str) -> AsyncIterator[tuple[TimerEnds, InstanceEnd
 async def _opened(
     settings: GatewaySettings, dsn: Dsn | str, stats: RequestStats, *, needs_keys: bool
 ) -> AsyncIterator[Gateway]:
-    """Open the parts of one gateway during a `with` block, and report its metrics."""
+    """During a `with` block, open the parts of one gateway and report the gateway's metrics."""
     size = settings.gateway_sessions
     pool_of = partial(Pool, dsn, timeout_s=settings.gateway_timeout_s, wait_s=settings.gateway_wait_s)
     async with (

@@ -32,7 +32,7 @@ WRITERS = 2
 BATCH_TIMERS = 200
 BATCH_CHARACTERS = 2**20  # the limit of payloads in a batch, because large payloads would delay other tenants' timers
 WAITING_MAX = 5_000
-WAIT_S = 10.0  # One create may take this long, in the queue and in Postgres together.
+WAIT_S = 10.0  # The longest time of one create: its wait in the queue and its write in Postgres.
 # The wait for a locked name. Most locks end within this time, because a commit takes milliseconds; the limit bounds the
 # delay of the batch's other timers.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
@@ -73,7 +73,7 @@ class _TimerQueue:
         self._arrived.set()
 
     async def take(self) -> list[_QueuedTimer]:
-        """Wait until the queue has timers; take the first timers, and skip timers of ended requests."""
+        """Wait until the queue has timers; take the first timers, and skip timers whose requests have ended."""
         await self._arrived.wait()
         batch, characters = list[_QueuedTimer](), 0
         while self._by_tenant and len(batch) < BATCH_TIMERS and characters < BATCH_CHARACTERS:
@@ -100,8 +100,8 @@ class Combiner:
         self._limit = ConcurrencyLimit(
             WAITING_MAX, doing="timers wait to be written", way_out="send this timer again in a moment"
         )
-        self._apart_until_s: dict[str, float] = {}  # By tenant: the end of the time with a separate writer.
-        # By name: timers that are written in separate batches.
+        self._apart_until_s: dict[str, float] = {}  # For each tenant with a separate writer: until when.
+        # For each locked name: the queue of its timers, which are written in separate batches.
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}
         # 80 % of the statement timeout: the wait for a lock ends first, so that the timer is certainly not written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
@@ -193,7 +193,7 @@ class Combiner:
         queue.add_done_callback(self._queues.discard)
 
     async def _write_queued(self, name: tuple[str, str | None]) -> None:
-        """Write the timers of one locked name in order; each write waits for the lock, but within its timeout."""
+        """Write the timers of one locked name in order; each write waits for the lock, at most until its timeout."""
         queued = self._locked[name]
         while queued:
             async with self._alone:

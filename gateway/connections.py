@@ -18,7 +18,7 @@ from shardclock_server.gateway.settings import GatewaySettings
 FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
 OTHER_SESSIONS = 11  # Sessions for keys, quotas, notifications, waits and operations.
-# A new connection never closes a younger connection of the same client, because the first request may still arrive
+# A connection younger than this is not closed for a new connection of the same client: its first request may still come
 YOUNG_S = 1.0
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 
@@ -37,8 +37,8 @@ class Connections:
         self.most = most
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
-        # By address: the unauthenticated connections, and the idle authenticated connections. The oldest connection
-        # comes first; each has the moment since which it is in this state.
+        # For each address: the unauthenticated connections, and the idle authenticated connections. The oldest
+        # connection comes first; each has the moment at which it entered this state.
         self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
 
@@ -125,7 +125,7 @@ def site_of(address: str) -> str:
 
 
 def connections_of(settings: GatewaySettings) -> int:
-    """Return the limit of client connections: the setting, or a value from the process's limit of open files."""
+    """Return the limit of client connections: the setting, or a number below the process's limit of open files."""
     return settings.gateway_connections_max or connections_max(settings.gateway_sessions + OTHER_SESSIONS)
 
 

@@ -44,7 +44,7 @@ FAMILIES = (
         "waiters_behind_seconds",
         "gauge",
         "Time since the log was last read to its end for waiting callers; 0 if no caller waits.",
-        summed=True,  # in the sum, one stalled gateway of a node remains visible
+        summed=True,  # the gateways of a node are added up, so that one stalled gateway remains visible
     ),
     Family("log_streams", "gauge", "Callers that follow the log.", summed=True),
     Family("log_streams_max", "gauge", "The limit of callers that follow the log.", summed=True),

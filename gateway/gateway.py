@@ -120,7 +120,7 @@ class Gateway:
     ) -> T | None:
         """Call `read` until it returns a result, the time is over, the gateway stops, or the client disconnects.
 
-        A wait takes a stream slot, because it reads Postgres as often as a client that follows the log.
+        The wait needs a slot for streams, because a wait reads Postgres as often as a client that follows the log.
 
         shape:   None: `read` returned no result
         errors:  Problem           no slot is free

@@ -67,7 +67,8 @@ def handlers_of(module: ModuleType) -> dict[str, Handler]:
     """Return the handlers of a module, by target: its own handlers, the handlers of its submodules, and imported
     handlers.
 
-    A submodule counts if it is imported: a package's `__init__` imports the modules with its handlers.
+    Only submodules that are already imported are searched: a package's `__init__` must import the modules with
+    handlers.
 
     errors:  InvalidHandler  the module declares nothing, or another process could not find one of the handlers
     """
@@ -137,7 +138,7 @@ def _imported(app: str, name: str) -> ModuleType:
 
 
 def _suggestion(app: str, name: str) -> str:
-    """Suggest a correction for a missing module: for the name of a file, the name of its module."""
+    """Suggest a correction for a missing module; if a file name was given, suggest the module's name."""
     module = name.removesuffix(".py")
     if module == name:
         return "check its name, and"
@@ -145,7 +146,7 @@ def _suggestion(app: str, name: str) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """Return the line of the user's own code at which an import failed, never a line of a library."""
+    """Return the line at which an import failed; the line is in the user's own code, not in a library."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f", in {one_line(error.filename)}:{error.lineno}"
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]

@@ -1,10 +1,10 @@
-"""The pause before the next retry: longer after each failure in a row."""
+"""The pause before the next retry; each further failure in a row makes the pause longer."""
 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-DOUBLINGS_MAX = 60  # more doublings would not change the longest pause, and 2.0 ** 1024 would overflow
+DOUBLINGS_MAX = 60  # limits the exponent: 2.0 ** 1024 would overflow, and the pause has long reached its maximum
 
 Jitter = Callable[[float, float], float]  # draws a number between two bounds, as `random.uniform` does
 

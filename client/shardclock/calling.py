@@ -1,8 +1,8 @@
 """Call handlers, and return how each attempt ended; workers and tests use the same functions.
 
 A timer's payload is JSON text as it was delivered, or None; the handler gets the parsed value. An exception of a
-handler never leaves this module, except a cancellation by the caller. Some calls end only with the process: a handler
-may never await, or may catch its cancellation and continue.
+handler never leaves this module, except a cancellation by the caller. Some calls can be ended only by ending the
+process: a handler may never await, or may catch its cancellation.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from shardclock.result import completed, with_variables
 from shardclock.timer import Timer
 
 Delivered: TypeAlias = Timer[str | None]
-SERVICE_TASK = "SERVICE_TASK"  # The type of a timer of a process's service task.
+SERVICE_TASK = "SERVICE_TASK"  # The type of the timers that call a process's service tasks.
 # The handler's result and its exception; exactly one of the two is None.
 Ended: TypeAlias = tuple[object, BaseException | None]
 
@@ -27,7 +27,7 @@ Ended: TypeAlias = tuple[object, BaseException | None]
 async def call_async(handler: Handler, timer: Delivered, deadline: Deadline | None = None) -> Outcome:
     """Call an async handler with one timer, within its timeout.
 
-    A task with many calls may pass its `deadline` with the handler's timeout, so that not each call makes one.
+    A task that makes many calls may pass one `deadline` for all calls, with the handler's timeout.
 
     errors:  CancelledError  the caller was cancelled
     """
@@ -39,7 +39,7 @@ async def call_async(handler: Handler, timer: Delivered, deadline: Deadline | No
 
 
 def call_plain(handler: Handler, timer: Delivered) -> Outcome:
-    """Call a plain handler with one timer; only the end of its process can end the call early."""
+    """Call a plain (not async) handler with one timer; the call can't be ended without its process."""
     read = read_payload(handler.payload, timer)
     if not isinstance(read, Timer):
         return read
@@ -61,7 +61,7 @@ async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> lis
 
 
 def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
-    """Call a plain handler with a batch of timers; only the end of its process can end the call early.
+    """Call a plain (not async) handler with a batch of timers; the call can't be ended without its process.
 
     shape:   an outcome for each timer, in order; the handler does not get timers with an unreadable payload
     """
@@ -92,7 +92,7 @@ def _run_plain(handler: Handler, argument: object) -> Ended:
 
 
 def _is_the_callers(error: BaseException) -> bool:
-    """Return whether the caller was cancelled; otherwise a task that the handler awaits was cancelled."""
+    """Return whether the caller was cancelled; False means that a task was cancelled that the handler awaits."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
@@ -113,7 +113,7 @@ def _of_batch(read: Sequence[Timer[Any] | Outcome], ended: Ended) -> list[Outcom
 
 
 def _of_whole_batch(timer: Timer[Any], result: object) -> Outcome:
-    # Other queue services expect a returned list of failed timers. Shardclock ignores a returned list, so the note
+    # Handlers of other queue services return a list of failed timers. Shardclock ignores a returned list, so the note
     # explains the alternative.
     if result is None:
         return COMPLETED

@@ -24,7 +24,7 @@ class Lines:
     def add(self, text: str) -> None:
         """Add the lines of a text."""
         with self._lock:
-            # A text may have a gigabyte, so only the end of the text is split into lines.
+            # Split only the end of the text into lines, because the text may be a gigabyte long.
             for line in text[-LINES_MAX * LINE_CHARS_MAX :].splitlines() or [""]:
                 self._kept.append(_storable(line[:LINE_CHARS_MAX]))
                 self.count += 1
@@ -40,7 +40,7 @@ class Lines:
 
 
 class Sink(io.TextIOBase):
-    """A file for printed text that passes each whole line to `lines`."""
+    """A file object for printed text; it passes each complete line to `lines`."""
 
     def __init__(self, lines: Lines) -> None:
         super().__init__()
@@ -58,14 +58,14 @@ class Sink(io.TextIOBase):
             whole, newline, rest = (self._begun + text).rpartition("\n")
             if newline:
                 self._lines.add(whole)
-            if len(rest) > LINE_CHARS_MAX:  # an endless line would fill the memory
+            if len(rest) > LINE_CHARS_MAX:  # a line without an end would fill the memory
                 self._lines.add(rest)
                 rest = ""
             self._begun = rest
         return len(text)
 
     def finish(self) -> None:
-        """Add the last line also if the text does not end with a newline."""
+        """Add the last line, even if it does not end with a newline."""
         with self._writing:
             if self._begun:
                 self._lines.add(self._begun)

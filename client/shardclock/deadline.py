@@ -1,6 +1,6 @@
 """End async calls that exceed their timeout, with one alarm for all calls with the same timeout.
 
-If each call had its own timer in the event loop, this timer would cost more processor time than most calls. Calls with
+A separate timer in the event loop for each call would take more processor time than most calls. Calls with
 the same timeout expire in the order of their starts, so one alarm for the oldest call is enough.
 """
 
@@ -14,7 +14,7 @@ from shardclock.outcome import TookTooLong
 class Deadline:
     """Cancel the task after the timeout, and then raise `TookTooLong`; like `asyncio.timeout`, but cheaper.
 
-    A task may enter its deadline again after the end of the block; each block has the whole timeout. If the block
+    A task may use its deadline for several blocks, one after another; each block gets the whole timeout. If the block
     catches the cancellation and returns, this class nevertheless raises `TookTooLong`.
 
     errors:  TookTooLong     the timeout passed before the block ended.
@@ -24,7 +24,7 @@ class Deadline:
     __slots__ = ("_cancelling", "_expired", "_loop", "_queue", "at_s", "task")
 
     def __init__(self, timeout_s: float) -> None:
-        # Each request for the running loop is a system call in Python 3.11, so a task makes it once.
+        # `get_running_loop` makes a system call in Python 3.11, so each task calls it only once.
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None, "a coroutine of asyncio runs in a task"

@@ -60,12 +60,12 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
     discarded without a call if its first call has not begun within `expires_after` after the due date. `Discard` and
     `RetryIn` override these rules.
 
-    In one worker at most `concurrency` calls run concurrently, and at most `rate_per_s` begin in a second. `num_cpus`
-    and `memory_mib` are the resources that one process of the handler needs. When processor time is scarce, handlers of
-    `priority` 1 get processor time before handlers of priority 2, 3 and 4.
+    In one worker, at most `concurrency` calls run concurrently, and at most `rate_per_s` calls start per second.
+    `num_cpus` and `memory_mib` are the resources that one process of the handler needs. When processor time is scarce,
+    handlers of `priority` 1 get processor time before handlers of priority 2, 3 and 4.
 
     units:   durations are ISO 8601 texts such as "PT30S", or timedeltas; memory is in MiB
-    errors:  InvalidHandler  one sentence names the fault in the target, a number or the function
+    errors:  InvalidHandler  the target, a number or the function is invalid; the message is one sentence
     """
     if callable(target):
         raise InvalidHandler(
@@ -76,7 +76,7 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
         return Policy(
             max_attempts=whole("max_attempts", max_attempts, 1, 1_000),
             timeout_s=length("timeout", timeout, "PT0.01S", "P1D"),
-            # A retry without a pause would meet the same fault.
+            # A retry without a pause would fail for the same reason.
             retry_min_s=length("retry_min", retry_min, "PT0.1S", "P1D"),
             retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
             give_up_after_s=given(length, "give_up_after", give_up_after, "PT0.1S", "P365D"),

@@ -47,7 +47,7 @@ class Canceled:
 
 @dataclass(frozen=True, slots=True)
 class ReportSnapshot:
-    """The reports of a run so far; `log` has the run's last lines, `report_count` and `lines` are growing counts."""
+    """The reports of a run so far; `log` has the last lines; `report_count` and `lines` count all reports and lines."""
 
     progress: float | None = None
     message: str | None = None
@@ -71,7 +71,7 @@ class JobCall:
         self._task: asyncio.Task[Any] | None = None
 
     def run(self) -> CallOutcome:
-        """Call the function, and return the outcome after the function's end."""
+        """Call the function, and return the outcome of the run."""
         try:
             config = self._config()
         except ValidationError as error:

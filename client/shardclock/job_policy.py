@@ -7,11 +7,10 @@ from shardclock.refusal import InvalidHandler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPolicy:
-    """The limits that a worker enforces for a job's runs; None means that the job sets none.
+    """The limits that a worker enforces for a job's runs; None: the job sets no limit.
 
-    units:   `max_runtime_s` is for one run, without the start of its process; `grace_s` is the time to end after a
-             cancellation. The pause before attempt n + 1 is random, up to `retry_period_s` times 2 to the power of
-             n - 1
+    units:   `max_runtime_s` limits one run, without the start of its process; a cancelled run must end within
+             `grace_s`. The pause before attempt n + 1 is random, up to `retry_period_s` times 2 to the power of n - 1
     errors:  InvalidHandler  two of the numbers contradict each other
     """
 

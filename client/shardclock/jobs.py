@@ -212,7 +212,7 @@ def _schedule(every: object, cron: object, repeat: object) -> str | None:
 
 
 def _of_start_times(name: str, text: str, default: str, *, has_times: bool) -> str:
-    """Check a property of fixed start times: a pause between runs has neither a zone nor missed starts."""
+    """Refuse `zone` and `missed` for a job without fixed start times; only `cron` and `repeat` set such times."""
     if text != default and not has_times:
         raise InvalidHandler(f"{name} {shown(text)} is refused: it belongs to cron and repeat; leave out {name}")
     return text

@@ -1,4 +1,4 @@
-"""The four possible ends of an attempt."""
+"""The four possible outcomes of an attempt."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -59,7 +59,7 @@ class TookTooLong(Exception):
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """Convert an exception of a handler to the end of its attempt."""
+    """Convert a handler's exception to the outcome of the attempt."""
     # A task group wraps the exceptions of its tasks, including a Discard.
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -30,7 +30,7 @@ HOLDING = {
     "frozenset": ("items_schema",),
     "dict": ("keys_schema", "values_schema"),
 }
-# For each schema that wraps an inner schema: the key of the inner schema, which is the outline.
+# Schemas that wrap an inner schema, with the key of the inner schema; its outline replaces the whole schema.
 WITHIN = {
     "default": "schema",
     "function-after": "schema",
@@ -150,7 +150,8 @@ class _Outline:
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
 
     def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        # Keep only objects: any other definition uses the configuration of an unknown enclosing object.
+        # Outline only objects: another definition depends on the configuration of the object that uses it, which is
+        # unknown here.
         self._extra = None
         found = self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
         self._extra = FORBID

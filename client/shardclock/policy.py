@@ -45,13 +45,13 @@ class Policy:
         if self.max_attempts > 1 and self.give_up_after_s is not None and self.give_up_after_s < self.retry_min_s:
             raise InvalidHandler(
                 f"give_up_after ({self.give_up_after_s:g} s) is shorter than retry_min ({self.retry_min_s:g} s), so no"
-                " second attempt would ever come; raise give_up_after, or say max_attempts=1"
+                " second attempt would ever come; raise give_up_after, or set max_attempts=1"
             )
         if self.max_attempts > 1 and self.give_up_after_s is not None and self.give_up_after_s < self.timeout_s:
             raise InvalidHandler(
                 f"give_up_after ({self.give_up_after_s:g} s) is shorter than timeout ({self.timeout_s:g} s), so an"
-                " attempt that takes too long would be the last; raise give_up_after, lower timeout, or say"
-                " max_attempts=1"
+                " attempt that takes too long would be the last; raise give_up_after, lower timeout, or"
+                " set max_attempts=1"
             )
         given_up_s = math.inf if self.give_up_after_s is None else self.give_up_after_s
         if self.expires_after_s is not None and self.expires_after_s > given_up_s:

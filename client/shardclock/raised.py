@@ -1,4 +1,4 @@
-"""The exceptions that a handler raises to decide about its timer; any other exception means a retry."""
+"""The exceptions that a handler raises to set the outcome for its timer; any other exception causes a retry."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -47,14 +47,14 @@ class BpmnError(Discard):
         kept, why = (None, None) if variables is None else as_variables(variables)
         if why is not None:
             raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: the value {why}")
-        self.code = str.__str__(code)  # plain text also for an enum: a worker does not import the user's classes
+        self.code = str.__str__(code)  # makes an enum plain text: a worker does not import the user's classes
         self.variables: dict[str, Any] | None = kept
 
 
 class RetryIn(Exception):
     """Set the pause before the next attempt, at most a year, instead of the policy's pause.
 
-    The raising call counts as an attempt, so no attempt follows after `max_attempts`.
+    The call that raises `RetryIn` counts as an attempt, so there are at most `max_attempts` calls.
 
     errors:  ValueError  the pause is no duration, or is longer than a year
     """
@@ -72,8 +72,8 @@ class RetryIn(Exception):
 class Partly(Exception):
     """Name the timers of a batch that were not handled; all other timers of the batch count as handled.
 
-    An exception as a value has the same effect as an exception that a call for this single timer raises, also `Discard`
-    and `RetryIn`. Any other value is the result of a handled timer, so the values may be the results of
+    A value that is an exception, such as `Discard` or `RetryIn`, has the same effect as if a call for this one timer
+    had raised it. Any other value is the result of a handled timer, so the values may be the results of
     `asyncio.gather(..., return_exceptions=True)`.
 
     errors:  TypeError  the argument is not a mapping with timer keys as its keys

@@ -10,7 +10,7 @@ REASON_CHARS_MAX = 300
 TRACEBACK_CHARS_MAX = 4_000
 MISFITS_MAX = 3
 LEAVES_MAX = 3  # The limit of shown exceptions of an exception group.
-FRAMES_MAX = 20  # The innermost frames; a recursion has a thousand frames.
+FRAMES_MAX = 20  # Only this number of innermost frames is shown, because a recursion has a thousand frames.
 GROUPS_SEEN_MAX = 100
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -20,7 +20,7 @@ def one_line(text: str) -> str:
 
     shape:   at most 300 characters
     """
-    # The text is cut first: an exception may carry a whole document.
+    # Cut the text first, because an exception may contain a whole document.
     words = " ".join(text[: 4 * REASON_CHARS_MAX].split())
     line = words if words.isprintable() else "".join(char if char.isprintable() else REPLACEMENT for char in words)
     cut = len(line) > REASON_CHARS_MAX or len(text) > 4 * REASON_CHARS_MAX
@@ -30,7 +30,7 @@ def one_line(text: str) -> str:
 def misfit(error: ValidationError, unknown_field: Callable[[tuple[int | str, ...]], str] | None = None) -> str:
     """Write pydantic's errors as text, with the fields but without the values, which may be secrets.
 
-    `unknown_field` words the error of an unknown field by its place.
+    `unknown_field` returns the text for an unknown field, given the position of the field.
 
     shape:   the first three errors, and the number of further errors
     """
@@ -47,7 +47,7 @@ def misfit(error: ValidationError, unknown_field: Callable[[tuple[int | str, ...
 
 
 def reason_of(error: BaseException) -> str:
-    """Convert an exception to one line; an exception group has its first exceptions in the line."""
+    """Convert an exception to one line; for an exception group, the line contains its first exceptions."""
     if not isinstance(error, BaseExceptionGroup):
         return one_line(_named(error))
     leaves = "; ".join(one_line(_named(leaf)) for leaf in _first_leaves(error))

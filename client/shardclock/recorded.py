@@ -31,7 +31,7 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 def as_variables(value: object) -> tuple[Any, str | None]:
     """Convert an object of variables to JSON and back; return the result, or the reason why it can't be recorded.
 
-    shape:   (value, None), or (None, the part of a sentence after "it")
+    shape:   (value, None), or (None, reason); the reason continues a sentence that begins with "it"
     """
     written, why = as_json(value)
     if not isinstance(value, dict | BaseModel) or (why is None and not isinstance(written, dict)):
@@ -68,7 +68,7 @@ def _is_huge(value: object) -> bool:
         part = left.pop()
         if not isinstance(part, str | bytes | bytearray | dict | list | tuple):
             continue
-        size += len(part) + 1  # because of the 1, the count ends also for a list that contains itself
+        size += len(part) + 1  # the 1 ends the count even for a list that contains itself
         if size > WRITTEN_MAX or isinstance(part, str | bytes | bytearray):
             continue
         left.extend([*part, *part.values()] if isinstance(part, dict) else part)
@@ -76,7 +76,7 @@ def _is_huge(value: object) -> bool:
 
 
 def _formless(result: dict[Any, Any] | BaseModel) -> str:
-    """Name the first element of a result that JSON can't represent, and where this element is."""
+    """Return the first element of a result that JSON can't represent, and the element's position."""
     left: list[tuple[str, object]] = [("", result)]
     while left:
         where, part = left.pop()

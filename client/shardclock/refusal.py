@@ -14,7 +14,7 @@ class InvalidHandler(ValueError):
 
 @contextmanager
 def naming(function: object) -> Iterator[None]:
-    """Begin a refusal with the name of the decorated function, unless the sentence names the function."""
+    """Prefix a refusal with the decorated function's name, unless the refusal already contains this name."""
     try:
         yield
     except InvalidHandler as refusal:
@@ -25,7 +25,7 @@ def naming(function: object) -> Iterator[None]:
 
 
 def shown(value: object) -> str:
-    """Format a refused value so that the user recognizes also a long or unprintable value.
+    """Format a refused value so that the user recognizes it, even if it is long or unprintable.
 
     A function is shown as its module and name.
 

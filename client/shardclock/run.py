@@ -9,7 +9,7 @@ from shardclock.captured import Lines
 from shardclock.reason import one_line
 from shardclock.refusal import shown
 
-# A plain `Run` has any configuration, as a plain `Timer` has any payload.
+# `Run` without a type parameter accepts any configuration, as `Timer` accepts any payload.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 

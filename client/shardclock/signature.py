@@ -17,7 +17,7 @@ ONE_OF = "annotate it as shardclock.Timer, shardclock.Timer[Order] or, with batc
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The form of a function's calls; `takes_batch` is None if the annotation allows a timer and a batch."""
+    """How to call a function; `takes_batch` is None if the annotation allows both a timer and a batch."""
 
     is_async: bool
     takes_batch: bool | None
@@ -113,6 +113,6 @@ def _taken(annotation: Any, parameter: inspect.Parameter, called: str) -> tuple[
 
 
 def is_second_import(known: Callable[[Any], Any], function: Callable[[Any], Any]) -> bool:
-    """Return whether `function` is a second import of `known`: a reload, or `__main__` under its module's name."""
+    """Return whether `function` is `known` after a second import: a reload, or of `__main__` by its module's name."""
     modules = {known.__module__, function.__module__}
     return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

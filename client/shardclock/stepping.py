@@ -41,7 +41,7 @@ class SteppedCluster(Protocol):
         """Read all records of the log, in order."""
 
     async def deliveries(self) -> Sequence[Any]:
-        """Find the deliveries with a future attempt."""
+        """List the deliveries that wait for an attempt."""
 
 
 def cluster(
@@ -55,7 +55,7 @@ def cluster(
 
     errors:  ImportError     the server is not installed here; the message names the package to install.
              InvalidHandler  the app can't be used.
-             ValueError      `now` has no time zone, or no job of the app has one of the names.
+             ValueError      `now` has no time zone, or `jobs` has a name that no job of the app has.
     """
     found = next(iter(entry_points(group=GROUP, name=NAME)), None)
     if found is None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, make_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic
 
-# A plain `Timer` has any payload. Type checkers support defaults of type variables; Python supports them since version
-# 3.13.
+# `Timer` without a type parameter accepts any payload. Type checkers support defaults of type variables; Python
+# supports them since version 3.13.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -48,10 +48,11 @@ _UnfrozenTimer: Any = make_dataclass("_UnfrozenTimer", [it.name for it in fields
 
 
 def timer_of(values: Iterable[Any]) -> "Timer[Any]":
-    """Make a timer from the values of its fields, in their order.
+    """Make a timer from the values of its fields, in the order of the fields.
 
     A frozen dataclass sets each field with a function call; together these calls take longer than a short handler. So
-    the fields are set in an object of a class with the same layout, and the object gets the frozen class afterwards.
+    the fields are set in an object of a class with the same layout, and then the class of the object is changed to the
+    frozen class.
     """
     timer = _UnfrozenTimer(*values)
     timer.__class__ = Timer

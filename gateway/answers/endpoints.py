@@ -36,7 +36,7 @@ class EndpointAnswer(Answer):
     )
     attempts: int = Field(examples=[20], description="the number of the last attempts that are stored, at most 20")
     accepted: int = Field(
-        examples=[19], description="the number of these attempts in which the endpoint accepted the delivery"
+        examples=[19], description="the number of stored attempts in which the endpoint accepted the delivery"
     )
 
     @classmethod

@@ -171,7 +171,7 @@ OF_TASK = {
 
 
 class TaskAnswer(processes.Task, json_schema_extra=examples(**OF_TASK)):
-    """One open task of a person."""
+    """One open user task."""
 
     @classmethod
     def of(cls, task: FoundTask) -> Self:

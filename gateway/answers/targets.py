@@ -24,8 +24,7 @@ class TargetAnswer(Answer):
     dead_letters: int = Field(examples=[0], description="the caller's dead letters, counted up to 1,000")
     workers: int | None = Field(
         examples=[2],
-        description="the running workers that have the handler or the job in their apps, for a key for all tenants;"
-        " null: another key, the log, or an endpoint",
+        description="the number of running workers with the target; null: the log, an endpoint, or a key of one tenant",
     )
 
     @classmethod
@@ -35,6 +34,6 @@ class TargetAnswer(Answer):
 
 
 class TargetsAnswer(Answer):
-    """All targets: the log, handlers, jobs, then endpoints, each by name."""
+    """All targets: the log, the handlers, the jobs, and last the endpoints; each group is sorted by name."""
 
     targets: list[TargetAnswer]

@@ -12,7 +12,7 @@ redirects the browser (303) to a page with the message.
     failures     the page that answers a refusal, a missing page or an error
     compression  compress static files and shared pages
     caching      answer equal requests within a second with one rendered page
-    live         tell open pages that something has changed, by server-sent events
+    live         notify open pages of changes, by server-sent events
     forms        read a form or a filter; redirect after a change
     shell        render a template with the shared values and the security headers
     fields       types of the fields in filters

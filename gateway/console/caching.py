@@ -98,7 +98,7 @@ class PageCache:
             del self._pages[key]
 
     def _drop(self, key: PageKey, rendered: "asyncio.Future[RenderedPage | None]") -> None:
-        """Stop the wait of other requests for this page, so that each request renders the page."""
+        """End the wait of other requests for this page; each of these requests then renders the page itself."""
         rendered.set_result(None)
         if (held := self._pages.get(key)) is not None and held[1] is rendered:
             del self._pages[key]

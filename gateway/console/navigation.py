@@ -9,7 +9,7 @@ from shardclock_server.service.keys import allows
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of the menu. A page about the whole installation needs a key for all tenants with the scope."""
+    """A link of the menu. A page about the whole installation needs a key that has the scope and is for all tenants."""
 
     label: str
     path: str

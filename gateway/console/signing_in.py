@@ -107,7 +107,7 @@ async def sign_in(request: Request) -> Response:
 
 
 async def begin_session(request: Request, response: Response, holder: SessionHolder) -> None:
-    """Begin a session, and give the browser its token.
+    """Start a session, and send the session's token to the browser.
 
     errors:  StoreUnavailable  the outcome is unknown: the person signs in again
     """

@@ -12,7 +12,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.bucket import Bucket
 from shardclock_server.timers.refusal import shortened
 
-BURST_S = 2.0  # The burst: a tenant may make the writes of this many seconds at once.
+BURST_S = 2.0  # The burst: a tenant may use the rate of this many seconds in one moment.
 DEBT_S = 60.0  # A request may use up the rate of at most this many seconds in advance.
 TENANTS_MAX = 10_000
 
@@ -24,8 +24,8 @@ def _write_rule(per_s: float) -> str:
 class RateLimits:
     """Count the writes of each tenant in a token bucket.
 
-    One burst may use the writes of `burst_s` seconds; `rule` words the limit in a refusal. A wait is at most
-    the largest of `debt_s`, `burst_s` and the time of one write.
+    One burst may use the writes of `burst_s` seconds; `rule` is the text about the limit in a refusal. A wait is at
+    most the largest of `debt_s`, `burst_s` and the time of one write.
     """
 
     def __init__(

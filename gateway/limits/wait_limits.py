@@ -16,7 +16,7 @@ class WaitLimits:
     """The limits of waiting callers at one gateway, one limit for each kind of wait."""
 
     streams: ConcurrencyLimit
-    ends: ConcurrencyLimit  # of waits for the end of a timer or an instance
+    ends: ConcurrencyLimit  # limits the waits for the end of a timer or an instance
     tasks: ConcurrencyLimit
 
     @classmethod

@@ -104,14 +104,14 @@ def test_a_declared_function_is_unchanged_and_its_policy_is_in_seconds() -> None
             {"give_up_after": "PT0.5S"},
             (
                 "give_up_after (0.5 s) is shorter than retry_min (1 s), so no second attempt would ever come; raise"
-                " give_up_after, or say max_attempts=1"
+                " give_up_after, or set max_attempts=1"
             ),
         ),
         (
             {"give_up_after": "PT20S"},
             (
                 "give_up_after (20 s) is shorter than timeout (30 s), so an attempt that takes too long would be the"
-                " last; raise give_up_after, lower timeout, or say max_attempts=1"
+                " last; raise give_up_after, lower timeout, or set max_attempts=1"
             ),
         ),
         (

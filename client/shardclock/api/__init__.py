@@ -1,4 +1,4 @@
-"""The fields, answers and errors that the client over HTTP and the client over SQL share.
+"""The fields, answers and errors that the HTTP client and the SQL client share.
 
     fields:   the fields of a timer, and their JSON
     answers:  the models of answers

@@ -38,7 +38,7 @@ class StoredTimer(Answer):
     timer_key: int
     due_date: datetime
     outcome: str = Field(
-        description="created; replaced: the timer with this name was replaced; unchanged: that timer stays"
+        description="created: a new timer; replaced: another timer had this name; unchanged: that other timer was kept"
     )
 
 
@@ -125,9 +125,9 @@ class Line(Answer):
 
     shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged, refused,
              unknown or untried. `unknown`: the answer was lost, so the timer may be stored. `untried`: the timer was
-             not stored, and the caller may send the timer again. `why` is the reason if the timer is not certainly
-             stored. `code` is the code of a refusal. `replayed`: an earlier line had the same idempotency key, and this
-             outcome is the outcome of the earlier line
+             not stored, and the caller may send the timer again. `why` is the reason if the timer is not stored, or may
+             not be stored. `code` is the code of a refusal. `replayed`: an earlier line had the same idempotency key;
+             the outcome is copied from the earlier line
     """
 
     line: int
@@ -210,11 +210,11 @@ class DeadLettersChanged(Answer):
     """The result of a change of dead letters, or of its dry run."""
 
     timer_keys: tuple[int, ...] = Field(
-        description="the keys of the changed deliveries; of dead letters, the oldest comes first"
+        description="the keys of the changed deliveries; for dead letters, the oldest first"
     )
     message: str = Field(description="a sentence that describes the result")
     more: bool = Field(description="whether more dead letters match than this request has changed")
-    again_in_s: int = Field(description="the seconds after which a request for the other matches may succeed")
+    again_in_s: int = Field(description="the pause, in seconds, before a request for the other matches may succeed")
 
 
 class EventSubscription(Answer):
@@ -234,7 +234,7 @@ class EventSubscription(Answer):
     disabled_at: datetime | None = Field(description="since when the endpoint is disabled; null: it is enabled")
     disabled_why: str | None
     last_sent_at: datetime | None = Field(description="the last event in the last five minutes; null: there was none")
-    waiting: int = Field(description="the events that wait for the end of the five minutes")
+    waiting: int = Field(description="the number of events that are held until five minutes after the last event")
 
 
 class EventSubscriptionsPage(Answer):

@@ -13,8 +13,8 @@ UNKNOWN = "UNKNOWN"
 class VerbOutcomes:
     """The meaning of each state after one verb.
 
-    `done` maps each state of a success to a word that the command line prints. `refused` maps each other state to a
-    refusal code. `shows_date`: the verb changes the due date, so the caller also reads the new date.
+    `done` maps each state that means success to the word that the command line prints. `refused` maps each other state
+    to a refusal code. `shows_date`: the verb changes the due date, so the caller also reads the new date.
     """
 
     done: Mapping[str, str]
@@ -22,7 +22,7 @@ class VerbOutcomes:
     shows_date: bool = False
 
     def code_of(self, state: str) -> RefusalCode:
-        """Return the refusal code for a timer in a state without success, or for a missing timer."""
+        """Return the refusal code for a missing timer, or for a timer whose state means failure."""
         return UNKNOWN_TIMER if state == UNKNOWN else self.refused.get(state, TIMER_ENDED)
 
 

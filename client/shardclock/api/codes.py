@@ -11,7 +11,7 @@ from typing import Any, Self
 from shardclock.refusal import shown
 
 PREFIX = "urn:shardclock:problem:"
-INVALID, QUOTA = "invalid_", "quota_"  # Followed by the name of the field or of the quota.
+INVALID, QUOTA = "invalid_", "quota_"  # The prefix of a code; the name of the field or of the quota follows.
 # Exit codes of the command line.
 NOT_DONE, BAD_INPUT, NO_ANSWER, SCHEMA = 1, 2, 3, 4
 
@@ -154,7 +154,7 @@ WRONG_SCHEMA = _general(
     "wrong_schema", 0, SCHEMA, "The database schema does not have the version that this program needs",
     "run `shardclock migrate`",
 )  # fmt: skip
-# The codes that a gateway sends. If several codes have one status, the most general of these codes is the last.
+# The codes that a gateway sends. Among the codes with the same status, the most general code comes last.
 GENERAL = (
     UNREADABLE, NO_KEY, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, TOO_LATE, NAME_TAKEN, IN_FLIGHT, MORE_MATCH,
     CONFLICT, STALE, TOO_LARGE, WRONG_MEDIA_TYPE, OTHER_REQUEST, REFUSED, TOO_MANY, OVER_QUOTA, UNAVAILABLE, BROKEN,

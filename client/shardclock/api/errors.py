@@ -7,7 +7,7 @@ from typing import Any
 from shardclock.api.codes import GENERAL, PREFIX
 from shardclock.api.refusals import code_of
 
-UNKNOWN = "about:blank"  # RFC 9457: only the status is known
+UNKNOWN = "about:blank"  # RFC 9457: this type says nothing beyond the status
 OWN_MEMBERS = ("type", "title", "status", "detail")
 MAY_BE_DONE = "the request may have been executed, so check before you repeat it"
 
@@ -26,8 +26,8 @@ class Problem:
     detail: str
     members: Mapping[str, Any] = field(default_factory=dict)
     retry_after_s: float | None = None
-    may_be_done: bool = False  # The request may have had its effect.
-    may_pass: bool = False  # The same request may succeed in a moment.
+    may_be_done: bool = False  # Codes after which the request may have been executed.
+    may_pass: bool = False  # Codes after which the same request may succeed in a moment.
 
     @property
     def code(self) -> str:
@@ -36,7 +36,7 @@ class Problem:
 
 
 class ApiError(Exception):
-    """A request was refused or had no answer; a problem of an unknown type also has this class."""
+    """A request was refused or had no answer; this class is also used for a problem of an unknown type."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -190,10 +190,10 @@ BY_NAME: Mapping[str, type[ApiError]] = {
     "too_many": TooMany,
     "over_quota": OverQuota,
     "unavailable": Unavailable,
-    "no_answer": NoAnswer,  # only the client makes this error
+    "no_answer": NoAnswer,  # the client itself makes this error; no gateway sends it
     "broken": Broken,
 }
-# The general code of a status, for a specific code that only a newer gateway knows.
+# Maps a status to its general code; used for a specific code that only a newer gateway knows.
 BY_STATUS: Mapping[int, str] = {code.status: code.name for code in GENERAL}
 
 

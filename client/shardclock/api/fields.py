@@ -17,7 +17,7 @@ JSON_FORMS = "use dicts with texts as keys, lists, texts, finite numbers, boolea
 
 
 class Put(TypedDict, total=False):
-    """The fields of a timer: one of the first three fields, and optional fields; see docs/schedule.md.
+    """The fields of a timer: exactly one of the first three fields is required; see docs/schedule.md.
 
     A duration is an ISO 8601 text or a timedelta; a moment is a text, a datetime with an offset, or a datetime with a
     separate `zone`. The payload is any JSON value, or a pydantic model.
@@ -50,7 +50,7 @@ class NewLine(New, total=False):
 
 
 class Destination(TypedDict, total=False):
-    """The new date or rule of a timer: one of the first four fields; `zone` and `missed` need a rule."""
+    """The new date or rule of a timer: give exactly one of the first four fields; `zone` and `missed` need a rule."""
 
     due_date: Moment
     delay: Length
@@ -72,7 +72,7 @@ def require_one(timer_key: int | None, name: str | None) -> None:
 def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
     """Write fields as a JSON object; a field that is None is left out.
 
-    Moments and durations are written in ISO 8601, also in a payload; no offset is added to a moment without an offset.
+    Moments and durations are written in ISO 8601, also in a payload; a moment without an offset stays without one.
 
     errors:  ValueError  a value has no form in JSON, or JSON would change it; the message names the field, the place,
                          the rule and the remedy

@@ -32,7 +32,7 @@ class JobState(Answer):
         description="the time of a paused next start; null: the next start is not paused"
     )
     paused_until: datetime | None = Field(
-        None, description="the end of this pause; null: the pause lasts until a resume"
+        None, description="the end of the next start's pause; null: the pause lasts until a resume"
     )
     paused_at: datetime | None
     paused_why: str | None
@@ -62,7 +62,7 @@ class JobState(Answer):
     disabled_why: str | None
     disabled_by: str | None
     withdrawn_at: datetime | None = Field(
-        description="the time since which no app has the job's code; the job is DISABLED, too"
+        description="the time since which no app has the job's function; `state` is then DISABLED"
     )
 
 

@@ -33,7 +33,7 @@ class Operation(Answer):
     begun_at: datetime
     ended_at: datetime | None = Field(description="the end of the operation; null: the operation has not ended")
     interface: str = Field(description="api, cli or console")
-    by_operator: bool = Field(description="whether an operator began it: a key for all tenants, or the command line")
+    by_operator: bool = Field(description="whether an operator began the operation: a key for all tenants, or the CLI")
     key_prefix: str | None = Field(
         description="the prefix of the API key; also null if a tenant reads an operator's operation"
     )

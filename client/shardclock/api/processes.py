@@ -44,7 +44,7 @@ class InstanceState(Answer):
     process_id: str
     version: int = Field(description="the version of the process")
     state: str = Field(
-        description="STARTING: no engine has begun the instance; RUNNING; COMPLETED; CANCELED;"
+        description="STARTING: no engine has started the instance yet; RUNNING; COMPLETED; CANCELED;"
         " ERROR: the instance threw an error to its caller"
     )
     started_at: datetime
@@ -63,8 +63,7 @@ class WholeInstance(InstanceState):
     variables: Mapping[str, Any] | None = Field(description="the variables of the process, while it runs")
     local_variables: Waits = Field(
         (),
-        description="the variables of single tokens, for example from input mappings; `set_variables` with the"
-        " token changes them",
+        description="the variables of single tokens, such as input mappings; `set_variables` changes them",
     )
     timers: Waits
     service_tasks: Waits = Field(
@@ -85,8 +84,7 @@ class Step(Answer):
     version: int = Field(description="the number of the step")
     stepped_at: datetime
     signals: Waits = Field(
-        description="the signals of the step, each with its sender, the key_prefix of the API key if it came over HTTP,"
-        " and the names of its variables; the signal of an incident has its sentence"
+        description="the signals of the step: sender, variable names, key_prefix of the API key, reason of an incident"
     )
     passes: tuple[tuple[int, str, str], ...] = Field(
         description="for each pass: the token, the node, and entered, left or terminated"
@@ -127,13 +125,13 @@ class Resolved(Answer):
 class CanceledInstances(Answer):
     """The result of a cancellation of instances, or of its dry run."""
 
-    instance_keys: tuple[int, ...] = Field(description="the instances that are to end, newest first")
+    instance_keys: tuple[int, ...] = Field(description="the cancelled (dry run: matching) instances, newest first")
     message: str
     more: bool = Field(description="whether more rows match than this request has changed")
 
 
 class Task(Answer):
-    """One open task of a person."""
+    """One open user task."""
 
     task_key: int
     tenant_id: str
@@ -162,7 +160,7 @@ class TaskAct(Answer):
 
 
 class WholeTask(Answer):
-    """One task with its events; after the task's end, a field that no event has is None."""
+    """One task with its events. After the task's end, fields that no event contains are None."""
 
     task_key: int
     tenant_id: str
@@ -188,13 +186,13 @@ class ServiceTask(Answer):
     """One service task, leased to the caller; the caller's answer must contain the task's key and claim number."""
 
     task_key: int
-    claim: int = Field(description="the claim number of the lease, which an answer must have")
+    claim: int = Field(description="the claim number of the lease; an answer must contain this number")
     instance_key: int
     token: int
     node_id: str
     failed_attempts: int
     variables: Mapping[str, Any] = Field(
-        description="the variables that the task sees, and its headers; a variable wins over a header of its name"
+        description="the variables that the task sees, and its headers; a variable hides a header of the same name"
     )
     type: str
     process_id: str | None

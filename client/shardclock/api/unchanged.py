@@ -52,7 +52,7 @@ def refuse_half_pairs(text: str) -> None:
 def why_changed(value: object) -> str | None:
     """Return why JSON can't represent a value exactly; None: JSON can represent the value.
 
-    The function ignores the elements of a list or dict.
+    The elements of a list or dict are not checked.
     """
     if isinstance(value, float):
         no_number = NO_NUMBERS.get(repr(float(value)))
@@ -76,7 +76,7 @@ def _changed_parts(path: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _half_pairs(path: str, value: object) -> Iterator[str]:
-    """Yield the place of each text with half of a surrogate pair; for a key, the place of its object."""
+    """Yield the position of each text that contains half of a surrogate pair; for a key, the position of its object."""
     if isinstance(value, str) and HALF.search(value):
         yield path
     elif isinstance(value, dict):

@@ -10,8 +10,9 @@ modules can't collide with the names of server modules.
     threads:          the threads for calls of plain functions
     importing:        the search path of the process, with `niceness`, its share of the processors
     frames:           the messages of the socket, for the executor and the worker
-    call_server:      the executor's end of the socket
+    call_server:      the executor's side of the socket
     actors:           the classes that a worker passes to Ray, in a process that Ray starts
-    parent:           the end of a process that the worker starts itself; its program is `__main__`
+    parent:           ends an executor that the worker starts as its own child process; the program of this process is
+                      `__main__`
     describe:         a program that prints the handlers and jobs of an app
 """

@@ -22,16 +22,16 @@ from shardclock.executor.runs import RunExecutor
 from shardclock.reason import reason_of
 
 new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
-with suppress(ImportError):  # imported now, before the user's modules come first on the search path
+with suppress(ImportError):  # imported here, because later the user's modules come first on the search path
     import uvloop
 
     new_loop = uvloop.new_event_loop
 
-READ_S = 10.0  # the time for the worker to read a refusal
+READ_S = 10.0  # the longest wait until the worker has read a refusal
 
 
 class _ServingParent(Serving):
-    """Answer the calls of the parent process, and end when the parent ends.
+    """Answer the calls of the parent process, and exit when the parent exits.
 
     The parent is the worker or a Ray actor; an actor asks for the address at which the worker can reach this process.
     """
@@ -41,7 +41,7 @@ class _ServingParent(Serving):
         self._server = CallServer(answer)
 
     def take(self, number: int, body: bytes) -> None:
-        """Begin a call, or listen for the worker."""
+        """Start a call, or listen for the worker."""
         if body != LISTEN:
             super().take(number, body)
             return
@@ -69,7 +69,7 @@ def main(kind: str, descriptor: str, *order: str) -> None:
         _refuse(worker, reason_of(error))
         end_at_once()
     try:
-        # The server has uvloop installed, and Ray's actors use uvloop, too: uvloop halves the time of a call.
+        # uvloop halves the time of a call; the server has it installed, and Ray's actors use it, too.
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(_serve(worker, answer))
     except BaseException:  # noqa: BLE001 - the user's code has broken the loop
@@ -99,5 +99,5 @@ async def _serve(worker: socket.socket, answer: Answer) -> None:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    sys.argv[1:] = []  # the user's code may read the arguments
+    sys.argv[1:] = []  # the user's code may read sys.argv
     main(*given)

@@ -15,18 +15,18 @@ class Executor(Protocol):
     """An imported app."""
 
     async def answer(self, call: bytes) -> bytes:
-        """Answer a call; the call and the answer are pickled."""
+        """Answer a call; the arguments and the answer are pickled."""
 
 
 class UserActor:
-    """Answer calls, which come through a socket, or through Ray from another host."""
+    """Answer calls, which arrive through a socket or, from another host, through Ray."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._server = CallServer(executor.answer)
 
     async def listen(self) -> str | None:
-        """Listen for the worker, and return the address, as `CallServer.listen` does; the app is already imported."""
+        """Listen for the worker, and return the address, as `CallServer.listen` does, after the app's import."""
         return await self._server.listen()
 
     async def ready(self) -> None:
@@ -37,7 +37,7 @@ class UserActor:
         await asyncio.Event().wait()
 
     async def answer(self, call: bytes) -> bytes:
-        """Answer a call; the call and the answer are pickled."""
+        """Answer a call; the arguments and the answer are pickled."""
         return await self._executor.answer(call)
 
 

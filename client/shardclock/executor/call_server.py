@@ -1,4 +1,4 @@
-"""Answer the calls of one worker, at the executor's end of the socket.
+"""The executor's side of the socket: answer the calls of one worker.
 
 The socket has an abstract address instead of a file, because a killed process would leave a file behind. The address is
 random, and the server rejects a process of another user. The worker uses the socket after the executor's greeting.
@@ -15,7 +15,7 @@ from typing import Any
 from shardclock.executor.frames import FAILED, GREETING, IS_ALIVE, Messages
 from shardclock.reason import reason_of
 
-CREDENTIALS = struct.Struct("iII")  # the peer's process, user and group
+CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid and gid of the peer
 Answer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -59,7 +59,7 @@ def socket_that(begin: Callable[[socket.socket], object]) -> socket.socket | Non
 
 
 class Serving(Messages):
-    """Greet the worker, and answer its calls, any number concurrently."""
+    """Greet the worker, and answer its calls; any number of calls run concurrently."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Serving(Messages):
         try:
             answer = await self._answer(body)
         except BaseException as error:
-            # A bug in Shardclock, or a handler that cancelled its own task. The worker gets the error as the answer.
+            # Send the error to the worker: a bug in Shardclock, or a handler that cancelled its own task.
             self.write(number, FAILED + reason_of(error).encode(errors="replace"))
             if not isinstance(error, Exception | asyncio.CancelledError):
                 raise
@@ -96,7 +96,7 @@ class Serving(Messages):
 
 
 class _Listened(Serving):
-    """Accept the first connection of a process of this user."""
+    """Accept the first connection that a process of this user makes."""
 
     def __init__(self, answer: Answer, accepted: Callable[[], None]) -> None:
         super().__init__(answer)

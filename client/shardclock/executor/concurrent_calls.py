@@ -12,11 +12,11 @@ from shardclock.deadline import Deadline
 class ConcurrentCalls:
     """The calls of one message; `room` limits the concurrent calls of all messages.
 
-    After `begins_s` no further call begins, because a slow handler would delay hundreds of timers.
+    No call starts later than `begins_s` after the message, because a slow handler would delay hundreds of timers.
 
-    A task costs more than most calls. So a task makes one call after another, and another task is necessary only while
-    a call waits. A task that a call has changed makes no more calls: each call begins with the context variables of
-    the message.
+    A task costs more than most calls. So each task makes many calls, one after another; a second task starts only while
+    the call of the first task waits. If a call changes its task's context variables, the task makes no more calls: each
+    call needs the variables of the message.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ConcurrentCalls:
     async def outcomes(self, calls_max: int) -> list[Outcome]:
         """Call the handler for each timer, at most `calls_max` at a time.
 
-        shape:   the outcomes of the first timers, in their order; the others were not called in time
+        shape:   the outcomes of the first timers, in order; the handler was not called for the other timers in time
         """
         self._begin_task()
         await asyncio.sleep(0)  # The first task makes all calls up to the first call that waits.
@@ -66,7 +66,7 @@ class ConcurrentCalls:
             self._begin_task()
 
     def _begin_call(self) -> bool:
-        """Reserve the next timer for a call; return whether there is one, and it is in time."""
+        """Reserve the next timer for a call; return False if no timer is left or the time is over."""
         now_s = time.perf_counter()
         if not self._begun:
             self._ends_s = now_s + self._begins_s

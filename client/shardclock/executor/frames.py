@@ -1,7 +1,7 @@
 """The messages of the socket between a worker and an executor.
 
-A message has a head and a body. The head has the number of the call, and the length of the body in bytes. The answer
-has the number of its call.
+A message consists of a head and a body. The head has the number of the call, and the length of the body in bytes. An
+answer has the same number as its call.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from typing import cast
 
 HEAD = struct.Struct("!QQ")
 FAILED = b"\0"  # The first byte of an error, sent in place of an answer; no pickle begins with this byte.
-GREETING = 0  # The number of the executor's first message, which no call has.
-LISTEN = FAILED + b"listen"  # The answer to this call is the executor's address for the worker, or "" if it has none.
-IS_ALIVE = b""  # An empty call and its empty answer show that the executor's event loop handles messages.
+GREETING = 0  # The number of the executor's first message; no call has this number.
+LISTEN = FAILED + b"listen"  # The answer to this call is the address at which the executor listens, or "".
+IS_ALIVE = b""  # An empty message, which the executor answers with an empty message to show that its event loop runs.
 
 
 def framed(number: int, body: bytes) -> bytes:
@@ -58,6 +58,6 @@ class Messages(asyncio.Protocol):
             self._transport.writelines([HEAD.pack(number, len(body)), body])
 
     def close(self) -> None:
-        """Close the socket without delay, and drop unsent messages: the peer may have stopped reading."""
+        """Close the socket immediately, and drop unsent messages: the peer may have stopped reading."""
         if self._transport is not None:
             self._transport.abort()

@@ -23,7 +23,7 @@ from shardclock.executor.importing import prepare_to_import
 from shardclock.executor.threads import in_a_thread
 from shardclock.timer import timer_of
 
-# The values that are sent to the process for each delivery, in the order of Timer's fields.
+# The values of each delivery that a worker sends to the process, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
 # The time after which a process returns uncalled timers to the worker, because a slow handler would delay hundreds of
 # timers.
@@ -44,8 +44,8 @@ class HandlerCalls:
 
         A plain function handles one timer after another, an async function all timers concurrently.
 
-        shape:   the outcomes, with None for a success without a result, and the seconds that the handler took. A timer
-                 that was not called in time has no outcome
+        shape:   a list of outcomes (None: success without a result), and the handler's run time in seconds. The list is
+                 shorter than the list of timers if the handler was not called for all timers in time
         """
         handler, timers = self._handler, [timer_of(envelope) for envelope in envelopes]
         if handler.is_async and not handler.takes_batch:

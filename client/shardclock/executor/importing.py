@@ -15,9 +15,9 @@ def prepare_to_import(directory: str, *, priority: int) -> None:
 
 
 def search_first(directory: str) -> None:
-    """Put the app's directory, and after it PYTHONPATH, at the head of the search path, as Python does for a script.
+    """Put the app's directory first on the search path, and PYTHONPATH second, as Python does for a script.
 
-    In a server process the libraries come before PYTHONPATH, because of `for_our_python`.
+    In a server process, `for_our_python` has put the libraries before PYTHONPATH.
     """
     given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100
     first = dict.fromkeys([directory, *(path for path in given if path != sysconfig.get_path("purelib"))])

@@ -1,4 +1,4 @@
-"""Give an executor a smaller share of a busy processor than shards and workers."""
+"""Give an executor a smaller share of a busy processor than a shard or worker gets."""
 
 import os
 from pathlib import Path

@@ -20,7 +20,7 @@ WATCH_S = 0.5
 
 
 def end_with_parent(worker: socket.socket) -> None:
-    """Make this process end when its parent dies; the parent holds the other end of the socket."""
+    """End this process when its parent dies; the parent has the other side of the socket."""
     parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -32,13 +32,13 @@ def end_with_parent(worker: socket.socket) -> None:
 
 
 def prefer_for_oom_kill() -> None:
-    """Make the kernel end this process before shards, workers and Postgres if memory is short, as Ray does."""
+    """Make the kernel kill this process before shards, workers and Postgres if memory is short, as Ray does."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def end_at_once() -> NoReturn:
-    """End this process, and its forked processes if it leads their group."""
+    """End this process; if it leads a process group, also end the other processes of the group."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

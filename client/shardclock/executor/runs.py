@@ -64,7 +64,7 @@ class RunExecutor:
             live_for(None)
 
     async def poll(self, lives_s: float) -> ReportSnapshot:
-        """Return the run's reports so far, and extend the life of the process."""
+        """Return the run's reports so far, and move the deadline of the process."""
         if self._runs.is_running:
             live_for(lives_s)
         return self._runs.poll()
@@ -75,7 +75,7 @@ class RunExecutor:
 
 
 def live_for(lives_s: float | None) -> None:
-    """Make the kernel end this process before another worker may claim the run; None: no limit.
+    """Let the kernel kill this process at the deadline, before another worker may claim the run; None: no limit.
 
     A thread can't end the process in time, because user code may hold Python's global lock.
     """

@@ -10,14 +10,14 @@ from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-IDLE_MAX = 8  # the largest number of idle threads: the start of a thread takes longer than most functions
+IDLE_MAX = 8  # the largest number of idle threads: a new thread takes longer than most calls
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:
     """Call a function in a thread, and return its result.
 
-    The thread is not from the event loop's pool: a function that never returns would block the end of the loop and of
-    the process.
+    The thread is not from the event loop's pool, because the loop and the process could not end before a pool thread
+    that never returns.
     """
     made = _Call(call)
     _make(made)
@@ -35,7 +35,7 @@ class _Call(Generic[T]):
         self._context = copy_context()
 
     def make(self) -> Callable[[], None]:
-        """Make the call, and return the function that sets its result."""
+        """Make the call, and return a function that sets the result of the call."""
         self.has_begun = True
         try:
             result = self._context.run(self._call)
@@ -57,7 +57,7 @@ class _CallThread:
     def __init__(self) -> None:
         self._calls = deque[_Call[Any]]()  # the call in progress, and the next call
         self._process = os.getpid()
-        self._is_called = threading.Lock()  # unlocked while a call waits for the thread
+        self._is_called = threading.Lock()  # the lock is open while a call waits for the thread
         self._is_called.acquire()
         threading.Thread(target=self._work, name="call", daemon=True).start()
 
@@ -75,17 +75,17 @@ class _CallThread:
                 self._leave()
 
     def _is_idle_again(self) -> bool:
-        """Make the next call; return whether to wait for another call, which the pool may add with the result."""
+        """Make the next call; return whether to wait for another call, which the pool may add after this one."""
         self._is_called.acquire()
         tell = self._calls[0].make()
         if os.getpid() != self._process:
-            return False  # the call has forked: the child process has only this thread, so the child ends
+            return False  # the call has forked, and this is the child process: it has only this thread, so it exits
         with _counting:
             is_idle = len(_idle) < IDLE_MAX
             if is_idle:
                 _idle.append(self)
         tell()
-        self._calls.popleft()  # remove the call from the queue, to free its result
+        self._calls.popleft()  # remove the call from the queue, so that its result is freed
         return is_idle
 
     def _leave(self) -> None:

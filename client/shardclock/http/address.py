@@ -65,7 +65,7 @@ def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure
 
 
 def _chosen(url: str | None) -> tuple[str, str]:
-    """Choose the URL, and the advice for the case that no gateway answers."""
+    """Return the URL, and the advice to print if no gateway answers."""
     for found, check in ((url, CHECK_GIVEN), (os.environ.get(URL_VARIABLE), CHECK_ENVIRONMENT)):
         if found:
             return found.rstrip("/"), check
@@ -73,9 +73,10 @@ def _chosen(url: str | None) -> tuple[str, str]:
 
 
 def _url_of_this_machine() -> str:
-    """Return the URL of the gateway of `up` on this machine; a handler has the variable that `up` has.
+    """Return the URL of the gateway that `up` runs on this machine; a handler has the environment variable of `up`.
 
-    A second cluster on a machine has another port. Without the variable, its handlers would use the first cluster.
+    If a machine has two clusters, their gateways have different ports. Without the variable, handlers of the second
+    cluster would call the first cluster.
     """
     port = os.environ.get(PORT_VARIABLE, "")
     if not port.isdecimal():

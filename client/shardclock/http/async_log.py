@@ -17,8 +17,8 @@ from shardclock.http.problems import no_answer
 from shardclock.http.reading import read_answer
 
 CONSUMERS = "/v1/consumers"
-WAIT = "PT30S"  # The longest wait for the next records of a group.
-LASTING_S = 5.0  # The duration after which a stream counts as successful; a record counts too.
+WAIT = "PT30S"  # The longest time that a request waits for a group's next records.
+LASTING_S = 5.0  # A stream counts as successful after this time, or after its first record.
 
 
 class AsyncLog:
@@ -53,8 +53,8 @@ class AsyncLog:
         """Yield each record at least once, in the order of its partition, as a member of a consumer group, for ever.
 
         A record is done when the caller requests the next record. When the loop or the caller ends, the client releases
-        the unfinished records. The work on a record should end within the `lease`, because another member may get the
-        record later. A new group begins at the start of the log, with `partitions` partitions, one by default. The API
+        the unfinished records. Finish the work on a record within the `lease`: after the lease, another member may get
+        the record. A new group begins at the start of the log, with `partitions` partitions, one by default. The API
         key must be for all tenants.
 
         shape:   `limit` is the number of records in one lease

@@ -54,7 +54,7 @@ class AsyncMany:
     async def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> AsyncIterator[Line]:
         """Schedule many timers, at most 10,000 with one request, and yield the outcome of each timer.
 
-        After a lost answer, the client sends a timer again if this can't make a duplicate: if the timer has an
+        After a lost answer, the client sends a timer again only if a duplicate is impossible: if the timer has an
         `idempotency_key` (valid for a day), or a name and `on_conflict="ignore"` (valid while the first timer is
         pending). Other timers get the outcome `unknown`.
 
@@ -86,7 +86,7 @@ class AsyncMany:
 
         Call `commit` on the result to change these timers.
 
-        A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state` is
+        Without filters, all timers of the tenant are selected. `state` is
         pending or paused, `timer_keys` has up to 1,000 keys. `until` is the end of a pause. `missed` is the rule for a
         schedule's occurrences during the pause, for resume and for pause with `until`.
 
@@ -105,7 +105,7 @@ class AsyncMany:
         return AsyncBulk(self._sender, path, body, await self._sender.ask(TimersCounted, request))
 
     async def _settle(self, part: RequestPart) -> ApiError | None:
-        """Send the lines of a part until each line has an outcome; return the error of a failed request."""
+        """Send the lines of a part until each line has an outcome. If a request fails finally, return its error."""
         tries = self._sender.tries(is_repeatable=True)
         while part.waiting:
             try:

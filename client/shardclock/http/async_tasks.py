@@ -1,4 +1,4 @@
-"""Do the tasks of instances through a gateway: tasks of persons, and service tasks of external workers."""
+"""Work on the tasks of instances through a gateway: user tasks, and service tasks of external workers."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ class AsyncTasks:
         instance_key: int | None = None,
         business_key: str | None = None,
     ) -> AsyncIterator[Task]:
-        """Find open tasks of persons, the oldest first; `unassigned` selects tasks without an assignee.
+        """Find open user tasks, the oldest first; `unassigned` selects tasks without an assignee.
 
         `for_user` selects the tasks of a person, and the unassigned tasks that the person may claim: as a candidate
         user, or as a member of a group in `group`.
@@ -64,7 +64,7 @@ class AsyncTasks:
             after = page.next
 
     async def show(self, task_key: int) -> WholeTask:
-        """Find one task of a person, open or ended, with its variables and its events.
+        """Find one user task, open or ended, with its variables and its events.
 
         errors:  NotFound  the task never existed, or its instance was deleted
         """
@@ -73,8 +73,8 @@ class AsyncTasks:
     async def claim(self, task_key: int, assignee: str, *, idempotency_key: str | None = None) -> TaskState:
         """Assign a task to a person.
 
-        errors:  Conflict  another person has the task (the error's `members["assignee"]`), or the task is completed or
-                           cancelled.
+        errors:  Conflict  the task is assigned to another person (the error's `members["assignee"]`), or is completed
+                           or cancelled.
                  NotFound  the task never existed, or its instance was deleted.
         """
         return await self._do(TASKS, task_key, "claim", {"assignee": assignee}, idempotency_key)
@@ -95,13 +95,13 @@ class AsyncTasks:
         assignee: str | None = None,
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """Complete a task of a person; its instance continues.
+        """Complete a user task; its instance continues.
 
-        The record of the task names `assignee` as the person of the completion. The default of `assignee` is the
+        The task's record names `assignee` as the person that completed the task. The default of `assignee` is the
         present assignee.
 
-        errors:  Conflict  the task was completed already, or is cancelled; or another person has the task (the error's
-                           `members["assignee"]`).
+        errors:  Conflict  the task was completed already, or is cancelled; or the task is assigned to another person
+                           (the error's `members["assignee"]`).
                  NotFound  the task never existed, or its instance was deleted.
         """
         fields = {"variables": variables, "assignee": assignee}
@@ -120,7 +120,7 @@ class AsyncTasks:
         """Lease at most 1,000 service tasks of a type; no other program gets the leased tasks until the lease ends.
 
         With `wait`, at most five minutes, the call returns when there is a task, or when the time is over. `worker` is
-        the name of the program, which operators see with the task.
+        the name of the calling program; operators see this name with the task.
         """
         fields = {"type": task_type, "most": most, "lease": lease, "worker": worker}
         request = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key).with_wait(wait)
@@ -129,7 +129,7 @@ class AsyncTasks:
     async def extend(
         self, taken: ServiceTask, lease: Length = "PT1M", *, idempotency_key: str | None = None
     ) -> TaskState:
-        """Extend the lease of a service task; an expired lease may be extended if no other program has the task.
+        """Extend the lease of a service task, even an expired lease if no other program has leased the task.
 
         errors:  as in `complete_service_task`
         """

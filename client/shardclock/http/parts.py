@@ -18,8 +18,8 @@ from shardclock.http.requests import NDJSON, TIMERS, Request, body_of
 from shardclock.refusal import shown
 
 LINES_MAX = 10_000  # The gateway's own limit of lines in one request.
-PART_BYTES_MAX = 4 * 1024 * 1024  # A body must arrive within ten seconds.
-LOST = ("unknown", "untried")  # The gateway's outcomes of a line without an answer of Postgres.
+PART_BYTES_MAX = 4 * 1024 * 1024  # The gateway waits at most ten seconds for the whole body.
+LOST = ("unknown", "untried")  # The outcomes that a gateway reports if Postgres did not answer for the line.
 EXAMPLE: New = {"delay": "PT1H"}
 NO_REASON = "Postgres gave no answer"
 NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
@@ -27,7 +27,7 @@ NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
 
 @dataclass(slots=True)
 class RequestPart:
-    """The lines of one request: lines without an outcome, by number, and the outcomes of the other lines."""
+    """The lines of one request: those without an outcome (key: line number), and the outcomes of the other lines."""
 
     waiting: dict[int, bytes]
     repeatable: frozenset[int]
@@ -44,7 +44,7 @@ class RequestPart:
         """Store the outcomes that a response contains, one JSON object for each line.
 
         shape:   the reason why lines without an outcome must be sent again; None: all lines have an outcome
-        errors:  ApiError  the response has lines that no gateway writes
+        errors:  ApiError  the response has lines that can't come from a gateway
         """
         numbers = list(self.waiting)
         try:
@@ -65,7 +65,7 @@ class RequestPart:
         return error_of(Problem(UNAVAILABLE.type, UNAVAILABLE.status, why, may_be_done=self.is_unsure, may_pass=True))
 
     def lose(self, error: ApiError) -> None:
-        """After a lost answer, give up each line that another attempt could store a second time."""
+        """After a lost answer, set `unknown` as the outcome of each line that a retry could store a second time."""
         if error.may_be_done:
             for number in list(self.waiting):
                 self._lose(number, error.detail)
@@ -81,7 +81,7 @@ class RequestPart:
         yield from (self.outcomes[number] for number in sorted(self.outcomes))
 
     def _lose(self, number: int, why: str) -> None:
-        """Give up a line with a lost answer if another attempt could store the line twice."""
+        """Set `unknown` as the outcome of a line after a lost answer, if a retry could store the line a second time."""
         if number in self.repeatable:
             self.is_unsure = True
         else:

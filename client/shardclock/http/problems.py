@@ -15,7 +15,7 @@ from shardclock.reason import one_line
 CHECK = f"check the client's url, given or in {URL_VARIABLE}"
 # A proxy in front of a gateway sends 502 and 504 while it can't reach the gateway.
 PASSING = frozenset({429, 502, 503, 504})
-FAILED = 500  # at this status or a higher status the outcome is unknown, because the server has failed
+FAILED = 500  # from this status on, the server has failed, and the outcome is unknown
 
 
 def problem_error(request: Request, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -37,7 +37,7 @@ def problem_error(request: Request, status: int, headers: Mapping[str, str], bod
 
 
 def foreign_error(request: Request, status: int) -> ApiError:
-    """Make the error of a success response that no gateway has written."""
+    """Make the error for a response with a success status that does not come from a gateway."""
     return error_of(Problem(UNKNOWN, status, _foreign(request, status), may_be_done=request.changes))
 
 

@@ -14,7 +14,7 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 def read_answer(model: type[AnswerT], request: Request, body: bytes) -> AnswerT:
     """Parse the JSON of a success response.
 
-    errors:  ApiError  no gateway has written the response
+    errors:  ApiError  the response does not come from a gateway
     """
     try:
         return model.model_validate_json(body)

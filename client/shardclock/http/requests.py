@@ -66,7 +66,7 @@ class Request:
     query: Query = field(default_factory=dict)
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    is_repeatable: bool = True  # a repetition of the request has no further effect
+    is_repeatable: bool = True  # a repeated request has no further effect
     wait_s: float = 0.0
 
     @property
@@ -75,7 +75,7 @@ class Request:
         return self.method != "GET"
 
     def with_wait(self, wait: Length | None) -> "Request":
-        """Return the same request with a longest delay of the response.
+        """Return the same request as a long poll: the gateway may delay the response by at most `wait`.
 
         errors:  ValueError  `wait` is not a duration
         """
@@ -95,7 +95,7 @@ class Request:
 
 
 def read(path: str, **query: object) -> Request:
-    """Make a request that changes nothing; a query's value that is None is left out."""
+    """Make a request that changes nothing; parameters of the query that are None are left out."""
     return Request("GET", path, query_of(**query))
 
 
@@ -113,7 +113,7 @@ def read_page(path: str, chosen: TimerQuery, **page: object) -> Request:
 
 
 def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Request:
-    """Make a request that takes effect once even if it is sent several times; the default of the key is random.
+    """Make a request that takes effect once even if it is sent several times; without a key, a random key is used.
 
     errors:  ValueError  the key can't be sent, or a value has no form in JSON
     """
@@ -153,7 +153,7 @@ def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
 
 
 def number(name: str, key: object, *, instead: str = "") -> str:
-    """Write a key as one part of a path; `name` is the argument's name, and `instead` is added to a refusal.
+    """Write a key as one segment of a path; a refusal contains `name`, the argument's name, and ends with `instead`.
 
     errors:  ValueError  the key is not a whole number
     """
@@ -163,9 +163,9 @@ def number(name: str, key: object, *, instead: str = "") -> str:
 
 
 def segment(name: str) -> str:
-    """Write a name as one part of a path.
+    """Write a name as one segment of a path.
 
-    errors:  ValueError  UTF-8 can't encode it
+    errors:  ValueError  UTF-8 can't encode the name
     """
     _refuse_half_pair("name", name)
     return DOTS.get(name) or quote(name, safe="")

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from shardclock.api.errors import Problem
 from shardclock.backoff import Backoff
 
-PAUSES = Backoff(0.1, 5.0)  # the upper limits of the pauses
+PAUSES = Backoff(0.1, 5.0)  # the longest pause before each retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class Patience:
     """
 
     retry_for_s: float
-    is_repeatable: bool  # a repetition of the request has no further effect
+    is_repeatable: bool  # a repeated request has no further effect
     draw: Callable[[], float]
 
 
 def pause_s_after(problem: Problem, patience: Patience, *, attempt: int, elapsed_s: float) -> float | None:
     """Return the pause before a request is sent again; `attempt` counts from 1.
 
-    shape:   None: give up, because the error is permanent, the request might be done twice, or the time is over
+    shape:   None: no retry, because the error is permanent, the request could take effect twice, or the time is over
     units:   seconds
     """
     if not problem.may_pass or (problem.may_be_done and not patience.is_repeatable):

@@ -36,8 +36,9 @@ from shardclock.http.sync_tasks import Tasks
 class Client(Many, Log, Operating):
     """A client of one gateway; concurrent tasks may share a client.
 
-    The client retries an unanswered request until `retry_for` after the first failure. The client does not retry a
-    request that could take effect twice. `processes` and `tasks` have the methods for processes.
+    The client retries an unanswered request until the time `retry_for` has passed since the first failure, unless the
+    request could take effect twice. The attributes `processes` and `tasks` have the methods for processes and their
+    tasks.
 
     errors:  ApiError    from each method: nothing was done; the message has the gateway's reason. Its subclass
                          `NoAnswer`: no gateway answered in time.
@@ -171,9 +172,9 @@ class Client(Many, Log, Operating):
         idempotency_key: str | None = None,
         **to: Unpack[Destination],
     ) -> Changed:
-        """Move a timer: give exactly one of `due_date`, `delay` from now, `shift` and another `schedule`.
+        """Move a timer: give exactly one of `due_date`, `delay` (from now), `shift` and `schedule` (a new rule).
 
-        errors:  Stale     the timer's `etag` is not `if_match` any more.
+        errors:  Stale     the timer was changed: its `etag` differs from `if_match`.
                  TooLate   the timer has ended.
                  NotFound  the timer does not exist.
         """
@@ -226,7 +227,7 @@ class Client(Many, Log, Operating):
         missed: str | None = None,
         idempotency_key: str | None = None,
     ) -> Changed:
-        """Resume a paused timer; a timer whose due date is in the pause is due immediately.
+        """Resume a paused timer; if its due date passed during the pause, the timer is due immediately.
 
         `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
         `fire_all` or `policy`. The default `policy` means the schedule's own rule.
@@ -255,14 +256,14 @@ class Client(Many, Log, Operating):
         return (self._sender.ask(RecordsPage, ask.read(path, limit=limit))).records
 
     def explain(self, *, timer_key: int | None = None, name: str | None = None, at: Moment | None = None) -> Explained:
-        """Explain why a timer fired or did not fire, at the moment `at` or until now.
+        """Explain why a timer fired or did not fire at the moment `at`; without `at`: until now.
 
         errors:  NotFound  the timer does not exist
         """
         return self._sender.ask(Explained, ask.read(ask.timer_path(timer_key, name, "explanation"), at=at))
 
     def wait_for_end(self, *, timer_key: int | None = None, name: str | None = None, within: Length) -> Record | None:
-        """Wait until a timer is cancelled or skipped, or has fired and its delivery, if it has one, has ended.
+        """Wait until a timer has ended: it was cancelled or skipped, or it fired and its delivery (if any) ended.
 
         If `name` is given, the call waits for the timer that has this name at the beginning of the call.
 

@@ -70,7 +70,7 @@ class Operating:
         not delivered.
 
         errors:  NotFound  the timer has no dead letter.
-                 Conflict  its endpoint is disabled or was removed.
+                 Conflict  the endpoint is disabled or was removed.
                  Refused   no filter is given, and `every` is False.
         """
         body = {"per_s": per_s, "every": every or None, **chosen}
@@ -126,7 +126,7 @@ class Operating:
     def subscribe(
         self, endpoint: str, kinds: Collection[str], *, failures_min: int = 3, text_only: bool = False
     ) -> EventSubscriptionChanged:
-        """Send events of these kinds to an endpoint, in place of its earlier kinds.
+        """Send events of these kinds to an endpoint; events of other kinds are no longer sent.
 
         errors:  NotFound  there is no such endpoint.
                  Refused   a kind is unknown.

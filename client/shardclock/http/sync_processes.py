@@ -1,5 +1,5 @@
 # `make docs` writes this file from async_processes.py: change that file, and run `make docs`.
-"""Deploy processes, start instances and drive them through a gateway."""
+"""Deploy processes, start instances, and change instances through a gateway."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -50,7 +50,7 @@ class Processes:
     ) -> tuple[Deployed, ...]:
         """Deploy the processes of a BPMN model, all or none; `resource` is the file's name.
 
-        shape:   a process stays unchanged if its newest version has the same content and `resource`
+        shape:   a process gets no new version if its newest version has the same content and `resource`
         errors:  Refused  the model can't be run; the message names the element and the reason
         """
         text = model.encode() if isinstance(model, str) else model
@@ -89,7 +89,7 @@ class Processes:
         wait: Length | None = None,
         idempotency_key: str | None = None,
     ) -> WholeInstance:
-        """Start an instance; an engine begins the instance within milliseconds.
+        """Start an instance; an engine picks the instance up within milliseconds.
 
         With `wait`, at most five minutes, the call returns when the instance has ended, or when the time is over.
         `business_key` is the name of the instance in the caller's own system; `list` finds the instance by this key.
@@ -164,7 +164,7 @@ class Processes:
             after = page.next
 
     def cancel(self, instance_key: int, *, idempotency_key: str | None = None) -> None:
-        """Request the cancellation of an instance and its waits; an engine cancels the instance soon.
+        """Request the cancellation of an instance and its waits; an engine performs the cancellation soon afterwards.
 
         A second request is no error.
 
@@ -210,7 +210,7 @@ class Processes:
         begun: tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> None:
-        """End some tokens, and begin others at the named nodes, in one atomic change.
+        """Terminate some tokens, and start new tokens at the named nodes, in one atomic change.
 
         errors:  as in `set_variables`
         """
@@ -269,7 +269,7 @@ class Processes:
     ) -> tuple[int, ...]:
         """Publish a message, and return the keys of the instances that get the message now.
 
-        For the duration `keep`, the message is stored for tokens that begin to wait later.
+        The message is stored for the duration `keep`, so that tokens that start to wait within this time also get it.
         """
         fields = {"name": name, "correlation": correlation, "variables": variables, "keep": keep}
         return (self._sender.ask(InstanceKeys, ask.once("POST", "/v1/messages", fields, idempotency_key))).instance_keys
@@ -277,7 +277,7 @@ class Processes:
     def throw_signal(
         self, name: str, *, variables: Mapping[str, Any] | None = None, idempotency_key: str | None = None
     ) -> tuple[int, ...]:
-        """Broadcast a signal to all tokens that wait for it now, and return the keys of their instances."""
+        """Broadcast a signal to all tokens that wait for it now; return the keys of the instances of these tokens."""
         fields = {"name": name, "variables": variables}
         return (self._sender.ask(InstanceKeys, ask.once("POST", "/v1/signals", fields, idempotency_key))).instance_keys
 

@@ -1,5 +1,5 @@
 # `make docs` writes this file from async_sending.py: change that file, and run `make docs`.
-"""Send requests to one gateway, and retry a request if a retry is safe and may succeed."""
+"""Send requests to one gateway; retry a failed request if a retry is safe and may succeed."""
 
 import random
 import time
@@ -21,7 +21,7 @@ from shardclock.http.retrying import Patience, pause_s_after
 
 CONNECT_S_MAX = 5.0
 WAIT_S_MAX = 60.0  # The longest wait of one request; a proxy may close a connection without data.
-EARLY_S = 0.5  # A stopping gateway answers immediately; the next gateway may not have started yet.
+EARLY_S = 0.5  # A gateway that stops refuses a long poll immediately; the next gateway may need this pause to start.
 KEPT_S = 30.0  # A gateway closes a connection after 75 s without requests.
 SILENT_S_MAX = 45.0  # A stream of events sends a comment each 15 s.
 EVENTS = "text/event-stream"
@@ -40,7 +40,8 @@ class Tries:
     def again_after(self, error: ApiError) -> None:
         """Wait until the request may be sent again.
 
-        errors:  ApiError  the request is not sent again: a retry would not help, is not safe, or the time is over
+        errors:  ApiError  the request is not sent again: a retry would not help, a retry is not safe, or the time is
+                           over
         """
         self._attempt += 1
         now_s = monotonic()
@@ -51,7 +52,7 @@ class Tries:
         pause_s = pause_s_after(error.problem, self._patience, attempt=self._attempt, elapsed_s=elapsed_s)
         if pause_s is None:
             if error.problem.may_pass:
-                # If the last attempt was not sent, an earlier attempt may still have taken effect.
+                # Even if the last attempt was not sent, an earlier attempt may have taken effect.
                 error.problem = replace(error.problem, may_be_done=self._may_be_done)
             raise error
         time.sleep(pause_s)
@@ -78,7 +79,7 @@ class Sender:
         self._http.close()
 
     def tries(self, *, is_repeatable: bool) -> Tries:
-        """Start the count of attempts; retries end `retry_for` after the first failure."""
+        """Start the count of attempts; retries stop when `retry_for` has passed since the first failure."""
         return Tries(Patience(self._retry_for_s, is_repeatable, random.random))
 
     def send(self, request: Request) -> httpx2.Response:

@@ -100,7 +100,7 @@ def consume(
              ApiError      the role lacks a right.
              TypeError     `work` is `async def`, and the connection's methods are not awaited, or the other way round;
                            `connect` or `work` is not a function.
-             ValueError    the group's name is too long or empty, or `partitions` or `attempts` is not possible.
+             ValueError    the group's name is too long or empty, or `partitions` or `attempts` is out of range.
              Exception     an error of the driver: the connection can't be opened, and a retry would not help.
     """
     if _is_awaited(work):
@@ -174,7 +174,7 @@ def consume_once(connection: Any, group: str, work: Any, *, limit: int = READ_MA
 
     shape:   the number of records, awaited if the connection's methods are awaited; 0 if no free partition has records
     errors:  TypeError  the connection is in a transaction.
-             Exception  an error of the work and of the driver: the transaction is rolled back.
+             Exception  an error of `work` or of the driver: the transaction is rolled back.
     """
     driver = driver_of(connection)
     return (async_consuming if _is_awaited(driver.answer) else sync_consuming).consume_once(

@@ -42,8 +42,8 @@ class AsyncBatch:
         """
         left_s = self._until_s - time.monotonic()
         try:
-            # A member that was frozen for longer than its lease tries a renewal: no other member may have leased the
-            # batch.
+            # A member that was frozen for longer than its lease tries a renewal, which succeeds if no other member
+            # leased the batch.
             async with limit(left_s if left_s > 0 else LAST_ASK_S):
                 await self._move(self.state.position, worked=False, keep_s=self.lease_s)
         except TimeoutError as error:

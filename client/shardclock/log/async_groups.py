@@ -27,7 +27,7 @@ async def open_group(driver: AsyncDriver, group: str, partitions: int | None = N
     has = int(found["partitions"])
     if partitions not in (None, has):
         raise GroupDiffers(
-            f'group "{group}" has {has} partition(s), not {partitions}: ask for {has}, or stop its members and say'
+            f'group "{group}" has {has} partition(s), not {partitions}: ask for {has}, or stop its members and run'
             f" `shardclock consumers reset {group} --partitions {partitions}`"
         )
     return has
@@ -128,7 +128,7 @@ async def acknowledge_partition(
 async def take_partition(driver: AsyncDriver, group: str) -> dict[str, Any] | None:
     """Lock a group's free partition with the oldest unread record until the transaction ends; None: nothing to do.
 
-    shape:   the fields of a state, with transaction and started_at
+    shape:   the fields of a partition's state, and `transaction` and `started_at`
     source:  client/shardclock/sql/statements/take_partition.sql
     """
     return await _ask(driver, "take_partition", group_name=group)

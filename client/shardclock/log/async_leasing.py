@@ -14,7 +14,7 @@ from shardclock.log.failures import LeaseLost, WorkFailed, error_text
 from shardclock.sql.async_timers import AsyncDriver
 
 LEASE_S = 30.0
-LEASE_S_MAX = 3_600.0  # the longest time for which the partition of a dead member waits
+LEASE_S_MAX = 3_600.0  # the longest lease, because a dead member blocks its partition until its lease ends
 
 
 async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: float = LEASE_S) -> AsyncBatch | None:

@@ -17,10 +17,10 @@ from shardclock.log.record import LogRecord
 
 POLL_S = 0.1
 GROUP_LENGTH_MAX = 200
-PARTITIONS_MAX = 840  # Each partition has some of the 840 slots.
-RETRY = Backoff(0.2, 30.0)  # The pauses before a record is retried, and while Postgres does not answer.
+PARTITIONS_MAX = 840  # Each partition has at least one of the 840 slots.
+RETRY = Backoff(0.2, 30.0)  # The pauses between retries of a record, and between attempts to reach Postgres.
 GROUP_S = 10.0  # The interval at which a member without records checks that its group still exists.
-WORK_S = 60.0  # The timeout of work in a transaction; a batch takes about 1 s, so only a slow record reaches it.
+WORK_S = 60.0  # The timeout of work in a transaction; a batch takes about 1 s, so only a slow record exceeds it.
 DATA_EXCEPTION = "22"  # The class of SQLSTATEs for an invalid value.
 
 

@@ -47,7 +47,7 @@ async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> Attem
 
 
 async def finish(asking: Awaitable[T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
-    """Wait for an answer; after a cancellation, wait a little longer, and undo the answered call."""
+    """Wait for an answer. After a cancellation, wait a little longer, and call `undo` if the answer arrives."""
     asked = asyncio.ensure_future(asking)
     try:
         return await asyncio.shield(asked)

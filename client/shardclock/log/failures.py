@@ -8,14 +8,14 @@ from typing import NamedTuple
 from shardclock.log.partition import PartitionState
 from shardclock.log.record import LogRecord
 
-# Temporary errors: lost connections (08), rollbacks (40), a lack of resources (53), a stop by an operator (57), a lock
-# or an idle transaction that took too long, and a server that became a replica.
+# Temporary errors: lost connections (08), rollbacks (40), a lack of resources (53), a shutdown by an operator (57), a
+# lock or an idle transaction that took too long, and a server that became a replica.
 PASSING = ("08", "40", "53", "57", "55P03", "25P03", "25P04", "25006")
 # These errors end one statement; the connection stays usable.
 OF_STATEMENT = ("40", "55P03", "57014")
 # Errors of both drivers and of SQLAlchemy without a SQLSTATE: the connection is unusable, or could not be opened.
 OF_CONNECTION = {"OperationalError", "InterfaceError", "InternalClientError"}
-# Messages of Postgres that refuse a login. A driver on libpq has no SQLSTATE of a failed connection.
+# Messages of Postgres that refuse a login. A driver that uses libpq gets no SQLSTATE if the connection fails.
 REFUSED_LOGIN = re.compile(
     r"password authentication failed for user|no pg_hba\.conf entry for|pg_hba\.conf rejects connection"
     r'|(role|database) ".*" does not exist|role ".*" is not permitted to log in'
@@ -39,7 +39,7 @@ class PoolerInBetween(Exception):
 
 
 class ConnectionLost(Exception):
-    """The connection was lost during the work together with Postgres: the work is not at fault."""
+    """The connection was lost during the work because Postgres stopped: the work is not the cause."""
 
 
 class WorkLost(Exception):
@@ -64,7 +64,7 @@ class WorkCancelled(Exception):
 
 
 class WorkFailed(Exception):
-    """The error of a consumer's work with its records; raised in the transaction's block, it causes the rollback."""
+    """The error of a consumer's work, with the records of the batch; it rolls the transaction back."""
 
     def __init__(self, state: PartitionState, records: Sequence[LogRecord], error: Exception) -> None:
         super().__init__(error)
@@ -107,7 +107,7 @@ def spares_connection(error: BaseException) -> bool:
 
 
 def is_refused_login(error: BaseException) -> bool:
-    """Return whether libpq could not connect because Postgres refused the login, if Postgres says so in English."""
+    """Return whether Postgres refused the login of libpq; only messages in English are recognized."""
     failed = ((it, getattr(it, "pgconn", None)) for it in _causes_of(error))
     return any(conn and (conn.needs_password or REFUSED_LOGIN.search(str(it))) for it, conn in failed)
 

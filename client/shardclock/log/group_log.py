@@ -15,7 +15,7 @@ class GroupLog:
         self._group = group
 
     def info(self, event: str, **fields: object) -> None:
-        """Log the end of a failure."""
+        """Log that the work succeeds again, or that Postgres answers again."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: object) -> None:

@@ -20,7 +20,7 @@ class PartitionState:
     lease: int | None = None
 
     def end_of(self, positions: Sequence[int], *, full: bool) -> int:
-        """Return the position up to which all records are done after a batch with these positions.
+        """Return the position up to which all records are done once the batch with these positions is done.
 
         For a full batch, the position is the position of its last record. A batch that is not full contains all records
         up to the horizon, so the position is the horizon.

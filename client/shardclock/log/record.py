@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from shardclock.jsonb import stored_json
 
 SIGNAL = "process:instance"  # The target of timers of process instances.
-UNDELIVERED = ("log", SIGNAL)  # Targets without a record of the delivery's end.
+UNDELIVERED = ("log", SIGNAL)  # For these targets, the log has no record of a delivery's end.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class LogRecord:
 
     @property
     def late_since(self) -> datetime:
-        """The moment from which a firing counts as late: the timer's due date, or a client's later request.
+        """The moment from which the lag is counted: the timer's due date, or a client's later request.
 
         source:  shardclock.late_since
         """

@@ -54,7 +54,7 @@ def consume_once(driver: Held, group: str, work: Work, *, limit: int = READ_MAX)
         done = _do_alone(driver, Round(group, work, limit))
         if done != 0:
             return done or 0
-        # A partition without records has moved its position to the horizon; try the next partition.
+        # The partition has no records, and its position is at the horizon now; try the next partition.
     return 0
 
 
@@ -126,7 +126,7 @@ class Round:
         if not self._moved:
             self._error = TransactionEnded(
                 "the work ended the consumer's transaction, so its writes can't be rolled back: leave commit and"
-                " rollback to us; for a part that may fail there are savepoints, `connection.transaction()`"
+                " rollback to the consumer; for a part that may fail, use a savepoint, `connection.transaction()`"
             )
             raise self._failed(self._error)
         return len(records)
@@ -159,7 +159,7 @@ class Round:
 
 
 def _runs_since(link: Link, started_at: float) -> bool:
-    """Return whether the server that answers now started at this time: it was not restarted and not replaced."""
+    """Return whether the server has run since this time; False: Postgres was restarted or replaced."""
     try:
         with limit(ANSWER_S):
             return read_start(link) == started_at

@@ -15,7 +15,7 @@ from shardclock.log.sync_timing import GIVE_BACK_S, STOPS, LeasedWork, finish, l
 from shardclock.sql.sync_timers import Driver
 
 LEASE_S = 30.0
-LEASE_S_MAX = 3_600.0  # the longest time for which the partition of a dead member waits
+LEASE_S_MAX = 3_600.0  # the longest lease, because a dead member blocks its partition until its lease ends
 
 
 def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEASE_S) -> Batch | None:

@@ -13,13 +13,13 @@ from shardclock.sql.statement import Statement, statement
 
 CHANNEL = "shardclock_log"
 # Reasons: docs/decisions/0037-pinned-semantics.md. The search path and the formats of dates are not changed, because
-# the user's own statements may need them.
+# the user's own statements may depend on both.
 FIXED = {
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "synchronous_commit": "on",
     "idle_session_timeout": "0",
-    # A vanished host closes no connection; the server ends the host's session and locks after about 10 s.
+    # A host that vanishes does not close its connection; the server ends the session, with its locks, after about 10 s.
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "4",
@@ -29,7 +29,7 @@ LIMITS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_time
 
 
 class Held(Protocol):
-    """A driver of `shardclock.sql`, as a consumer uses it."""
+    """The methods of a `shardclock.sql` driver that a consumer uses."""
 
     backend: int | None
     commits_each: bool
@@ -94,7 +94,7 @@ class Link:
             if not self._listens:
                 driver.listen(CHANNEL)
                 self._listens = True
-                return  # return without a wait: a notification before `listen` was missed
+                return  # return immediately: a notification that came before `listen` was missed
 
             driver.wait(within_s)
 

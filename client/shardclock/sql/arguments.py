@@ -48,7 +48,7 @@ def schedule(timer: New, tenant_id: str) -> str:
     """Write the statement's argument for a new timer.
 
     errors:  Refused                the timer's due date is not a moment.
-             TypeError, ValueError  the timer has an unknown field, or a value without a form in JSON.
+             TypeError, ValueError  the timer has an unknown field, or a value that JSON can't represent.
     """
     _require_known(timer, New)
     return written({**_with_moment(timer), "tenant_id": tenant_id})

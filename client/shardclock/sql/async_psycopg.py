@@ -33,7 +33,7 @@ class AsyncPsycopg:
 
     @property
     def commits_each(self) -> bool:
-        """Whether the connection commits each statement outside of a transaction."""
+        """Whether the connection commits each statement that runs outside of a transaction (autocommit)."""
         return self._connection.autocommit
 
     @property

@@ -68,7 +68,7 @@ class Timers:
         return timer_of(self._driver.answer(statement("get"), ask.find(which)), which)
 
     def move(self, *, timer_key: int | None = None, name: str | None = None, **to: Unpack[Destination]) -> Changed:
-        """Move a timer: give exactly one of `due_date`, `delay` from now, `shift` and another `schedule`.
+        """Move a timer: give exactly one of `due_date`, `delay` (from now), `shift` and `schedule` (a new rule).
 
         errors:  TooLate   the timer has ended.
                  NotFound  the tenant has no timer with this key or name.
@@ -110,7 +110,7 @@ class Timers:
         return self._change(which, ask.pause(which, until, reason=reason, missed=missed), PAUSED)
 
     def resume(self, *, timer_key: int | None = None, name: str | None = None, missed: str | None = None) -> Changed:
-        """Resume a paused timer; a timer whose due date is in the pause is due immediately.
+        """Resume a paused timer; if its due date passed during the pause, the timer is due immediately.
 
         `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
         `fire_all` or `policy`. The default `policy` means the schedule's own rule.
@@ -123,8 +123,8 @@ class Timers:
     def run(self, *, timer_key: int | None = None, name: str | None = None, operation: str | None = None) -> Changed:
         """Make a pending timer due now; a schedule fires once more, and its other dates stay unchanged.
 
-        If the transaction may be repeated after a commit of unknown outcome, give the run a name as `operation`: a
-        timer runs only once for each name.
+        Pass a name as `operation` if you may repeat the transaction after a commit with an unknown outcome: a timer
+        runs only once for each name.
 
         errors:  as in `cancel`; TooLate also for a paused timer
         """

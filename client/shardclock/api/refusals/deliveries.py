@@ -24,7 +24,7 @@ DELIVERY_OF_INSTANCE = CONFLICT.specific(
 UNKNOWN_DEAD_LETTER = NOT_FOUND.specific("unknown_dead_letter", "there is no dead letter {timer_key}")
 NOT_REDRIVEN = CONFLICT.specific("not_redriven", "{which} not redriven: {why}")
 DELIVERY_IS_DEAD_LETTER = NOT_FOUND.specific(
-    "delivery_is_dead_letter", "the delivery of timer {timer_key} is a dead letter; /v1/dead-letters lists those"
+    "delivery_is_dead_letter", "the delivery of timer {timer_key} is a dead letter; /v1/dead-letters lists dead letters"
 )
 NO_PENDING_DELIVERY = NOT_FOUND.specific(
     "no_pending_delivery", "timer {timer_key} has no pending delivery: it has ended, or never was; the log has its end"

@@ -1,6 +1,6 @@
 -- Schedules a timer; if a pending timer has its name, on_conflict decides.
 --
--- in:    :asked text, a JSON object of the given arguments; a local date has its zone as clock
+-- in:    :asked text, a JSON object of the given arguments; the zone of a local date is the field clock
 -- out:   answer text, a JSON object of timer_key, due_date and outcome
 -- locks: the row of the replaced timer
 -- index: timers_by_name_prefix
