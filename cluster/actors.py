@@ -1,4 +1,4 @@
-"""Define the actors that Ray runs; the actors use our log format and the database of their node.
+"""Define the actors that Ray runs; an actor uses our log format, and the database of its node.
 
 The actors configure their logs themselves. A set-up hook in Ray's runtime environment would prevent the use of Ray's
 prestarted processes, and delay the first firing by three seconds.
@@ -27,7 +27,7 @@ from shardclock_server.workers.worker import Worker
 
 
 class ShardActor(Life):
-    """Run one shard while the actor lives."""
+    """Run one shard as long as the actor runs."""
 
     def __init__(self, settings: ShardSettings, cluster_id: str, actor_name: str) -> None:
         logs.configure()
@@ -36,7 +36,7 @@ class ShardActor(Life):
 
 
 class WorkerActor(Life):
-    """Run one worker while the actor lives; the processes of the user's code are also actors."""
+    """Run one worker as long as the actor runs; the processes of the user's code are also actors."""
 
     def __init__(self, config: WorkerConfig, cluster_id: str, actor_name: str) -> None:
         logs.configure()
@@ -63,7 +63,7 @@ class WorkerActor(Life):
 
 
 class EngineActor(Life):
-    """Run one engine while the actor lives."""
+    """Run one engine as long as the actor runs."""
 
     def __init__(self, settings: EngineSettings, cluster_id: str, actor_name: str) -> None:
         logs.configure()

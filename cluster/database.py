@@ -1,4 +1,4 @@
-"""The database of a command: the database that the settings name, or the embedded database."""
+"""The database that a command uses: the database that the settings name, or the embedded database."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -98,10 +98,11 @@ def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Data
 
 
 async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
-    """Wait for Postgres, report the wait to the user, and check the schema and the role's rights.
+    """Wait for Postgres, inform the user about the wait, and check the schema and the privileges of the database role.
 
-    errors:  WrongSchema  names the command that repairs the schema, or reports that a test sets the database's clock.
-             LacksRights  names the grant that is missing.
+    errors:  WrongSchema  the message names the command that repairs the schema, or says that a test sets the database's
+                          clock.
+             LacksRights  the message names the missing privilege.
     """
     async with Session(database.dsn, application="shardclock up") as session:
         for failures in count(1):

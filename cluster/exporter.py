@@ -1,4 +1,4 @@
-"""Run a cluster's exporter. Timers fire also while the exporter can't start."""
+"""Run a cluster's exporter. Timers fire even if the exporter can't start."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ RETRY_S = 5.0
 
 
 class Exporting:
-    """Run an exporter, and restart it if it ends. While another process has the port, the start is retried."""
+    """Run an exporter, and restart it if it ends. While another process uses the port, the start is retried."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]
@@ -29,7 +29,7 @@ class Exporting:
         self._try_at_s = 0.0
 
     def tend(self) -> None:
-        """Start the exporter if it does not run and the pause after a failure is over; call this regularly."""
+        """Start the exporter unless it runs or the pause after its last failure lasts; call this method regularly."""
         if self._exporter.address is not None or time.monotonic() < self._try_at_s:
             return
         try:
@@ -41,7 +41,7 @@ class Exporting:
             self._told, self._try_at_s = str(error), time.monotonic() + RETRY_S
 
     def stop(self) -> None:
-        """End the exporter, and remove its directory if this process made the directory."""
+        """Stop the exporter, and remove its directory if this process created the directory."""
         self._exporter.close()
         if self._scratch is not None:
             self._scratch.remove()

@@ -2,4 +2,4 @@
 
 
 class ClusterFailed(Exception):
-    """The cluster doesn't start; the message names the attempts."""
+    """The cluster doesn't start; the message names the failed attempts."""

@@ -1,4 +1,4 @@
-"""Run a cluster's gateway in a separate process, and restart the process after its end.
+"""Run a cluster's gateway in a separate process, and restart the process when it has ended.
 
 The gateway ends when its standard input ends, so it ends together with `up`.
 """
@@ -49,7 +49,7 @@ class GatewayProcess:
         self._process.kill()
 
     def tend(self) -> None:
-        """Start the gateway if it does not run and the pause after a failure is over; call this regularly."""
+        """Start the gateway unless it runs or the pause after its last failure lasts; call this method regularly."""
         if not self._settings.gateway_enabled:
             return
         if self._process is not None and self._process.poll() is not None:
@@ -69,7 +69,7 @@ class GatewayProcess:
             )
 
     def stop(self) -> None:
-        """Let the gateway answer the running requests and end; a second call does nothing."""
+        """Stop the gateway after it has answered the running requests; a second call does nothing."""
         if self._process is None:
             return
         self._process.terminate()
@@ -95,7 +95,7 @@ class GatewayProcess:
 
 def main() -> int:
     """Serve the database that the environment names, until a signal stops the gateway or `up` ends."""
-    # late imports: `up` does not need these modules, and their import takes a second
+    # imported here, because `up` does not need these modules, and the import takes a second
     from shardclock_server.gateway.serving import run
 
     logs.configure()

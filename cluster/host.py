@@ -44,21 +44,21 @@ PING_S = 2.0
 # The time after which Ray counts as failed; Ray restarts a dead coordinator in about a second.
 COORDINATOR_LOST_S = 15.0
 STOP_S = (
-    # the timeout of the coordinator's stop; Ray's drain takes up to 30 s more, and Kubernetes kills this process after
-    # 60 s
+    # the timeout of the coordinator's stop; Ray's drain takes up to 30 s after the stop, and Kubernetes kills this
+    # process after 60 s
     20.0
 )
 
 
 def main() -> int:
-    """Host Ray until a request to stop; return 0 after an orderly stop, 1 if Ray is lost."""
+    """Run Ray until a stop is requested; return 0 after an orderly stop, 1 if Ray is lost."""
     say = take_stdout()
     logs.configure()
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
     assert settings.find_dsn() is not None, "`up` names the database in our environment, where the actors read it, too"
-    # This process is a user of the embedded Postgres, so that Postgres runs until the shards have drained, even if `up`
-    # is killed.
+    # This process holds the embedded Postgres, so that Postgres runs until the shards have drained, even if `up` is
+    # killed.
     postgres = (
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
     )
@@ -87,7 +87,8 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
-    # Ray has replaced the signal handlers: SIGTERM would end this process and its shards immediately
+    # Ray has replaced the signal handlers; with Ray's handlers SIGTERM would end this process and its shards
+    # immediately
     stop.hear_signals()
     if _is_set(KEEP_RUNNING):
         show_logs_of_earlier_jobs()
@@ -108,16 +109,16 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
 
 
 def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
-    """End this process immediately: an orderly exit would wait a minute for a server that has ended."""
+    """Exit immediately, because an orderly exit would wait a minute for a server that has ended."""
     with suppress(OSError):  # `up` was killed.
-        say(ENDING, "")  # Sent first, because the event ENDING makes the local keepers lead.
+        say(ENDING, "")  # ENDING is sent before the other steps, because it makes the local keepers take the lead.
     structlog.get_logger().error("lost Ray", why=lost)
     shutil.rmtree(temp_dir, ignore_errors=True)
     os._exit(1)
 
 
 class _Watch:
-    """Watch whether Ray and the coordinator still work."""
+    """Check whether Ray and the coordinator still work."""
 
     def __init__(self, coordinator: Any, *, own_ray: bool) -> None:
         self._coordinator = coordinator
@@ -148,12 +149,12 @@ class _Watch:
         if self._question is None or not ray.wait([self._question], timeout=0)[0]:
             return
         try:
-            # Restart only our own Ray: in a named Ray cluster, a shard may wait for a node or an image.
+            # Restart only our own Ray, because in a named Ray cluster a shard may wait for a node or for an image.
             self._is_stuck = not ray.get(self._question) and self._own_ray
             self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:
             # If the coordinator is being restarted, the next ping succeeds. If the coordinator can't start, the last
-            # line of Ray's message has the reason.
+            # line of Ray's message is the reason.
             self._why_not = f": {str(error).strip().rpartition(chr(10))[2][:300]}"
         self._question = None
 
@@ -175,7 +176,7 @@ class _Stop(threading.Event):
 
     @classmethod
     def when_told(cls) -> "_Stop":
-        """Create an event that standard input and signals set from now on."""
+        """Create an event; a signal, a line or the end of standard input sets it."""
         stop = cls()
         stop.hear_signals()
 
@@ -187,7 +188,7 @@ class _Stop(threading.Event):
         return stop
 
     def hear_signals(self) -> None:
-        """Let SIGTERM and SIGINT set the event from now on."""
+        """Let SIGTERM and SIGINT set the event."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.set())
 

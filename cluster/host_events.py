@@ -12,16 +12,16 @@ TOLD = "told"  # The reason of TOLD is a message for the user.
 # node. STOP: release all claims.
 LOST, FOUND, STOP = b"lost", b"found", b"stop"
 
-Say = Callable[[str, str], None]  # the arguments are an event and its reason
+Say = Callable[[str, str], None]  # sends an event (first argument) with its reason (second argument)
 
 
 def found(node_id: str) -> bytes:
-    """Return the line that names the node on which the host of Ray is ready."""
+    """Return the line FOUND for a node: the host of Ray is ready on this node."""
     return FOUND + b" " + node_id.encode()
 
 
 def take_stdout() -> Say:
-    """Reserve standard output for the events that are sent to `up`; return the function that sends an event.
+    """Reserve standard output for events to `up`; return the function that sends an event.
 
     All other output of this process goes to standard error, because `up` reads standard output as events.
     """

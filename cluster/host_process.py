@@ -1,7 +1,7 @@
 """The interface of `up` to a host process.
 
-This module has few imports: a host of local keepers starts before the command line imports its modules, because these
-imports take longer than all other steps until the first firing.
+This module has few imports, because it starts a host of local keepers before the command line imports its own modules;
+these imports take longer than all other steps before the first firing.
 """
 
 import json
@@ -17,13 +17,13 @@ from shardclock_server.cluster.host_events import STOP
 from shardclock_server.cluster.node import environment_with
 
 LOCAL_HOST = "shardclock_server.cluster.local_host"
-STOP_S = 5.0  # the time within which a host that waits for its order must end
+STOP_S = 5.0  # a host that waits for its order must end within this time after a request
 
 _ahead: list["HostProcess"] = []
 
 
 class HostProcess:
-    """A host process, which writes events to its standard output, and releases all claims when its input ends."""
+    """A host process. It writes events to standard output, and releases all claims when its standard input ends."""
 
     def __init__(
         self, module: str, environment: Mapping[str, str], *, logs: IO[bytes] | None, pass_fds: Sequence[int] = ()
@@ -53,9 +53,9 @@ class HostProcess:
         return self._process.poll() is not None
 
     def send(self, line: bytes) -> None:
-        """Send the host a line; an ended host gets no line, and `has_ended` reports the end."""
+        """Send a line to the host; if the host has ended, do nothing, because `has_ended` reports the end."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError, ValueError):  # the host's end or our end of the pipe is closed
+        with suppress(BrokenPipeError, ValueError):  # one of the pipe's two ends is closed
             self._process.stdin.write(line + b"\n")
 
     def events(self, wait_s: float) -> Iterator[Mapping[str, str]]:
@@ -70,7 +70,7 @@ class HostProcess:
             yield json.loads(line)
 
     def stop(self, *, within_s: float) -> bool:
-        """Let the host release all claims and end; return False if the host was killed after a timeout."""
+        """Stop the host after it has released all claims; return False if the host was killed after a timeout."""
         assert self._process.stdin is not None
         self.send(STOP)
         self._process.stdin.close()
@@ -94,7 +94,7 @@ class HostProcess:
 
 
 def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:
-    """Start a host of local keepers, which waits for its order."""
+    """Start a host of local keepers; the host waits for its order."""
     return HostProcess(LOCAL_HOST, environment_with({}), logs=logs)
 
 
@@ -105,7 +105,10 @@ def start_local_host_ahead() -> None:
 
 @contextmanager
 def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
-    """Start a host of local keepers before the block; the host ends if the block never orders it to run keepers."""
+    """Start a host of local keepers before a block.
+
+    After the block, stop the host if it got no order to run keepers.
+    """
     started = _ahead.pop() if _ahead else None
     process = started or local_host() if is_local else started
     try:

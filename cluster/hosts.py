@@ -17,13 +17,13 @@ from shardclock_server.workers.machine import Machine
 
 STAND_BY = "+local"  # Users' cluster ids have no +.
 STAND_BY_MAX = 43  # Characters; Postgres truncates a session's name, "shardclock stand-by NAME", to 63 characters.
-DIGEST = 8  # The number of characters of a digest.
+DIGEST = 8  # The length of a digest in characters.
 RAY_HOST = "shardclock_server.cluster.host"
 
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """The values that the hosts' orders contain."""
+    """The values that `up` passes to its hosts."""
 
     settings: Settings
     database: Database
@@ -34,7 +34,7 @@ class Hosting:
 
     @property
     def local_cluster_id(self) -> str:
-        """Return the id of the local keepers' cluster; a stand-by has another id than Ray's cluster."""
+        """Return the id of the local keepers' cluster; if it stands by for Ray's cluster, the two ids differ."""
         return stand_by_of(self.cluster_id) if self.settings.has_stand_by else self.cluster_id
 
 
@@ -51,12 +51,12 @@ def stand_by_of(cluster_id: str) -> str:
 
 
 class Hosts(Protocol):
-    """Start the hosts for Ray, or for local keepers, one after the other."""
+    """Start hosts of one kind, for Ray or for local keepers; only one host of a kind runs at a time."""
 
     name: str
 
     def start(self) -> HostProcess:
-        """Start a host; the caller makes sure that no earlier host runs."""
+        """Start a host; the earlier host must have ended."""
 
     def clear(self) -> None:
         """Remove the files of the hosts that have ended."""
@@ -73,21 +73,24 @@ class RayHosts:
         self._scratches: list[Scratch] = []
 
     def start(self) -> HostProcess:
-        """Start a host; the caller makes sure that no earlier host runs."""
+        """Start a host; the earlier host must have ended."""
         scratch = Scratch.make("ray", place=short_place())
         self._scratches.append(scratch)
         # Ray writes the address of the last cluster to this directory, and fails if the directory is missing.
         (scratch.path / "ray").mkdir()
-        # The host may outlive this process for a moment, and needs the directory until its end.
+        # The host may run for a moment after this process has ended, and needs the directory until then.
         return HostProcess(RAY_HOST, self.environment(scratch.path), logs=self._logs, pass_fds=[scratch.fileno()])
 
     def clear(self) -> None:
-        """Remove the directories of all earlier hosts; processes of a killed Ray may have written to them."""
+        """Remove the directories of all earlier hosts.
+
+        Directories are removed again at each call, because processes of a killed Ray may have written to them.
+        """
         for scratch in self._scratches:
             scratch.remove()
 
     def environment(self, temp_dir: Path) -> dict[str, str]:
-        """Return the environment of a host, which contains the host's order."""
+        """Return the environment variables of a host; a host of Ray reads its order from these variables."""
         it = self._hosting
         token = it.settings.ray_auth_token
         return {
@@ -113,7 +116,7 @@ class LocalHosts:
         self._ahead = ahead
 
     def start(self) -> HostProcess:
-        """Start a host, or use the spare host that already runs, and send the order to the host."""
+        """Start a host, or use the host that was started ahead, and send it the order."""
         process, self._ahead = self._ahead or local_host(logs=self._logs), None
         process.send(self.order())
         return process
@@ -125,7 +128,7 @@ class LocalHosts:
         """Write the order."""
         it = self._hosting
         stands_by = it.settings.has_stand_by
-        # A handler that needs GPUs requires Ray; without Ray its deliveries wait.
+        # A handler that needs GPUs requires Ray; while Ray is missing, the handler's deliveries wait.
         app = Machine.here().share_of(it.app) if it.app and stands_by else it.app
         return LocalOrder(
             cluster_id=it.local_cluster_id,

@@ -9,8 +9,8 @@ from shardclock_server.cluster.host_process import HostProcess
 from shardclock_server.cluster.hosts import Hosts
 from shardclock_server.cluster.restarts import Restarts
 
-# The time within which a restarted host must be ready; otherwise the host is killed and started again. The next host
-# has more time, because the machine may be too busy for a start in the shorter time.
+# The time within which a restarted host must be ready; otherwise the host is killed and started again. The host after a
+# killed host has more time, because the machine may be too busy for a start in the shorter time.
 PATIENCE = Backoff(30.0, 240.0)
 PAUSES = Backoff(1.0, 10.0)  # a host that dies repeatedly is restarted after these pauses
 
@@ -22,9 +22,9 @@ Tell = Callable[[str], None]
 class KeptHost:
     """A host process and its restarts.
 
-    `starts` counts the started processes, `losses` the processes that ended by themselves.
+    `starts` counts the started processes, and `losses` the processes that ended without a request.
 
-    units:   the next process is started `rest_s` after the end of a process, or later
+    units:   after the end of a process, the next process starts at the earliest after `rest_s`
     """
 
     def __init__(self, hosts: Hosts, *, tell: Tell, rest_s: float = 0.0) -> None:
@@ -39,7 +39,7 @@ class KeptHost:
 
     @property
     def has_no_more_to_tell(self) -> bool:
-        """Return whether the process is ending, or has ended."""
+        """Return whether the process has ended, or is about to end."""
         return self._process is not None and self._process.output_ended
 
     @property
@@ -49,7 +49,7 @@ class KeptHost:
 
     @property
     def outputs(self) -> list[HostProcess]:
-        """List the running process for `select`, while the process may send more events."""
+        """Return a list with the running process, for `select`; empty if the process sends no more events."""
         return [] if self._process is None or self._process.output_ended else [self._process]
 
     def start(self) -> None:
@@ -60,7 +60,7 @@ class KeptHost:
         self.starts += 1
 
     def tend(self) -> None:
-        """Restart the process if it has died; call this regularly."""
+        """Restart the process if it has died; call this method regularly."""
         reason = f"{self.name} had died and"
         if self._process is not None and not self.hear(0) and self._is_stuck:
             reason = f"{self.name} was not ready within {self._patience_s:.0f} s: it is killed and"
@@ -91,7 +91,7 @@ class KeptHost:
             self._process.send(line)
 
     def stop(self) -> None:
-        """Let the host release all claims and end; a second call does nothing."""
+        """Stop the host after it has released all claims; a second call does nothing."""
         if self._process is None:
             return
         if not self._process.stop(within_s=STOP_S):

@@ -1,4 +1,4 @@
-"""The coordinator of local keepers, in its host process."""
+"""Run the coordinator of local keepers in the host process."""
 
 import asyncio
 import os
@@ -23,14 +23,14 @@ from shardclock_server.coordinator.local_fleet import LocalFleet
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
-SETTLED_S = 2.0  # The longest wait for the first keepers before the other processes start.
+SETTLED_S = 2.0  # The other processes start when the first keepers have registered, or after this time.
 STUCK_S = 2.0  # The time between two checks whether shards start.
 
 
 def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines: Iterator[bytes]) -> int:
-    """Coordinate keepers until a request to stop; return 0 after an orderly stop, 1 if no shard starts.
+    """Coordinate keepers until a stop is requested; return 0 after an orderly stop, 1 if no shard starts.
 
-    `lines` are the lines of `up` after the order.
+    `lines` are the lines that `up` sends after the order.
     """
     logs.configure()
     os.environ |= order.environment
@@ -71,7 +71,7 @@ async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> in
 
 
 def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
-    """Obey the lines of `up` and SIGTERM: lead if Ray's host is lost, stand by if Ray's host is ready, or stop.
+    """Act on SIGTERM and on the lines of `up`: lead if Ray's host is lost, stand by if Ray's host is ready, or stop.
 
     If the lines end without the line STOP, `up` was killed; the keepers then continue for a limited time until the next
     `up` starts.
@@ -91,7 +91,7 @@ def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
         acts[word](*(it.decode() for it in node_ids))
 
     def obey() -> None:
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop has ended
             for line in lines:
                 loop.call_soon_threadsafe(act, line)
             loop.call_soon_threadsafe(partial(reconciler.stop, is_orphan=True))
@@ -101,7 +101,7 @@ def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
 
 @contextmanager
 def _held(settings: Settings) -> Iterator[None]:
-    """Use the embedded Postgres, so that it runs until the keepers have drained, even if `up` is killed."""
+    """Hold the embedded Postgres, so that Postgres runs until the keepers have drained, even if `up` is killed."""
     with ThreadPoolExecutor(1, "postgres") as pool:
         holding = pool.submit(EmbeddedPostgres.start, settings.data_dir, version=settings.postgres_version)
         try:

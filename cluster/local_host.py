@@ -1,4 +1,4 @@
-"""The host process of local keepers: a child of `up` that coordinates them, without Ray.
+"""The host process of local keepers: a child of `up` that coordinates the keepers without Ray.
 
 `up` starts the host before the database is ready. The host imports its modules, and waits for its order, a line on
 standard input. Later lines report that the host of Ray has ended or is ready. When standard input ends, the host
@@ -20,13 +20,13 @@ PRELOADED = "shardclock_server.cluster.preloaded"
 
 
 def main() -> int:
-    """Coordinate local keepers until a request to stop; return 0 after an orderly stop."""
+    """Coordinate local keepers until a stop is requested; return 0 after an orderly stop."""
     say = take_stdout()
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOADED])
     # The fork server loads the keepers' modules on another core while this process loads its own.
     forkserver.ensure_running()
-    gc.disable()  # imports make no garbage, and the garbage collector would take a fifth of the import time
+    gc.disable()  # during imports the garbage collector finds no garbage, but takes a fifth of the time
     load_structlog()
     from shardclock_server.cluster.local_cluster import coordinate
     from shardclock_server.cluster.local_order import LocalOrder
@@ -41,5 +41,5 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    # An ordinary exit would wait for this coordinator's keepers, although another coordinator leads now.
+    # An ordinary exit would wait for the keepers' processes, although another coordinator leads now.
     os._exit(code)

@@ -1,6 +1,6 @@
-"""Compose and run each keeper in a process of this machine.
+"""Run each keeper in a separate process of this machine.
 
-Only the keeper's process imports the keeper's modules, so that the host process starts sooner.
+The host process does not import the keepers' modules, so that it starts sooner.
 """
 
 import asyncio
@@ -25,11 +25,12 @@ from shardclock_server.keepers.life import Life, LongRunning, new_incarnation
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Incarnation
 from shardclock_server.workers.app import App
 
-# The time for which keepers continue after the death of their host. The next host ends these keepers when its own
-# keepers have registered. The restart of a host takes up to 20 s on a busy machine. Without a new host, the keepers
+# The time for which keepers continue to work after the death of their host. The next host ends these keepers when its
+# own keepers have registered. The restart of a host takes up to 20 s on a busy machine. Without a new host, the keepers
 # then release all claims.
 ORPHAN_S = 30.0
-DRAIN_S = 5.0  # a drain takes 3 s at most; if Postgres does not answer, the leases expire by themselves
+# a drain takes at most 3 s; if Postgres does not answer, the claims are not released, and their leases expire
+DRAIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def _engine(of: KeeperConfig, incarnation: Incarnation) -> LongRunning:
 
 
 def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connection) -> None:
-    os.setsid()  # a signal of the terminal must reach only `up`
+    os.setsid()  # Ctrl-C in the terminal must reach only `up`
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logs.configure()
     os.environ |= of.environment  # the processes of the user's code read these variables, as on a Ray node
@@ -100,7 +101,7 @@ def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connec
 
 
 async def _live(life: Life, pipe: Connection) -> int:
-    """Work until a message or SIGTERM requests a drain, or until the host has been dead for too long.
+    """Run the keeper until a message or SIGTERM requests a drain, or until the host has been dead for too long.
 
     shape:   the exit code of the process
     """

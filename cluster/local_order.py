@@ -1,4 +1,4 @@
-"""Define the order of `up` to a host of local keepers; this module imports no keeper."""
+"""Define the order that `up` sends to a host of local keepers; this module imports no keeper."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from shardclock_server.workers.app import NO_APP, App
 
 @dataclass(frozen=True, slots=True)
 class LocalOrder:
-    """The order of `up` to the host of local keepers: what to run, and in which environment.
+    """The order that `up` sends to the host of local keepers: the settings and the environment of the keepers.
 
     `environment` has the variables of the settings and of the database, for the keepers and the user's code. `beside`
     is the id of Ray's cluster, for which the local keepers stand by; "": there is no such cluster.
@@ -24,7 +24,7 @@ class LocalOrder:
     beside: str = ""
 
     def to_json(self) -> bytes:
-        """Serialize the order as one line that does not end with a line break."""
+        """Convert the order to one line of text, without a line break at its end."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod

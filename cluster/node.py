@@ -1,4 +1,4 @@
-"""Name the database to the processes of a Ray node with environment variables.
+"""Tell the processes of a Ray node the database's address in environment variables.
 
 An actor's arguments must contain no secret, because Ray stores the arguments, possibly in Redis's files:
 docs/decisions/0031-passwords.md.
@@ -20,7 +20,7 @@ class NoDatabase(Exception):
 
 
 def environment_of(dsn: Dsn) -> dict[str, str]:
-    """Return the environment variables that name a database to the processes that we start."""
+    """Return the environment variables that pass a database's address to child processes."""
     return {DSN_FILE: str(dsn.file)} if dsn.file is not None else {DSN: dsn.reveal()}
 
 
@@ -37,7 +37,7 @@ def dsn_of_node() -> Dsn:
     """Read the DSN of this node's actors from the environment.
 
     errors:  NoDatabase  neither variable is set.
-             InvalidDsn  the DSN can never connect.
+             InvalidDsn  no connection is possible with this DSN.
     """
     file, text = os.environ.get(DSN_FILE), os.environ.get(DSN)
     if file:

@@ -1,4 +1,4 @@
-"""Import a shard's modules in the fork server, so that its children start in milliseconds and share memory.
+"""Import a shard's modules in the fork server, so that the shards' processes start in milliseconds and share memory.
 
 The first firing waits for the shard's imports, so the modules of workers and engines are not imported here.
 """
@@ -7,14 +7,14 @@ import gc
 
 from shardclock_server.cluster.without_rich import load_structlog
 
-gc.disable()  # imports make no garbage, and the garbage collector would take a fifth of the import time
+gc.disable()  # during imports the garbage collector finds no garbage, but takes a fifth of the time
 load_structlog()
 from shardclock_server.cluster import local_keepers  # noqa: E402
 from shardclock_server.shards import shard  # noqa: E402
 
 __all__ = ["local_keepers", "shard"]
 
-# A garbage collection in a child process would write to each object's memory page, and so copy the page. A collection
-# in this process would take 20 ms and free almost nothing.
+# A garbage collection in a child process would write to the memory page of each object, which copies the page. A
+# garbage collection in this process would take 20 ms and free almost nothing.
 gc.freeze()
 gc.enable()

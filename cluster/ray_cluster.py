@@ -1,4 +1,4 @@
-"""The Ray cluster, our own or the cluster that the settings name, and the coordinator in this cluster."""
+"""Start our own Ray cluster or join the named one, and find or create its coordinator."""
 
 import os
 import re
@@ -18,13 +18,14 @@ from shardclock_server.workers.app import NO_APP, App, WorkerConfig
 
 NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
-OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray's default is a third of the machine's memory
+# Ray's object store can be small, because we pass no objects; Ray's default is a third of the machine's memory
+OBJECT_STORE_BYTES = 100 * 1024 * 1024
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
 PATIENCE_S = 3.0  # The time before the user gets a message that Ray doesn't answer.
 WAIT_S = 45.0  # The longest wait for a head node that starts at the same time.
 ASK_S = 0.5
 POLL_S = 0.1
-ANSWER_S = 5.0  # the time within which a running coordinator answers, unless it is starting or being restarted
+ANSWER_S = 5.0  # a coordinator answers within this time, unless it is being started or restarted
 SERVERS = frozenset({"gcs_server", "raylet"})
 
 
@@ -33,7 +34,7 @@ class RayRefused(Exception):
 
 
 def prepare_environment(settings: Settings, temp_dir: Path) -> None:
-    """Set the environment variables that Ray reads at its import: call this before `import ray`.
+    """Set the environment variables that Ray reads at its import. Call this function before `import ray`.
 
     Our own Ray ignores the shell's variables for another Ray. A joined Ray gets all variables.
     """
@@ -42,7 +43,7 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
             del os.environ[name]
     os.environ |= {
         "RAY_USAGE_STATS_ENABLED": "0",
-        # The default, nice 15, would delay due timers behind all other processes of the machine.
+        # With Ray's default, nice 15, all other processes of the machine would delay due timers.
         "RAY_worker_niceness": "0",
         # Ray writes the address of the current cluster to RAY_TMPDIR; by default all clusters of a machine share one
         # file.
@@ -70,7 +71,7 @@ def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], N
     if not ADDRESS.fullmatch(address):
         return True
     answered = threading.Event()
-    # A daemon thread, because Ray's client takes 40 s to give up.
+    # A daemon thread, so that this process can exit although Ray's client waits 40 s.
     threading.Thread(target=_ask_until_answered, args=(address, answered), name="ask-ray", daemon=True).start()
     began, told = time.monotonic(), False
     while not answered.wait(POLL_S):
@@ -99,7 +100,7 @@ def _ask_until_answered(address: str, answered: threading.Event) -> None:
 
 
 class _NoPaths(list[str]):
-    """A list that stays empty, because otherwise Ray's workers would search the current directory first for modules."""
+    """A list that ignores additions: otherwise Ray's workers would search the current directory first for modules."""
 
     def extend(self, _: Iterable[str]) -> None:
         """Add nothing."""
@@ -143,7 +144,7 @@ def show_logs_of_earlier_jobs() -> None:
 
 
 def _look_for_nodes_by_their_sockets(address: str) -> None:
-    """Let a driver find its node by the node's socket, because a pod's containers may share only volumes.
+    """Let a driver find its node by the node's socket, because the containers of a pod may share nothing but volumes.
 
     Ray's own search can't see processes in another container.
     """
@@ -154,10 +155,10 @@ def _look_for_nodes_by_their_sockets(address: str) -> None:
 
 
 def _nodes_by_socket(address: str) -> set[str]:
-    """Name the nodes of the joined cluster at `address` that answer on their socket on this machine.
+    """List the nodes of the joined cluster at `address` that answer on a socket of this machine.
 
-    The address alone could belong to another machine, and the socket alone to another Ray. The socket must answer,
-    because a killed node stays listed and its socket file remains.
+    Both are checked: another machine may have the same address, and another Ray may own the socket. The socket must
+    answer, because a killed node stays in the list, and its socket file remains.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -180,8 +181,9 @@ def _answers(socket_path: str) -> bool:
 def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
     """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
 
-    If the coordinator's home node was lost, Ray has restarted the coordinator on a node that it chose. Then this
-    function kills the restarted coordinator, and creates a coordinator on this node. Timers are not delayed.
+    If the coordinator's home node was lost, Ray has restarted the coordinator on another node. Then this function kills
+    the restarted coordinator, and creates a coordinator on this node. Timers are not delayed, because keepers work
+    without the coordinator.
     """
     import ray
 
@@ -197,7 +199,7 @@ def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = No
 
 
 def _is_away(coordinator: Any) -> bool:
-    """Return whether the coordinator runs on another node than its home node; False if it does not answer."""
+    """Return whether the coordinator has left its home node; False if the coordinator does not answer."""
     import ray
 
     try:
@@ -229,9 +231,8 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=0,
-            # The actor needs one byte of memory as a resource, because Ray then tries this process's node first.
-            # For an actor without resources, Ray could choose a disconnected node, or a node that does not know this
-            # node yet.
+            # The actor reserves one byte of memory, because Ray then tries this process's node first. For an actor
+            # without resources, Ray could choose a disconnected node, or a node that does not know this node yet.
             memory=1,
             # Run the actor on this process's node, so that a node with only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
@@ -268,14 +269,17 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
 
 
 class RayServers:
-    """The Ray servers that this process has started; Ray itself takes a minute to notice the death of a server."""
+    """The Ray servers that this process has started.
+
+    They are watched here, because Ray notices the death of a server only after a minute.
+    """
 
     def __init__(self) -> None:
-        # Search for children once, because the search reads all processes of the machine.
+        # Search for child processes only once, because the search reads all processes of the machine.
         self._children = psutil.Process().children()
 
     def lost(self) -> list[str]:
-        """Name the servers that have died."""
+        """List the names of the servers that have died."""
         return sorted(SERVERS - set(map(_name_if_alive, self._children)))
 
 

@@ -1,16 +1,16 @@
-"""Decide when to restart a failed process: first without a pause, later after growing pauses."""
+"""Decide when to restart a failed process: the first time without a pause, then after growing pauses."""
 
 import time
 
 from shardclock.backoff import Backoff
 
-STEADY_S = 60.0  # the lifetime after which the start of a process counts as successful
+STEADY_S = 60.0  # a start is successful if the process runs for this time
 
 
 class Restarts:
-    """Decide from the last start and the failures of a process when it may start.
+    """Decide when a process may start, from the time of its last start and the number of its failures.
 
-    units:   `least_s` is the shortest pause before a restart; the pause applies also after a long run of the process
+    units:   `least_s` is the shortest pause before a restart, even if the process ran for long
     """
 
     def __init__(self, pauses: Backoff, *, least_s: float = 0.0) -> None:
@@ -25,7 +25,7 @@ class Restarts:
         return time.monotonic() >= self._start_at_s
 
     def begin(self) -> None:
-        """Record that the process is started now."""
+        """Record that the process starts now."""
         self.started_at_s = time.monotonic()
 
     def fail(self, *, was_ready: bool = True) -> float:

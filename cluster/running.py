@@ -23,15 +23,16 @@ from shardclock_server.workers.app import App
 
 READY_S = 60.0
 TEND_S = 0.2
-# The start of Ray uses all processors of a small machine for seconds, so the local keepers take over before Ray starts.
+# After a loss of Ray, the next Ray starts only when the local keepers have taken over, because the start of Ray uses
+# all processors of a small machine for seconds.
 TAKEOVER_S = 2.0
 
 
 class RunningCluster:
-    """The processes of a running cluster: one database, one gateway, one exporter, and the hosts of the keepers.
+    """The processes of a running cluster: a database, a gateway, an exporter, and the hosts of the keepers.
 
-    The keepers have a host of Ray, a host of local keepers, or both. If both hosts exist, the local keepers serve while
-    Ray's keepers are missing.
+    The keepers have a host of Ray, a host of local keepers, or both. If both hosts exist, the local keepers fire timers
+    while Ray's keepers are missing.
     """
 
     def __init__(
@@ -59,15 +60,16 @@ class RunningCluster:
         if not settings.local:
             rest_s = TAKEOVER_S if settings.has_stand_by else 0.0
             self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell, rest_s=rest_s)
-        # In the order of their start, because the local keepers serve before Ray is ready.
+        # In the order of their start: the local keepers must not wait for Ray.
         self._hosts = [host for host in (self._local, self._ray) if host is not None]
-        # The state at the last line to the local host: starts of the local host, losses of Ray's host, and the node of
-        # a ready Ray's host.
+        # The state that the local host has been told: (the number of starts of the local host, the number of losses of
+        # Ray's host, the node on which Ray's host is ready).
         self._told = (0, 0, "")
-        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # by the name of the process
+        # the keys are the names of processes
+        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))
 
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Start the first host, and wait until its keepers can serve or a stop is requested.
+        """Start the first host, and wait until its keepers can fire timers or a stop is requested.
 
         errors:  ClusterFailed  the host process ended, or was not ready within a minute
         """
@@ -82,7 +84,7 @@ class RunningCluster:
                 raise ClusterFailed(first.why_not or f"{first.name} did not start: see the log lines above")
 
     def tend(self) -> None:
-        """Restart dead processes; call this every `TEND_S`."""
+        """Restart dead processes; call this method every `TEND_S`."""
         # Ray's host comes first, so that the local keepers are informed of its end without delay.
         for host in reversed(self._hosts):
             self._tend_one(host.name, host.tend)
@@ -94,8 +96,8 @@ class RunningCluster:
     def wait(self, wait_s: float) -> None:
         """Wait until a host reports an event or ends, for at most `wait_s`.
 
-        When Ray's host has ended, this call informs the local host, so that the local keepers take over. Polls and the
-        removal of Ray's files must not delay the takeover.
+        If Ray's host ends, the method informs the local host, so that the local keepers take over. The takeover must
+        not wait for polls or for the removal of Ray's files.
         """
         select.select([output for host in self._hosts for output in host.outputs], [], [], wait_s)
         for host in self._hosts:
@@ -104,20 +106,20 @@ class RunningCluster:
         self._tell_local()
 
     def unready(self) -> list[str]:
-        """List the conditions that are not met yet for the first firing."""
+        """List the conditions of the first firing that are not met yet."""
         is_ready = any(host.is_ready for host in self._hosts)
         return [] if is_ready else [f"{self._hosts[0].name} has not started"]
 
     def stop(self) -> None:
-        """Let the hosts release all claims and end; a second call does nothing."""
+        """Stop the hosts after they have released all claims; a second call does nothing."""
         self._gateway.stop()
-        # The local host is the first to stop: otherwise it would become the leader when Ray's coordinator stops.
+        # The local host stops first, because it would become the leader when Ray's coordinator stops.
         for host in self._hosts:
             host.stop()
         self._exporting.stop()
 
     def _tell_local(self) -> None:
-        """Inform the local keepers' host, at its start and at each change, whether Ray's host is ready."""
+        """Tell the local keepers' host whether Ray's host is ready: when the local host starts, and at each change."""
         if self._local is None or self._ray is None:
             return
         node_id = self._ray.ready_on
@@ -127,7 +129,7 @@ class RunningCluster:
         self._told = now
 
     def _tend_one(self, part: str, tend: Callable[[], None]) -> None:
-        """Call `tend` for one process. If the process can't be started, the other processes continue."""
+        """Call the process's `tend`. If the process can't be started, the other processes continue."""
         if not self._faults[part].is_due:
             return
         try:
@@ -155,9 +157,11 @@ def running_cluster(
     ahead: HostProcess | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
-    """Run a cluster during a block, and stop it at the block's end. If `keep_running`, actors in Ray continue.
+    """Run a cluster during a block, and stop the cluster at the block's end.
 
-    If `stopped` becomes true during the start, the block begins immediately.
+    With `keep_running`, the keepers in a named Ray cluster continue after the block.
+
+    If `stopped` becomes true during the start, the block is entered immediately.
 
     errors:  ClusterFailed  the cluster doesn't start
     """

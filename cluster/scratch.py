@@ -1,6 +1,6 @@
 """Create temporary directories, and remove the directories of killed processes.
 
-Each directory has a locked file. The kernel releases the lock when the last process with the lock ends, also after a
+Each directory has a locked file. The kernel releases the lock when the last process that holds the lock ends, even by a
 kill, so a directory with a free lock is abandoned. A directory without a lock file is never removed.
 """
 
@@ -33,7 +33,7 @@ class NoPlace(OSError):
 
 
 class Scratch:
-    """One locked temporary directory. A child process that inherits `fileno` holds the lock, too."""
+    """One locked temporary directory. A child process that inherits `fileno` also holds the lock."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
@@ -54,16 +54,16 @@ class Scratch:
         new = path / f"{LOCK}.new"
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # rename the file after locking it, so that no process sees an unlocked LOCK while this process lives
+        # lock the file before it gets the name LOCK, so that no other process ever sees an unlocked LOCK
         new.rename(path / LOCK)
         return cls(path, lock)
 
     def fileno(self) -> int:
-        """Return the lock's descriptor: a process that inherits this descriptor holds the directory as well."""
+        """Return the descriptor of the lock; a process that inherits the descriptor also holds the lock."""
         return self._lock
 
     def remove(self) -> None:
-        """Remove the directory and as much of its content as possible; a second call tries again."""
+        """Remove the directory, or as much of its content as possible; a second call removes the rest."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -89,8 +89,8 @@ def short_place() -> Path:
 def remove_abandoned() -> list[Path]:
     """Remove the directories of killed processes, and return their paths.
 
-    shape:   directories of this user with our lock file; the lock is free, and no process names the directory in its
-    command line
+    shape:   a directory is removed if it belongs to this user, its lock file is free, and no process has the directory
+             in its command line
     """
     removed = []
     for path in _found(f"{PREFIX}*-*"):
@@ -105,7 +105,7 @@ def remove_abandoned() -> list[Path]:
 
 @contextmanager
 def left_behind(kind: str) -> Iterator[list[Path]]:
-    """Lock the abandoned directories of a kind during a block, and yield their paths.
+    """Lock the abandoned directories of a kind during a block, and yield the paths of these directories.
 
     A server may still run in an abandoned directory.
     """
@@ -123,8 +123,11 @@ def _found(names: str) -> list[Path]:
 
 
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
-    """Return whether a directory is abandoned; if so, this process has the lock until the files are closed."""
-    # The children of a killed process may outlive the process: Postgres for a long time, other children for a moment.
+    """Return whether a directory is abandoned.
+
+    If it is, this process holds the directory's lock until `open_files` is closed.
+    """
+    # When a process is killed, its children may continue: Postgres for a long time, other children for a moment.
     return _has_no_owner(path, open_files) and not any(_names(process, path) for process in psutil.process_iter())
 
 

@@ -1,7 +1,7 @@
-"""All settings: one frozen record, read from the environment (`SHARDCLOCK_*`) once, checked together.
+"""All settings in one frozen record: read once from the environment (`SHARDCLOCK_*`), and checked together.
 
-The record has the settings of the whole cluster, and one nested record for each package with its own settings. In the
-environment all names are flat: `SHARDCLOCK_HORIZON_S` is `settings.shard.horizon_s`.
+The record has the settings of the whole cluster, and one nested record for each package with its own settings. The
+names of environment variables do not contain the package: `SHARDCLOCK_HORIZON_S` sets `settings.shard.horizon_s`.
 """
 
 import os
@@ -41,7 +41,7 @@ PARTS: Mapping[str, type[BaseModel]] = {
 }
 # Settings that are never written into an environment: secrets, and paths that each process chooses anew.
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "gateway_oidc_secret", "metrics_socket"})
-# The first setting must be less than the second setting; the text is the consequence of a violation.
+# (a, b, text): setting a must be less than setting b; the text is the consequence of a violation.
 RELATIONS = (
     ("poll_s", "horizon_s", "otherwise a timer becomes due before it is claimed"),
     ("statement_timeout_s", "lease_s", "otherwise the lease expires while a statement runs"),
@@ -81,7 +81,8 @@ class InvalidSettings(ValueError):
 
 
 def _default_data_dir() -> Path:
-    # For root, a directory outside root's home: the embedded server runs as another user, which can't read root's home.
+    # For root, a directory outside root's home, because the embedded server runs as another user, and this user can't
+    # read root's home.
     if os.geteuid() != 0:
         with suppress(RuntimeError):  # a user without a name has no home, unless HOME names a directory
             return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
@@ -145,7 +146,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _compose(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Convert the flat names to one record for each package."""
+        """Group the flat settings into one record for each package."""
         parts = {part: {name: given[name] for name in of.model_fields if name in given} for part, of in PARTS.items()}
         return given | parts
 
@@ -194,7 +195,7 @@ class Settings(BaseModel):
 
     @property
     def has_stand_by(self) -> bool:
-        """Return whether local keepers stand by for our own Ray: the death of this Ray ends all its keepers."""
+        """Return whether local keepers stand by, because the death of our own Ray ends all its keepers."""
         return self.standby and not self.local and self.ray_address is None
 
     def named(self) -> dict[str, Any]:
@@ -216,7 +217,7 @@ def load_settings(**given: Any) -> Settings:
 
     None in `given` means that the value was not given.
 
-    errors:  InvalidSettings  names each option or variable at fault, its value and the rule
+    errors:  InvalidSettings  the message names each invalid option or variable, with its value and the rule
     """
     options = {name: value for name, value in given.items() if value is not None}
     values = _in_environment(os.environ) | options
@@ -234,7 +235,7 @@ def load_settings(**given: Any) -> Settings:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """Return a warning for each variable that has our prefix and is not a setting.
+    """Return a warning for each environment variable that has our prefix but is not a setting.
 
     The warning names the most similar setting. Unknown variables cause a warning, not a refusal:
     docs/decisions/0029-unknown-settings-are-told.md.
@@ -277,7 +278,7 @@ def _fault(report: Any, options: Collection[str]) -> tuple[str, str]:
 
 
 def _disagreements(settings: Settings, *, but: Collection[str]) -> Iterator[str]:
-    """Check the relations between the settings, except settings with invalid values."""
+    """Check the relations between settings; skip settings with invalid values."""
     if settings.dsn is not None and settings.dsn_file is not None:
         yield f"{_name('dsn')} and {_name('dsn_file')} both name the database; remove one of the two"
     if settings.local and settings.ray_address is not None:

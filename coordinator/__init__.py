@@ -1,31 +1,32 @@
 """Assign slots: a coordinator decides which keepers run, and which part of the slots each keeper gets.
 
-The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each iteration takes or
-renews the lead, reads the holders (`holders_seen`), and then handles each role: shards, workers and engines. A `crew`
-handles one role: it reads the role's processes and nodes from the `fleet`, and the role's keepers from the holders
-table. It ends lost holders (`lost_holders`). A pure function decides a takeover: which keepers get the slots of a
-silent keeper, and which keepers start or retire (`takeover_plan`). The crew executes the steps (`keeper_processes`
-starts, watches and ends the keepers). The coordinator stores all its state in Postgres and in the fleet, so a new
-coordinator can continue after a kill.
+The coordinator is a reconcile loop in the manner of a Kubernetes controller (`reconciler`). Each iteration acquires or
+renews the leader's lease, reads the holders (`holders_seen`), and then handles each role: shards, workers and engines.
+A `crew` handles one role: it reads the role's processes and nodes from the `fleet`, and the role's keepers from the
+holders table. A crew ends lost holders (`lost_holders`). A pure function decides a takeover: which keepers get the
+slots of a silent keeper, and which keepers start or retire (`takeover_plan`). The crew executes the steps
+(`keeper_processes` starts, watches and ends the keepers). The coordinator stores all its state in Postgres and in the
+fleet, so a new coordinator can continue after a kill.
 
-No timer depends on the coordinator. With a coordinator, a takeover takes about 0.2 s instead of the lease's 10 s. The
-coordinator also scales the roles, and moves keepers away from a draining node. The coordinator can't know whether a
-silent keeper is dead; `heartbeat_monitor` measures the silences. So the coordinator suspends a keeper early, because a
-suspension does no harm to a living keeper, and kills a keeper late. `quarantine` and `backoff` prevent repeated starts
-of actors on nodes where starts fail. `placement` chooses the nodes for the keepers of a role.
+No timer depends on the coordinator. With a coordinator, other keepers take over from a dead keeper after about 0.2 s;
+without, after the lease of 10 s. The coordinator also scales the roles, and moves keepers away from a draining node.
+The coordinator can't know whether a silent keeper is dead; `heartbeat_monitor` measures the silences. So the
+coordinator suspends a silent keeper early, because a suspension does no harm if the keeper is alive, and kills the
+keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts fail. `placement`
+chooses the nodes for the keepers of a role.
 
 If two clusters share a database, only one coordinator leads: the leader's lease and term are a row in Postgres
 (`sql.cluster.leadership`). The coordinator that does not lead stands by: its keepers run without slots, so that no
 timer is late when the leader changes. `shardclock up` with Ray also runs a local cluster that stands by (`stand_by`).
-This local cluster has keepers only while it leads; `up` informs it when Ray is lost. `lead_lapses` measures whether
-Ray's cluster renews the lead. A stopping cluster continues to fire until another cluster has taken over its slots
-(`succession`).
+This local cluster has keepers only while it leads; `up` informs the local cluster when Ray is lost. `lead_lapses`
+counts how often Ray's cluster got the lead and lost it. A stopping cluster continues to fire timers until another
+cluster has taken over its slots (`succession`).
 
 An operator sets the number of keepers of each role, or bounds within which the number of shards follows the forecast
 (`scaling`, `demand`). The leader also creates and drops the daily partitions of the command log (`retention`), and
 sends operator events (`operator_events`).
 
 `fleet` is the interface to the keepers' processes: `ray_fleet` runs keepers as Ray actors, `local_fleet` as processes
-of this machine. Only `ray_fleet` and `actor` import Ray. `actor` is the Ray actor around the loop. `stats` counts the
-coordinator's actions; `families` has the metrics. `settings` has the settings.
+of this machine. Only `ray_fleet` and `actor` import Ray. `actor` is the Ray actor that runs the loop. `stats` counts
+the coordinator's actions; `families` declares the metrics. `settings` has the settings.
 """

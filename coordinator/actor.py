@@ -1,4 +1,4 @@
-"""The Ray actor around the coordinator, which starts and stops the reconcile loop. The actor makes no decisions."""
+"""The Ray actor that starts and stops the coordinator's reconcile loop. The actor makes no decisions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Coordinator:
     async def ping(self) -> bool:
         """Return whether the coordinator's loop runs, and whether its shards can be started.
 
-        errors:  the error that ended the loop, if it has ended
+        errors:  if the loop has ended: the error that ended it
         """
         if self._work.done():
             self._work.result()

@@ -22,10 +22,10 @@ class SpawnBackoff:
         self._spawn_at_s = 0.0
 
     def learn_ages(self, ages_s: Iterable[float], *, now_s: float) -> None:
-        """Count each actor that died within `STARTING_S` as a failed start; an older actor resets the count."""
+        """Count an actor that died within `STARTING_S` of its start as a failed start; else reset the count."""
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
-            if self._failed_starts > 1:  # a single failure may be an accident
+            if self._failed_starts > 1:  # no pause, because a single failure may have a passing cause
                 self._spawn_at_s = now_s + PAUSES.pause_s(self._failed_starts - 1)
 
     def may_spawn(self, *, now_s: float) -> bool:
@@ -43,7 +43,7 @@ class StartWatch:
         self._since_s: float | None = None
 
     def learn(self, *, given_up: bool, has_keepers: bool, now_s: float) -> None:
-        """Record whether the coordinator has given up a start, and whether a keeper is running."""
+        """Record whether the coordinator has abandoned a start, and whether a keeper is running."""
         if has_keepers:
             self._since_s = None
         elif given_up and self._since_s is None:

@@ -23,7 +23,7 @@ from shardclock_server.sql.session import Session, StatementRefused
 
 
 class Crew:
-    """Keep the desired number of keepers of one role running in a cluster; distribute all slots among them.
+    """Keep the desired number of keepers of one role running, and distribute all slots among these keepers.
 
     `changed` is called when a keeper has ended. With `stand_by`, keepers run only while the cluster leads.
     """
@@ -47,7 +47,8 @@ class Crew:
         self._cluster_id = cluster_id
         self._stand_by = stand_by
         # A retired shard releases its timers for other shards. A retired worker first finishes its calls. If another
-        # cluster has taken over the slots, a retired shard first fires its leased timers, so that no timer is late.
+        # cluster has taken over the slots, a retired shard first fires its leased timers, because a release would delay
+        # these timers.
         self._finish_s = settings.finish_s if fleet.role == WORKER or stand_by is not None else 0.0
         self._log = log.bind(role=fleet.role)
         self._processes = KeeperProcesses(
@@ -61,9 +62,9 @@ class Crew:
         self._nodes: Sequence[str] = ()
 
     async def turn(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
-        """Run one iteration: decide by the holders that were read, and act.
+        """Run one iteration for the given holders: decide, and execute the steps.
 
-        errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the iteration ended early: call again
+        errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the iteration was not completed: call again
         """
         await self._processes.adopt()
         if await self._suspend(leadership, wanted, seen):
@@ -93,7 +94,7 @@ class Crew:
         If this coordinator supervises no keepers, the method changes nothing, because it can't know which holders
         belong to this cluster.
 
-        errors:  StoreUnavailable, StatementRefused  the iteration ended early: call again
+        errors:  StoreUnavailable, StatementRefused  the iteration was not completed: call again
         """
         if not self._processes.names():
             return
@@ -147,7 +148,7 @@ class Crew:
     def needs_processors(self) -> bool:
         """Return whether the first local shards are about to register.
 
-        Starts of other keepers wait for them, about 0.1 s.
+        Other keepers start only after these shards have registered, about 0.1 s later.
         """
         return self.role == SHARD and self._fleet.kind == LOCAL and self._processes.starts_from_nothing
 
@@ -157,7 +158,7 @@ class Crew:
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
 
     def _observe(self, holders: Sequence[Holder]) -> Observed:
-        """Describe the actual state, without actors that have ended."""
+        """Return the actual state for the plan, without actors that have ended."""
         now_s = time.monotonic()
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         late = self._processes.learn_starts(mine, stalled_s=self._settings.stalled_s)
@@ -165,7 +166,8 @@ class Crew:
         self._quarantine.fail(late, now_s=now_s)
         self._quarantine.learn_nodes(keepers, self._nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
-        self._tell_avoided(quarantined if len(self._nodes) > 1 else ())  # a single node is used even in quarantine
+        # if the cluster has only one node, it is used even in quarantine
+        self._tell_avoided(quarantined if len(self._nodes) > 1 else ())
         return Observed(
             keepers=keepers,
             nodes=self._nodes,
@@ -196,9 +198,9 @@ class Crew:
         return holders, silent
 
     async def _take_over(self, leadership: Leadership, seen: HoldersSeen) -> list[Holder]:
-        """End the lost holders, and drop the actors that have ended or are silent.
+        """End the lost holders, and stop supervising the actors that have ended or are silent.
 
-        The processes are killed after the assignment of slots.
+        The actors' processes are killed later, after the assignment of slots.
 
         shape:   returns the remaining holders of all clusters
         """
@@ -229,8 +231,8 @@ class Crew:
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
         """End holders, and record the reason for each.
 
-        The statement checks this coordinator's term. If a coordinator was frozen and a successor leads now, the frozen
-        coordinator has an old term, and can't end the successor's holders.
+        The statement checks this coordinator's term. So a coordinator that was frozen, with an old term, can't end the
+        holders of the coordinator that leads now.
         """
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
             await self._cut_off([it.holder for it in ended])
@@ -264,7 +266,7 @@ class Crew:
 
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):
-            return  # this cluster no longer leads: the next iteration reads which coordinator leads
+            return  # this cluster no longer leads; the next iteration finds out which coordinator leads
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._processes.spawn(node_id)
             self.stats.started += 1
@@ -291,7 +293,8 @@ class Crew:
                 self._log.warning("suspended", holders=[f"{holder:016x}" for holder in todo.suspend])
                 await self._cut_off(todo.suspend)
             if self.role == SHARD:
-                await notify_of_due_timers(self._session)  # the timers of new slots don't wait for a poll
+                # wake the keepers, so that the timers of their new slots don't wait for a poll
+                await notify_of_due_timers(self._session)
             if todo.resume:
                 self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
             self._log.info("assigned", part_count=todo.part_count)

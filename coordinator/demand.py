@@ -13,9 +13,9 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 class ClusterLoad:
     """The load of a cluster: the upcoming and overdue timers in the table, and the recent rate of log records.
 
-    The table does not contain later occurrences of schedules, and timers that clients will schedule for now; the recent
-    rate estimates their number. The rate counts all records, so the estimate is too high if timers have targets or are
-    cancelled."""
+    The table lacks later occurrences of schedules, and timers that clients have not scheduled yet; the recent rate is
+    an estimate of the number of these timers. The rate counts all log records, so the estimate is too high if timers
+    have targets or are cancelled."""
 
     forecast: Forecast
     overdue: int
@@ -33,7 +33,9 @@ def shards_for(per_s: float, *, target_per_s: int) -> int:
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a number: increases apply immediately, a decrease only after the number has been lower for `after_s`.
+    """Follow a changing number.
+
+    An increase applies immediately, a decrease only when the number has been lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -46,7 +48,7 @@ class GiveBack:
         return bool(self._peaks)
 
     def follow(self, number: int, *, now_s: float) -> int:
-        """Return the largest number of all calls within the last `after_s`, including `number`."""
+        """Return the largest `number` that this call or a call within the last `after_s` received."""
         while self._peaks and self._peaks[-1][1] <= number:
             self._peaks.pop()
         self._peaks.append((now_s, number))

@@ -20,13 +20,13 @@ class KeeperHandle(Protocol):
     """The process of one keeper."""
 
     async def watch(self) -> str:
-        """Wait until the keeper has ended or is unreachable; return the reason.
+        """Wait until the keeper has ended or is unreachable; return a reason.
 
         shape:   a reason of `coordinator.lost_holders`, or the name of an error
         """
 
     async def drain(self) -> None:
-        """Ask the keeper to release its leases, and wait until it has done so.
+        """Ask the keeper to release its leases, and wait until the leases are released.
 
         errors:  any  error: the keeper has ended, or can't be reached
         """
@@ -68,7 +68,7 @@ class Fleet(Protocol):
         """
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Request nodes for a total of `shards` shards, if the fleet can get more nodes; 0 withdraws the request.
+        """Request nodes for `shards` shards in total, if the fleet can get more nodes; 0 withdraws the request.
 
         errors:  FleetUnavailable  no answer before the timeout
         """

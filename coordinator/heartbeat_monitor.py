@@ -11,7 +11,7 @@ UNSEEN_S = 1.0
 
 @dataclass(slots=True)
 class _LastBeat:
-    """The last heartbeat of one keeper: the time of the heartbeat, and whether an earlier heartbeat was known."""
+    """The last heartbeat of one keeper: its time, and whether an earlier heartbeat of the keeper was known."""
 
     sign: datetime
     since_s: float
@@ -19,14 +19,14 @@ class _LastBeat:
 
 
 class HeartbeatMonitor:
-    """Measure by the coordinator's clock for how long each keeper has sent no new heartbeat.
+    """Measure, on the coordinator's clock, for how long each keeper has sent no new heartbeat.
 
-    The time of a new heartbeat is computed from its age in Postgres at the check. The time is never before the previous
-    check, because the previous check did not find the heartbeat. So a silence is not measured too long because of the
-    interval between checks, and a wrong clock of Postgres changes the time of a heartbeat by at most one interval. The
+    The time of a new heartbeat is the time of the check minus the heartbeat's age, which Postgres computes. The time
+    can't be earlier than the previous check, because that check did not find the heartbeat. So the interval between
+    checks does not lengthen a silence, and an error of Postgres's clock shifts a heartbeat by at most one interval. The
     clocks of two machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine, no
-    keeper counts as silent. After an outage a silence begins `reconnect_s` later, because a keeper may wait this
-    long before it tries to connect again.
+    keeper counts as silent. After an outage a silence begins `reconnect_s` later, because a keeper may wait this long
+    before it tries to connect again.
 
     units:   now_s in seconds of the monotonic clock; ages_s in seconds of Postgres's clock
     """
@@ -40,7 +40,7 @@ class HeartbeatMonitor:
     def check(self, signs: Mapping[str, datetime], ages_s: Mapping[str, float], *, now_s: float) -> None:
         """Record the last heartbeat of each keeper, and the heartbeat's age."""
         unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
-        # After a pause of the coordinator, the time of a heartbeat is unknown.
+        # After a pause of the coordinator, the times of earlier heartbeats are unknown.
         earliest_s = now_s if self._looked_s is None or unseen_s else self._looked_s
         connected_s = now_s + self._reconnect_s if self._is_after_outage else now_s
         seen: dict[str, _LastBeat] = {}
@@ -62,7 +62,7 @@ class HeartbeatMonitor:
     def silent_in_s(self, *, longer_than_s: float, now_s: float) -> float:
         """Return the time until the next keeper counts as silent, if it sends no heartbeat.
 
-        shape:   infinite if all keepers are silent already, or without a check in the last `UNSEEN_S`
+        shape:   infinite if all keepers are silent already, or if there was no check in the last `UNSEEN_S`
         """
         looked_s = self._looked_s
         if looked_s is None or now_s - looked_s > UNSEEN_S:

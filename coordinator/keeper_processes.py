@@ -20,8 +20,8 @@ SOON_S = 2.0  # a local keeper registers within 0.1 s of its start, an actor of 
 class KeeperProcess:
     """One keeper that the coordinator supervises.
 
-    `stalled`: the keeper was late to start, even if it runs now. `drain` is the task that drains and ends the keeper;
-    None: the keeper is not retired.
+    `stalled`: the keeper did not start in time; the flag stays set when the keeper runs. `drain` is the task that
+    drains and ends the keeper; None: the keeper is not retired.
     """
 
     handle: KeeperHandle
@@ -35,7 +35,7 @@ class KeeperProcess:
 
     @property
     def is_draining(self) -> bool:
-        """Return whether the keeper is draining; plans then ignore the keeper."""
+        """Return whether the keeper is draining, so that plans ignore it."""
         return self.drain is not None and not self.drain.done()
 
 
@@ -84,7 +84,7 @@ class KeeperProcesses:
         self._watch_process(actor_name, handle, node_id)
 
     def gone(self) -> dict[str, str]:
-        """Return the actors that have ended or are unreachable, each with the reason, without draining actors."""
+        """Return the actors that have ended or are unreachable, each with its reason; skip draining actors."""
         return {name: it.why_gone for name, it in self._processes.items() if it.why_gone and not it.is_draining}
 
     def give_up(self, actor_names: Iterable[str], why: str) -> None:
@@ -93,9 +93,9 @@ class KeeperProcesses:
             self._processes[actor_name].why_gone = why
 
     def learn_starts(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
-        """Record which actors have become holders, and which actors are late.
+        """Record which actors have registered as holders, and which actors are late.
 
-        shape:   returns the nodes of the actors that are late for the first time at this call
+        shape:   returns the nodes of the actors that this call finds late for the first time
         """
         now_s = time.monotonic()
         for name, process in self._processes.items():
@@ -138,7 +138,7 @@ class KeeperProcesses:
         return self._processes[actor_name].node_id
 
     def keepers(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[KeeperState]:
-        """Describe each actor that is not draining, with the state of its holder (if it has registered)."""
+        """Describe each actor that is not draining; if it has registered, include the state of its holder."""
         return [
             KeeperState(
                 actor_name=name,
@@ -157,9 +157,9 @@ class KeeperProcesses:
         ]
 
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
-        """Return the retired keepers that can be drained now: without leases, or after the time `finish_s`.
+        """Return the retired keepers that can be drained now: without leases, or retired `finish_s` ago.
 
-        Call this in each iteration with all keepers to retire. If a keeper is missing in one call, its `finish_s`
+        Call this in each iteration with all keepers to retire. If a call lacks a keeper, the keeper's time `finish_s`
         starts again.
         """
         now_s = time.monotonic()
@@ -169,7 +169,7 @@ class KeeperProcesses:
     def retire(self, actor_names: Iterable[str]) -> None:
         """Start to drain actors; each actor is killed after its drain, or if it does not answer.
 
-        The caller does not wait for drains, because meanwhile it must renew the lead and handle dead keepers.
+        The caller does not wait for the drains, because it must renew the leader's lease and handle dead keepers.
         """
         for actor_name in actor_names:
             process = self._processes[actor_name]
@@ -211,7 +211,7 @@ class KeeperProcesses:
             try:
                 await handle.kill()
             except BaseException:
-                self._dropped.append(handle)  # the next call begins with other actors
+                self._dropped.append(handle)  # change the order, so that the next call starts with other actors
                 raise
 
     def _watch_process(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:

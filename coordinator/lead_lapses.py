@@ -1,13 +1,14 @@
-"""Measure whether Ray's cluster uses the lead: the time without a running shard, and the number of lapses.
+"""Measure for how long a leading cluster has had no running shard, and count how often it lost the lead.
 
 units:   now_s in seconds of the monotonic clock
 """
 
 from shardclock.backoff import Backoff
 
-# an idle coordinator runs an iteration each second; during a longer gap, Postgres was down or this process was paused
+# an idle coordinator runs an iteration each second; a longer gap means that Postgres was down or this process was
+# paused
 UNSEEN_S = 2.0
-# The pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host.
+# These pauses are for a coordinator of Ray that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host.
 PAUSES = Backoff(10.0, 120.0)
 STEADY_S = 60.0  # If Ray's cluster leads for this long, its count of losses is reset.
 
@@ -19,7 +20,7 @@ class ServiceWatch:
         self._served_s = self._looked_s = 0.0
 
     def learn(self, now_s: float, *, is_served: bool) -> float:
-        """Record whether a shard is running; return for how long no shard has been running.
+        """Record whether a shard is running; return the time since a shard was last running.
 
         An outage of Postgres does not count, because no shard can send a heartbeat during the outage.
         """
@@ -36,7 +37,7 @@ class ServiceWatch:
 class Lapses:
     """Count how often Ray's cluster got the lead and then lost it.
 
-    From the second loss on, each loss doubles the pause before Ray's cluster is offered the lead again.
+    From the second loss on, each loss doubles the pause before the next offer of the lead to Ray's cluster.
     """
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ class LocalKeeper:
         asyncio.get_running_loop().add_reader(pipe.fileno(), self._hear)
 
     async def watch(self) -> str:
-        """Wait for the end of the process."""
+        """Wait until the process has ended."""
         await self._ended.wait()
         return self._why
 
@@ -91,7 +91,7 @@ class LocalFleet:
         return [LOCAL_NODE]
 
     async def found(self) -> dict[str, KeeperHandle]:
-        """Return nothing, because the keepers of an earlier coordinator exit by themselves."""
+        """Return an empty result, because the keepers of an earlier coordinator exit by themselves."""
         return {}
 
     async def spawn(self, node_id: str) -> tuple[str, LocalKeeper]:  # noqa: ARG002 - there is one node

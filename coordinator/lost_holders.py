@@ -52,8 +52,8 @@ def silent_holders(
 ) -> dict[int, str]:
     """Decide which holders to end while the fleet does not answer, and the reason for each holder.
 
-    Earlier reports of an actor's end are ignored, because they may be wrong. A coordinator that does not lead ends only
-    the keepers that it supervises.
+    Earlier reports that an actor has ended are ignored, because such reports may be wrong. A coordinator that does not
+    lead ends only the keepers that it supervises.
 
     shape:   `silent` has the silent actors of all clusters
     """

@@ -1,4 +1,4 @@
-"""Send operator events, while this coordinator leads. A failure is retried, and does not affect other work."""
+"""Send operator events while this coordinator leads. A failure is retried, and does not affect other work."""
 
 import asyncio
 import time
@@ -17,12 +17,13 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 EVERY_S = 1.0  # An event is converted at most a second after its commit.
 OBSERVE_S = 15.0  # The time between two observations, equal to Prometheus's scrape interval.
-RETRY_S, RETRY_S_MAX = 5.0, 300.0  # Failures occur for example while the roles lack rights of a new release.
+# A failure occurs, for example, while the database roles lack a privilege that a new release needs.
+RETRY_S, RETRY_S_MAX = 5.0, 300.0
 LAG, LATE = "cluster.lag", "job.late"  # The coordinator observes these events, because no row change shows them.
 
 
 class OperatorEvents:
-    """Convert events to deliveries once a second; observe the lag and late jobs on a separate connection."""
+    """Convert events to deliveries once a second; a separate connection observes the lag of timers and late jobs."""
 
     def __init__(self, session: Session, settings: CoordinatorSettings) -> None:
         self._session = session
@@ -76,7 +77,7 @@ class OperatorEvents:
 
 
 async def _lag(session: Session, settings: CoordinatorSettings) -> list[ObservedEvent]:
-    # During a hold all timers are late, and an event reports the hold already.
+    # During a hold no lag is reported: all timers are late, and the hold has an event of its own.
     if await read_hold(session, settings.identity, silent_s=settings.silent_s) is not None:
         return []
     judged = judge_lag(await read_status(session))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shardclock_server.sql.cluster.holders import WORKER
 
-# a busy shard uses about one core; the shard's actor reserves no CPU, so that it can start on a full node
+# a busy shard uses about one core, but its actor reserves no CPU, so that it can start on a full node
 CPUS_PER_SHARD = 1
 
 
@@ -23,10 +23,10 @@ def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str |
     """Choose the nodes for the keepers of a role. Some nodes may be reserved for workers.
 
     Workers run only on nodes that offer `worker_resource`: on other nodes the app can't be imported, and receivers
-    can't be reached. Keepers of other roles run on the workers' nodes only if there is no other node, so that timers
+    can't be reached. Keepers of other roles run on these nodes only if the cluster has no other node, so that timers
     always fire. Without `worker_resource` every node is for all roles.
 
-    shape:   in the order of preference; empty if no node may run this role's keepers
+    shape:   the nodes in the order of preference; empty if no node may run keepers of this role
     """
     for_workers = sorted(node.node_id for node in nodes if worker_resource in node.resources)
     if role == WORKER and worker_resource is not None:

@@ -22,9 +22,9 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Return the actors that have not started within `limit_s` after the last start of another actor on the same node.
+    """Return the actors that have waited longer than `limit_s` since the last start of any other actor on their node.
 
-    If actors start one after the other, the node is slow, not broken.
+    While other actors start on the node, it is slow, but not broken.
 
     units:   all times in seconds of the monotonic clock
     """
@@ -52,8 +52,8 @@ class _NodeFailures:
 class Quarantine:
     """Avoid a node after a failure; each further failure doubles the duration of the quarantine.
 
-    An actor that starts on the node during its quarantine proves that the node works, so the quarantine ends. The
-    node's failures are forgotten when keepers on it have sent heartbeats for `PROVED_S`.
+    If an actor starts on the node during the quarantine, the node works, and the quarantine ends. The node's failures
+    are forgotten when keepers on it have sent heartbeats for `PROVED_S`.
 
     units:   now_s in seconds of the monotonic clock
     """

@@ -12,14 +12,14 @@ from shardclock_server.coordinator.fleet import RAY, FleetUnavailable, KeeperHan
 from shardclock_server.coordinator.lost_holders import DIED, LEFT, UNREACHABLE
 from shardclock_server.coordinator.placement import ClusterNode, cpus_for, nodes_for
 
-ANSWER_S = 5.0  # Ray answers in milliseconds; if an answer takes longer, Ray's head is lost
+ANSWER_S = 5.0  # Ray answers in milliseconds; without an answer after this time, Ray's head counts as lost
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Spawner:
-    """Create the actors of a role; `cluster` provides the actors' class and the constructor's arguments.
+    """Create the actors of a role; `cluster` provides the class of the actors and the arguments of the constructor.
 
     Nodes that offer `worker_resource` to Ray are reserved for workers (`coordinator.placement`).
     """
@@ -31,7 +31,7 @@ class Spawner:
     worker_resource: str | None = None
 
     def spawn(self, actor_name: str, node_id: str) -> Any:
-        """Request a new actor on a node from Ray; a call of the actor's `watch` shows whether the actor starts."""
+        """Ask Ray to start an actor on a node; the pending call of its `watch` shows whether the actor starts."""
         return (
             ray.remote(self.actor_class)
             .options(
@@ -130,7 +130,7 @@ class RayFleet:
 
 
 async def _ask(question: Callable[[], T]) -> T:
-    """Call Ray in a thread, because Ray's calls block, and with a lost head they would block the event loop."""
+    """Call Ray in a thread, because Ray's calls block; without a head they would block the event loop for long."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asyncio.to_thread(question)

@@ -28,7 +28,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 STARTING_TURN_S = 0.03  # The time between two iterations while a keeper is about to register.
 SUSPECT_SLACK_S = 0.002  # A keeper is suspect a little after the timeout.
 STANDING_BY_S = 1.0  # The time between two iterations without keepers; `up` informs this cluster when it must lead.
-INCARNATION_BITS = 63  # The largest number of this size fits into Postgres's bigint.
+INCARNATION_BITS = 63  # A number of this size fits into Postgres's bigint.
 ASK_AGAIN_S = 5.0  # The pause after the fleet did not answer a call.
 
 
@@ -40,9 +40,9 @@ class Reconciler:
     """Bring the keepers of each role to the desired state; assign slots only while this cluster leads.
 
     `incarnation` is a random number, unless a test sets it. `fleets` has a fleet for each role; `node_id` is the
-    coordinator's node. `beside` is a preferred cluster, which leads if it can; then this cluster has keepers only while
-    it leads. `tell` is called with a message for the user when another cluster leads. `settled` is set after the first
-    iteration in which all started keepers have registered.
+    coordinator's node. `beside` is a preferred cluster, which leads whenever it can; with `beside`, this cluster has
+    keepers only while it leads itself. `tell` is called with a message for the user when another cluster leads.
+    `settled` is set after the first iteration in which all started keepers have registered.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Reconciler:
         self._cluster_id = cluster_id
         self._incarnation = secrets.randbits(INCARNATION_BITS) if incarnation is None else incarnation
         self._node_id = node_id
-        # By the name of this database session, `shardclock status` finds a stand-by cluster that has no keepers.
+        # The name of this database session lets `shardclock status` find a stand-by cluster without keepers.
         application = f"shardclock stand-by {cluster_id}" if beside else "shardclock coordinator"
         self._session = Session(dsn, application=application, timeout_s=settings.coordinator_timeout_s)
         self._stand_by = (
@@ -143,7 +143,7 @@ class Reconciler:
             await self._events.turn()
 
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
-        """Take the lead from the cluster `beside`, or give the lead to it; show the user which keepers serve.
+        """Take the lead from the cluster `beside`, or hand the lead to it; inform the user which keepers fire timers.
 
         errors:  StoreUnavailable  no answer before the timeout
         """
@@ -189,7 +189,7 @@ class Reconciler:
 
     @property
     def _is_fleet_away(self) -> bool:
-        """Return whether the pause lasts that follows after the fleet has not answered a call."""
+        """Return whether the fleet must not be called yet, because it did not answer the last call."""
         return time.monotonic() < self._ask_again_s
 
     async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int], seen: HoldersSeen) -> None:
@@ -215,9 +215,9 @@ class Reconciler:
             raise unanswered
 
     def stop(self, *, is_orphan: bool = False) -> None:
-        """Request the end of the loop; `run` then gives up the lead and drains all keepers.
+        """Stop the loop; `run` then gives up the lead and drains all keepers.
 
-        An orphan is a cluster after its `up` was killed: its keepers fire until the keepers of the next `up` have taken
+        An orphan is a cluster with a killed `up`; its keepers fire timers until the keepers of the next `up` have taken
         over the slots.
         """
         self._is_orphan = is_orphan and (self._is_orphan or not self._stopping)
@@ -225,13 +225,16 @@ class Reconciler:
         self.wake()
 
     def lead_instead(self) -> None:
-        """Start an iteration immediately to take the lead, because the host process of the other cluster has ended."""
+        """Take the lead in an immediate iteration, because the host process of the other cluster has ended."""
         assert self._stand_by is not None, "this cluster stands by for another cluster"
         self._stand_by.lose()
         self.wake()
 
     def lead_until_ready(self, node_id: str) -> None:
-        """Lead until the keepers of the other cluster are ready; the other cluster's host is ready on `node_id`."""
+        """Record that the other cluster's host is ready on `node_id`.
+
+        This cluster leads until the keepers of the other cluster are ready.
+        """
         assert self._stand_by is not None, "this cluster stands by for another cluster"
         self._stand_by.regain(node_id)
         self.wake()
@@ -241,7 +244,7 @@ class Reconciler:
         self._changed.set()
 
     async def _lead(self) -> Leadership:
-        """Take or renew the lead if possible, and return which coordinator has the lead.
+        """Acquire or renew the leader's lease if possible, and return which coordinator leads.
 
         errors:  Superseded  a newer incarnation of this coordinator has the lead
         """

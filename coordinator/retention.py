@@ -19,7 +19,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 EVERY_S = 3600.0  # Partitions are created a week ahead, so once an hour is often enough.
 RETRY_S = 60.0  # Doubled after each failure; a dump can lock the log for hours.
-DROPS_MAX = 5  # The limit of dropped partitions in one iteration: each drop locks the log for a moment.
+DROPS_MAX = 5  # The limit of dropped partitions in one iteration, because each drop locks the log for a moment.
 
 
 class Retention:
@@ -47,7 +47,7 @@ class Retention:
         self._next_at_s = time.monotonic() + pause_s
 
     async def _keep(self) -> bool:
-        """Create and drop partitions; return whether there may be more partitions to drop."""
+        """Create and drop partitions; return whether more old partitions may be left."""
         await mark_day(self._session)
         await ensure_log_partitions(self._session)
         await forget_holders(self._session, keep_days=self._keep_days)

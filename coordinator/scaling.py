@@ -22,7 +22,7 @@ ASK_AGAIN_S = 60.0  # the request for nodes is repeated, because Ray forgets the
 
 @dataclass(frozen=True, slots=True)
 class LoadReading:
-    """The result of one read of the tables."""
+    """The scaling policy and the load, as one read of the tables found them."""
 
     policy: ScalingPolicy
     load: ClusterLoad
@@ -79,7 +79,7 @@ class Scaling:
         return wanted if followed else before
 
     async def stand_by(self) -> None:
-        """Withdraw the request for nodes, because no policy is set or this coordinator does not lead."""
+        """Withdraw this coordinator's request for nodes, because no policy is set or this coordinator does not lead."""
         self._forget(term=self._term)
         await self._ask(0)
 
@@ -95,7 +95,7 @@ class Scaling:
             self._reading = None
 
     def _forget(self, *, term: int) -> None:
-        """Forget earlier results, because another leader or another policy has computed them."""
+        """Discard earlier results, because they belong to another leader or to another policy."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)
@@ -134,7 +134,7 @@ class Scaling:
         return sum(counts.timers)
 
     def _recent_per_s(self, records: int) -> float:
-        """Return how many log records were added each second since the last read."""
+        """Return how many log records per second were added since the last read."""
         before, now_s = self._records, time.monotonic()
         self._records = now_s, records
         return (records - before[1]) / (now_s - before[0]) if before else 0.0
@@ -156,7 +156,8 @@ class Scaling:
             return
         try:
             await self._ask_for_nodes(shards)
-        except FleetUnavailable as error:  # the shards are scaled on the existing nodes nevertheless
+        # the error is only logged, because the shards are also scaled without new nodes
+        except FleetUnavailable as error:
             self._log.warning("could not ask for nodes", shards=shards, error=str(error))
         else:
             self._asked = shards, time.monotonic()

@@ -1,4 +1,4 @@
-"""The coordinator's settings, each number with its unit and its reason."""
+"""The coordinator's settings."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class CoordinatorSettings(BaseModel):
     """All settings of the coordinator.
 
-    The database's address is not among them: the coordinator reads it on its own node.
+    The database's address is not a setting: the coordinator reads the address on its own node.
 
     `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """

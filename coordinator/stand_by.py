@@ -18,7 +18,8 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 
 # the other coordinator takes an offered lead within 0.25 s; after this time this coordinator takes the lead back
 GIVEN_S = 3.0
-UNSERVED_S = 4.0  # The lead moves after this time without a shard; Ray replaces a single shard sooner.
+# Without a running shard, the lead moves after this time; if only one shard fails, Ray replaces it sooner.
+UNSERVED_S = 4.0
 OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources.
 PATIENCE_S = 2.0  # During this time, only clusters with running keepers may take a free lead.
 
@@ -50,7 +51,7 @@ class StandBy:
         self._node_id, self._is_lost = None, True
 
     def regain(self, node_id: str) -> None:
-        """Record that Ray's host is ready; forget the recorded loss of an earlier host."""
+        """Record that Ray's host is ready; the loss of an earlier host then no longer counts."""
         self._node_id, self._is_lost = node_id, False
         self._lapses = Lapses()
         self._overdue_s = time.monotonic() + OVERDUE_S
@@ -61,7 +62,7 @@ class StandBy:
 
     @property
     def patience_s(self) -> float:
-        """Return how long this cluster waits for Ray's cluster to take a free lead."""
+        """Return how long this cluster leaves a free lead to Ray's cluster."""
         return PATIENCE_S if self._is_beside_ready else 0.0
 
     def led_s(self) -> float:
@@ -69,19 +70,20 @@ class StandBy:
         return 0.0 if self._leads_since_s is None else time.monotonic() - self._leads_since_s
 
     async def take_lead(self) -> None:
-        """Take the lead from Ray's cluster, if its host has ended since the last call.
+        """Take the lead from Ray's cluster if Ray's host has ended since the last call.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         if not self._is_lost:
             return
-        self._is_lost = False  # before the first await, because the next host may end during the await
+        self._is_lost = False  # reset before the first await, because the next host may end during the await
         try:
             orphans = await self._take()
         except StoreUnavailable:
             self._is_lost = self._node_id is None
             raise
-        if self._node_id is None:  # if this fails, the next host is ready already, and its keepers must not be ended
+        # if the statement failed, the next host may be ready now, and its keepers must not be ended
+        if self._node_id is None:
             self.orphans = orphans
 
     async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:
@@ -98,16 +100,17 @@ class StandBy:
         return True
 
     async def _take(self) -> frozenset[int]:
-        """Take the lead from Ray's cluster, if that cluster leads; return its holders."""
+        """Take the lead if Ray's cluster has it; return the holders of Ray's cluster."""
         self._is_beside_ready = self._has_given = False
         await hand_over(self._session, self._cluster_id, lease_s=GIVEN_S, from_cluster=self._beside)
         seen = await HoldersSeen.read(self._session)
         return frozenset(it.holder for it in seen.holders if it.cluster_id == self._beside)
 
     async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
-        """Give the lead to Ray's cluster when it is ready; return whether the lead moved.
+        """Hand the lead to Ray's cluster when that cluster is ready; return whether the lead moved.
 
-        Each time Ray's cluster loses a given lead, the next offer comes later; until then local keepers serve.
+        Each time Ray's cluster loses the lead again, the pause before the next handover grows; local keepers work
+        during the pause.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -136,7 +139,7 @@ class StandBy:
         return leadership.cluster_id == self._beside and leadership.leader is not None
 
     def _living(self, seen: HoldersSeen) -> Counter[str]:
-        """Count the keepers of Ray's cluster. Shards of a lost Ray cluster don't count; they have another node."""
+        """Count the keepers of Ray's cluster. Shards of a lost Ray cluster are on another node, and don't count."""
         there = [
             it
             for it in seen.holders
@@ -145,7 +148,7 @@ class StandBy:
         return living_of(there, silent_s=self._silent_s)
 
     def news(self, now_s: float, leadership: Leadership) -> list[str]:
-        """Return the messages for the user: which keepers serve, and whether Ray's keepers are missing."""
+        """Return the messages for the user: which keepers fire timers, and whether Ray's keepers are missing."""
         news = []
         if leadership.leads and self._overdue_s is not None and self._node_id is not None and now_s >= self._overdue_s:
             self._overdue_s = None
@@ -167,7 +170,7 @@ class StandBy:
 
 
 def living_of(holders: Sequence[Holder], *, silent_s: float) -> Counter[str]:
-    """Count, by role, the running keepers of a cluster that are allowed to work.
+    """Count the running keepers of a cluster that may work, for each role.
 
     A suspended keeper counts too, because its coordinator will resume it when the cluster leads.
     """

@@ -28,7 +28,7 @@ class CrewStats:
     seconds_sum: float = 0.0
 
     def count_takeovers(self, ended: Iterable[EndedHolder], why_gone: Mapping[int, str]) -> None:
-        """Count ended holders; other holders take over their timers and deliveries."""
+        """Count ended holders and their takeovers by other holders."""
         for holder in ended:
             self.takeovers[REASONS.get(why_gone.get(holder.holder, ""), "other")] += 1
             self.released += holder.held

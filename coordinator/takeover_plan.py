@@ -11,7 +11,9 @@ from operator import itemgetter
 
 @dataclass(frozen=True, slots=True)
 class KeeperState:
-    """One keeper of this cluster. The keeper is starting until it has a holder; then it serves until it is retired.
+    """One keeper of this cluster.
+
+    A keeper is starting until it has registered as a holder, and then works until it is retired.
 
     A `suspect` keeper has been silent for a short time. A `suspended` keeper is marked in the holders table, and the
     other keepers have its slots. A `stalled` keeper has been starting for too long. `started_s` is the moment when this
@@ -76,9 +78,9 @@ def plan(wanted: int, observed: Observed) -> Plan:
 
     All slots are divided among the ready keepers. After the death of a keeper, the ready keepers get its slots; a new
     keeper gets slots when it is ready. A keeper is moved if its node will leave the cluster, or if its node has at
-    least two more keepers than another node. To move a keeper, the coordinator first starts a replacement; when the
-    replacement is ready, the old keeper is retired. If an actor is slow to start, a second actor is started on a better
-    node; the faster actor serves, and the slower actor is retired.
+    least two more keepers than another node. To move a keeper, the coordinator starts a replacement, and retires the
+    old keeper when the replacement is ready. If an actor starts slowly, a second actor is started on a better node; the
+    actor that registers first is used, and the other actor is retired.
 
     A suspect keeper is suspended: the other keepers get its slots and may claim its leased rows. A suspect keeper is
     neither retired nor replaced, because its silence may be a short pause. If all keepers are suspect, the assignment

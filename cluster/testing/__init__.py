@@ -5,13 +5,14 @@
         await sc.advance("P3D")
 
 The cluster has no Ray and no background loops. `databases` lends each test a separate migrated database, in which
-`now()` is the test's moment. `stepping` moves the clock from one moment with due work to the next moment with due work.
-At each moment the shard, the worker and the engine of production (`keepers`) make a step in the test's own process,
-with the same statements, decisions and calls of user code. `moments` raises an error when a moment does not end, and
-`progress` logs the clock during a long advance. `api` serves the HTTP API, `environment` names the cluster to clients
-without a URL, and `webhooks` records webhooks instead of sending them.
+`now()` is the test's moment. `stepping` moves the clock from each moment with due work to the next such moment. At each
+of these moments, the shard, the worker and the engine (`keepers`) work in the test's own process, with the code of
+production. `moments` raises an error if the work at one moment never ends, and `progress` logs the clock during a long
+advance. `api` serves the HTTP API, `environment` names the cluster to clients without a URL, and `webhooks` records
+webhooks instead of sending them.
 
-`shardclock.testing.cluster` finds `cluster` by its entry point: docs/decisions/0052-a-clock-that-tests-move.md.
+`shardclock.testing.cluster` finds this package's `cluster` by an entry point:
+docs/decisions/0052-a-clock-that-tests-move.md.
 """
 
 from shardclock_server.cluster.testing.stepping import SteppedCluster, cluster

@@ -16,7 +16,7 @@ CLOSING_TURNS = 3  # iterations of the event loop until a closed idle connection
 
 
 class QuickServer(Server):
-    """A server for a test: it sets an event when it serves, and it ends without delay."""
+    """A server for a test: it sets an event when it accepts requests, and stops without delay."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -48,7 +48,7 @@ async def serving(dsn: str) -> AsyncIterator[str]:
     settings = GatewaySettings(gateway_port=0, webhook_http=True, webhook_allow=EVERYWHERE)
     app = make_app(settings, dsn, needs_keys=False)
     listener = listen(settings.gateway_host, settings.gateway_port)
-    # The lifespan is entered below, so that its failure is raised.
+    # uvicorn does not run the lifespan: it is entered below, so that its failure raises an exception in the test.
     server = QuickServer(config_of(app, settings, lifespan="off"))
     async with app.router.lifespan_context(app):
         task = asyncio.create_task(server.serve(sockets=[listener]), name="gateway")

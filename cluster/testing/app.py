@@ -17,14 +17,14 @@ from shardclock_server.workers.handler import HandlerSpec
 
 @dataclass(frozen=True, slots=True)
 class AppHere:
-    """The handlers and jobs of an app: as the app declares them, and as specs for a worker."""
+    """The handlers and jobs of an app, both as the app's declarations and as specs for a worker."""
 
     handlers: dict[str, Handler]
     jobs: dict[str, Job]
 
     @classmethod
     def found(cls, modules: str) -> Self:
-        """Import an app; the name has the form that `shardclock up --app` accepts.
+        """Import an app; its name has the form that `shardclock up --app` accepts.
 
         If no name is given, the app is empty.
 
@@ -46,10 +46,10 @@ class AppHere:
         return app
 
     def with_jobs(self, chosen: str | Collection[str] | None) -> Self:
-        """Return the app with the jobs that are chosen by name or pattern; None chooses all.
+        """Return the app with only the jobs that match a name or pattern; None keeps all jobs.
 
         errors:  ValueError  a name or pattern matches no job.
-                 TypeError   a name or pattern is no text.
+                 TypeError   a name or pattern is not a text.
         """
         if chosen is None:
             return self
@@ -72,7 +72,7 @@ class AppHere:
 
     @property
     def unpaced_specs(self) -> list[HandlerSpec]:
-        """Return the handlers without their rates: with a stopped clock, a rate would allow a single call."""
+        """Return the handlers without rate limits, which would allow only one call while the clock stands still."""
         return [replace(it, policy=replace(it.policy, rate_per_s=None)) for it in self.specs]
 
     @property

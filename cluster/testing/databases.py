@@ -1,6 +1,7 @@
-"""Lend each test a database: a copy of a migrated template, in a Postgres of this process.
+"""Lend each test a database: a copy of a migrated template, in a Postgres server that this process has started.
 
-Each day on which a test begins has its own template, because the log's daily partitions are slow to create.
+There is one template for each day that a test's clock starts on, because the creation of the log's daily partitions is
+slow.
 """
 
 import asyncio
@@ -20,14 +21,16 @@ from shardclock_server.sql.log.partitions import ensure_log_partitions
 from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.session import Session
 
-KIND, DATA = "testing", "data"  # the kind of the directories, and the data directory in each of them
+# the kind of these temporary directories, and the name of the data directory in each directory
+KIND, DATA = "testing", "data"
 TEMPLATE = "template_of_tests"
-DAYS_MAX = 20  # The limit of templates, of 8 MiB each; a test on a further day creates the log's partitions itself.
-TIMEOUT_S = 60.0  # A copy waits for two checkpoints, and the machine may be busy with other tests.
+DAYS_MAX = 20  # The limit of templates (8 MiB each); a test on another day creates the log's partitions itself.
+# The timeout is long, because a copy waits for two checkpoints, and the machine may be busy with other tests.
+TIMEOUT_S = 60.0
 
 
 class Databases:
-    """Run a Postgres with a migrated template and a movable clock, and lend copies of the template."""
+    """Run a Postgres server with migrated templates and a movable clock, and lend copies of the templates."""
 
     def __init__(self) -> None:
         stop_abandoned()
@@ -45,7 +48,7 @@ class Databases:
 
     @asynccontextmanager
     async def lend(self, now: datetime) -> AsyncIterator[str]:
-        """Lend a database during a block; its clock shows the given moment.
+        """Lend a database during a block; the database's clock shows the given moment.
 
         errors:  StoreUnavailable  Postgres does not answer: it was killed, or the machine is out of memory or disk
         """
@@ -109,7 +112,7 @@ def stop_abandoned() -> None:
     with left_behind(KIND) as paths:
         for path in paths:
             if EmbeddedPostgres.at(path / DATA).is_running():
-                EmbeddedPostgres.start(path / DATA).close()  # the last user's close stops the server
+                EmbeddedPostgres.start(path / DATA).close()  # the server stops when its last user closes it
     remove_abandoned()
 
 

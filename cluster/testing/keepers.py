@@ -1,4 +1,4 @@
-"""The shard, the worker and the engine of a test cluster, which own all slots and work only when `step` is called."""
+"""The shard, the worker and the engine of a test cluster. They own all slots, and work only when `step` is called."""
 
 import asyncio
 import random
@@ -26,11 +26,12 @@ from shardclock_server.workers.in_process import InProcessHandler, InProcessRun
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.stepped import SteppedWorker
 
-# The database belongs to this installation, so that another cluster that connects by mistake is on hold:
+# The database belongs to this installation; another cluster that connects by mistake is put on hold:
 # docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
 JOB, LOG = "job:", "log"  # The prefix of the targets of jobs, and the target that calls nothing.
-# A worker measures its leases in real time, also while a debugger stops the handler. An hour is enough for a debugger.
+# A worker measures leases in real time, even while a debugger stops the handler. So the lease is an hour, which is
+# enough for a debugger.
 LEASE_S = 3_600.0
 TIMEOUT_S = 30.0
 
@@ -45,7 +46,7 @@ class Keepers:
     book: WebhookBook
 
     async def step(self, due: NextDue) -> None:
-        """Fire the timer if it has not fired yet; then let the keeper that serves its target make a step."""
+        """Fire the timer if it has not fired yet; then run a step of the keeper that serves the timer's target."""
         if not due.claims and not due.fired:
             await self.shard.step(due.slot)
         if due.target == SIGNAL:
@@ -64,7 +65,7 @@ class Keepers:
 async def keeping(
     dsn: str, session: Session, app: AppHere, book: WebhookBook, chance: random.Random
 ) -> AsyncIterator[Keepers]:
-    """Run the keepers of a database during a block; the database has no other keepers."""
+    """Run a database's only keepers during a block."""
     keepers = Keepers(_shard(dsn), _worker(dsn, app, book, chance), _engine(dsn), book)
     try:
         await keepers.shard.begin()
@@ -117,7 +118,7 @@ def _engine(dsn: str) -> SteppedEngine:
 
 
 def _clock() -> PostgresClock:
-    """Create a clock that shows the time in Postgres's last answer, and does not advance by itself."""
+    """Create a clock that always shows the time of Postgres's last answer."""
     return PostgresClock(monotonic=lambda: 0.0)
 
 

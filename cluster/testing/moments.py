@@ -10,11 +10,11 @@ from shardclock_server.timers.zone import UTC_ZONE
 # The limit of rounds of firings at one moment; a round fires up to thousands of timers in some milliseconds.
 ROUNDS_MAX = 1_000
 STUCK_ROUNDS_MAX = 50  # The number of rounds for which the same work may stay due.
-PAUSE_S = 0.01  # The pause before a round that repeats work which the last round could not do.
+PAUSE_S = 0.01  # The pause before a round if the last round could not do the due work.
 
 
 class EndlessMoment(Exception):
-    """Each firing schedules another timer for the same moment, without end; the message names the timer."""
+    """Each firing at a moment schedules another timer for the same moment, without end; the message names the timer."""
 
 
 class StuckTimer(Exception):
@@ -25,7 +25,7 @@ def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) ->
     """Return the moment to which the test moves the clock.
 
     shape:   aware, in UTC
-    units:   years, months, weeks and days of a duration text are calendar time in UTC
+    units:   the years, months, weeks and days of a duration text count on the calendar, in UTC
     errors:  ValueError    not exactly one of `by` and `to` is given, the moment has no time zone or lies in the past.
              TypeError     the length or the moment is of another type.
              InvalidTimer  the length can't be read.
@@ -58,7 +58,7 @@ class Moment:
     _last: NextDue | None = None
 
     def begin_round(self, due: NextDue) -> float:
-        """Begin a round because work is due; return the seconds to wait before the round.
+        """Record a new round, because work is due; return the seconds to wait before the round.
 
         errors:  EndlessMoment  there were too many rounds, and each round found new work.
                  StuckTimer     the same work was due in too many rounds.

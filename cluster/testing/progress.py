@@ -22,7 +22,7 @@ class AdvanceProgress:
     _next_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start to measure the time of the wall clock."""
+        """Start measuring time on the wall clock."""
         self._began_s = self.clock()
         self._next_s = self._began_s + FIRST_S
 

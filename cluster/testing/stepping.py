@@ -1,4 +1,4 @@
-"""A cluster for one test: it executes all due work when the test moves the clock."""
+"""A cluster for one test, which executes all due work when the test moves the clock."""
 
 import asyncio
 import random
@@ -27,8 +27,8 @@ from shardclock_server.sql.session import Session, StatementRefused
 if TYPE_CHECKING:
     from shardclock import AsyncClient
 
-# `ensure_log_partitions` creates the log's partitions for a week. A call is slow, and makes Postgres plan all
-# statements again.
+# `ensure_log_partitions` creates the log's partitions for a week. Each call is slow, because Postgres must then plan
+# all statements again.
 LOG_DAYS_AHEAD = 7
 FOUND_MAX = 10_000
 PAGE = 500
@@ -73,7 +73,7 @@ class SteppedCluster:
         return self._now
 
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
-        """Move the clock by a duration or to a moment, and execute all work that is due until then.
+        """Move the clock by a duration or to a moment, and execute all work that becomes due on the way.
 
         The result is the new moment. At each moment with due work, timers fire, handlers are called and jobs are run,
         until no work is due at this moment.
@@ -105,7 +105,7 @@ class SteppedCluster:
         return records
 
     async def deliveries(self) -> list[FoundDelivery]:
-        """Find the unfinished deliveries; each has another attempt."""
+        """Find the unfinished deliveries, which will be attempted again."""
         return await find_deliveries(self._session, DeliveryFilter(), limit=FOUND_MAX)
 
     async def close(self) -> None:
@@ -116,18 +116,19 @@ class SteppedCluster:
     async def _next_due(self, until: datetime) -> NextDue | None:
         """Return the next due work before a moment.
 
-        This call also fires the timers that are due at this moment. Exceptions: one of these timers has a schedule, or
-        the log has no partition for the moment.
+        This call also fires the timers that are due at this moment. It does not fire the timers if one of them has a
+        schedule, or if the log has no partition for the moment.
         """
         last_day = self._log_made_on + timedelta(days=LOG_DAYS_AHEAD)
         fire_until = until if until.date() <= last_day else datetime.combine(last_day, time.max, UTC)
         try:
             return await next_due(self._session, until=until, fire_until=fire_until, holder=self._keepers.shard.holder)
-        except StatementRefused:  # a step of the shard lets a timer at fault fail alone
+        # in a shard's step, an invalid timer fails alone, without the other timers of its batch
+        except StatementRefused:
             return await next_due(self._session, until=until)
 
     async def _let_happen(self, due: NextDue | None, *, until: datetime) -> NextDue | None:
-        """Make rounds until no work is due at the clock's moment; return the next due work up to `until`."""
+        """Repeat rounds of work until no work is due at the clock's moment; return the next due work up to `until`."""
         moment = Moment(self._now)
         while due is not None and due.due_at <= self._now:
             if pause_s := moment.begin_round(due):
@@ -161,16 +162,16 @@ class SteppedCluster:
 async def cluster(
     app: str = "", *, jobs: str | Collection[str] | None = None, now: datetime | None = None, seed: int = 0
 ) -> AsyncIterator[SteppedCluster]:
-    """Run a cluster during a block, with the handlers and jobs of an app; the clock begins at `now`.
+    """Run a cluster during a block, with the handlers and jobs of an app; the clock starts at `now`.
 
     `app` has the form of `shardclock up --app`: one or more of package.module or package.module:function. `jobs`
     chooses jobs of the app by names or patterns, for example "report.*"; None chooses all jobs, () no job. While only
-    this cluster is open in the process, SHARDCLOCK_DSN and SHARDCLOCK_API_URL name its database and API. Without `now`
-    the clock begins at the present moment. Random pauses before retries depend on `seed`.
+    this cluster is open in the process, SHARDCLOCK_DSN and SHARDCLOCK_API_URL name its database and API. Without `now`,
+    the clock starts at the present moment. Random pauses before retries depend on `seed`.
 
     errors:  InvalidHandler, InvalidJob  the app can't be used.
-             TypeError                   `app` is no text, or `now` is not a datetime.
-             ValueError                  `now` has no time zone, or no job of the app has one of the names.
+             TypeError                   `app` is not a text, or `now` is not a datetime.
+             ValueError                  `now` has no time zone, or a name in `jobs` matches no job of the app.
              EmbeddedPostgresError       Postgres can't be started here.
     """
     code = AppHere.found(app).with_jobs(jobs)

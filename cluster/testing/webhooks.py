@@ -15,7 +15,7 @@ ACCEPTED = 204
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One recorded webhook: the endpoint's URL, its id (the same in each attempt), and its body."""
+    """One recorded webhook: the endpoint's URL, the webhook's id (the same in each attempt), and the body."""
 
     url: str
     tenant_id: str
@@ -24,7 +24,7 @@ class Webhook:
 
 
 class WebhookBook:
-    """Replace the sender: record each webhook, and return the result of an endpoint that accepts the webhook."""
+    """Replace the sender of webhooks: record each webhook, and answer as an endpoint that accepts it."""
 
     def __init__(self) -> None:
         self.webhooks: list[Webhook] = []
