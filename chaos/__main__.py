@@ -38,8 +38,8 @@ CALLS_PER_S = 25.0  # about 150 timers a second
 INSTANCES_PER_S = 5.0
 ENGINES = 2
 APP = Path(__file__).with_name("app.py")
-# The factor for the time limits in the second verdict on an invalid run, because the machine also runs the clients and
-# readers.
+# After an invalid verdict, a second verdict multiplies the allowed lateness by this factor, because clients and readers
+# on the same machine also slow the cluster.
 DOUBLED = 2.0
 
 
@@ -47,8 +47,8 @@ DOUBLED = 2.0
 class Kind:
     """A kind of run: the share of timers with a target, and whether the run has process instances.
 
-    shape:   `least` maps lengths of runs in minutes, the longest first, to the minimum of faults, firings and
-             deliveries
+    shape:   `least` maps the length of a run in minutes to its minimum numbers of faults, firings and deliveries; the
+             longest length is first
     """
 
     least: Mapping[int, Bounds]
@@ -105,7 +105,7 @@ def main() -> int:
         f"python -m chaos --of {given.of} --cluster {given.cluster} --minutes {given.minutes:g}"
         f" --calls-per-s {given.calls_per_s:g} --instances-per-s {given.instances_per_s:g} --seed {given.seed}"
     )
-    _tell(f"the same run again: {again}")
+    _tell(f"to repeat this run: {again}")
     given.to.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="sc-") as directory,
@@ -120,7 +120,7 @@ def main() -> int:
         # Use the faster event loop, because all traffic with Postgres goes through the rig.
         history = uvloop.run(_run(plan, cluster, bar, bounds=_least(kind.least, given.minutes)))
     _tell("judging")
-    gc.disable()  # The checker allocates millions of small objects without cycles.
+    gc.disable()  # The checker allocates millions of objects without cycles, so garbage collection would find nothing.
     history = patient(history, given.patience)
     exercised = kind.exercised if plan.instances else kind.exercised - PROCESSES
     verdict = judge(history, exercised=exercised)
@@ -148,7 +148,8 @@ def _arguments() -> argparse.Namespace:
         "--cluster",
         choices=CLUSTERS,
         default="standby",
-        help="`shardclock up` with local processes, with Ray, or with both; or shards, workers and engines alone",
+        help="`shardclock up` with local processes, with Ray, or with both; or shards, workers and engines"
+        " without `up`",
     )
     parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
     parser.add_argument(
@@ -158,7 +159,7 @@ def _arguments() -> argparse.Namespace:
         "--of",
         choices=KINDS,
         default="all",
-        help="only timers; or deliveries, where half of the timers have a target, and faults kill the delivering"
+        help="timers: no deliveries; deliveries: half of the timers have a target, and faults kill the delivering"
         " processes",
     )
     parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="the directory for the report")

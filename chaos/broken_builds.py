@@ -56,7 +56,10 @@ TRIALS = {
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A build: its edits, its trial, and a list of promises, of which the checker must find at least one broken."""
+    """A build: its edits, its trial, and a list of promises.
+
+    The checker must find that the build breaks at least one of these promises.
+    """
 
     name: str
     edits: Sequence[Edit]
@@ -193,7 +196,7 @@ BUILDS = (
         "fires without a delivery",
         (
             Edit("sql/included/deliver.sql", "where f.target <> 'log'", "where f.target = 'none'"),
-            # Also disable the hand-over.
+            # Also disable the handover of deliveries to workers by a firing.
             Edit("sql/included/deliver_and_measure.sql", "where exists (select from granted)", "where false"),
         ),
         ("S10",),

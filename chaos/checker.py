@@ -113,7 +113,10 @@ def _contradictions(run: RunIndex) -> Iterator[str]:
         yield f"the recording is incomplete: timer {wrong[0]} is pending only {where} ({len(wrong):,} such)"
     moved = [key for key in told.keys() & left.keys() if not _agree(told[key], left[key].due_date, left[key].paused)]
     if moved:
-        yield f"the recording is incomplete: timer {min(moved)} is pending in another way ({len(moved):,} such)"
+        yield (
+            "the recording is incomplete: "
+            f"timer {min(moved)} has another due date or pause in the table than in the commits ({len(moved):,} such)"
+        )
 
 
 def _unwritten_records(run: RunIndex) -> Iterator[str]:

@@ -17,8 +17,9 @@ from chaos.history.calls import Call
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
-# This number is enough for 250 calls a second and for the backlog after an outage. With fewer connections, clients
-# would cancel endless schedules too late, which increases the load. Postgres allows 100 connections in total.
+# This number of connections is enough for 250 calls a second and for the backlog after an outage. With fewer
+# connections, clients would cancel endless schedules too late, which increases the load. Postgres allows 100
+# connections in total.
 SESSIONS = 60
 ANSWER_S = 5.0
 PATIENCE_S = 100.0  # The time limit for a client's retries, which is longer than each outage.

@@ -33,10 +33,10 @@ MODES: Mapping[str, Mapping[str, str]] = {
     "standby": {"SHARDCLOCK_STANDBY": "true"},
 }
 CLUSTERS = (*MODES, "processes")
-LED_S = 2.0  # The promised time of a takeover with a leading coordinator.
+LED_S = 2.0  # The promised time of a takeover while a coordinator leads.
 STOOD_BY_S = 2.0  # The promised time of a takeover by the local stand-by.
 APP = "chaos_app"
-WORKERS = 2  # The value in a new database.
+WORKERS = 2  # The number of workers that a new database wants.
 WANT_ENGINES = "update shardclock.scale set wanted = $1 where role = 'engine'"
 SERVING = """
     select from shardclock.presence
@@ -55,7 +55,7 @@ class Cluster(Protocol):
         """Start the cluster, and wait until its shards and workers serve."""
 
     async def stop(self) -> None:
-        """Stop the cluster in order."""
+        """Shut the cluster down cleanly."""
 
     def processes(self, word: str) -> list[psutil.Process]:
         """Find its processes with a word in their command lines."""
@@ -70,8 +70,8 @@ class Cluster(Protocol):
 class ProcessCluster:
     """Run shards as plain processes, without Ray and a coordinator: only leases, sweeps and fences protect timers.
 
-    A dead shard is started again after `restart_s`, as a supervisor would do; before this, the other shards must take
-    over.
+    A dead shard is started again after `restart_s`, as a supervisor would do; until this restart, the other shards must
+    take over.
     `workers` and `engines` are the numbers of workers and engines that run with the shards.
     """
 
@@ -166,7 +166,10 @@ class ProcessCluster:
                     self._tasks.append(asyncio.create_task(self._start_again(shard, process)))
 
     async def _start_again(self, shard: int, dead: ShardProcess) -> None:
-        """Start a dead shard again, and repeat this until a start succeeds; remove the assignment, keep the leases."""
+        """Start a dead shard again, and retry until a start succeeds.
+
+        Its slots are taken away, its leases remain valid.
+        """
         await asyncio.sleep(self._restart_s)
         while True:
             try:
@@ -233,7 +236,7 @@ class UpCluster:
         await until_serving(direct_dsn, self._engines, role=ENGINE)
 
     async def stop(self) -> None:
-        """Stop the cluster in order; faults may have killed or stopped some processes."""
+        """Shut the cluster down cleanly; faults may have killed or stopped some processes."""
         if self._up is not None:
             for process in self._up.processes():
                 with suppress(psutil.Error):

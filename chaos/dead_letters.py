@@ -37,7 +37,7 @@ class Operator:
             await self._session.close()
 
     async def turn(self) -> None:
-        """Redrive and discard the dead letters of one query.
+        """Redrive and discard the dead letters that one query returns.
 
         errors:  StoreUnavailable  the outcome is unknown
         """
@@ -49,7 +49,7 @@ class Operator:
             await discard_dead_letters(self._session, discarded, reason="chaos")
 
     def is_to_redrive(self, key: int) -> bool:
-        """Return whether a dead letter is still to be redriven."""
+        """Return whether the operator has yet to redrive a dead letter."""
         return key % 3 == 1 and key not in self.redriven
 
     def has_done(self, keys: list[int]) -> bool:

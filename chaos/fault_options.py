@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from chaos.plan import FaultOption
 
-# A killed shard is replaced after two seconds. The pause after the fault is longer, so that both shards run when the
-# next fault begins.
+# A killed shard is replaced after two seconds. The pause after the fault is longer than that, so that both shards run
+# again when the next fault begins.
 _SHARDS = [
     FaultOption("kill shard", 14, rest_s=4.0),
     FaultOption("kill shard in a claim", 3, rest_s=4.0),
@@ -82,8 +82,8 @@ JOB_FAULTS = (
     FaultOption("kill coordinator", rest_s=3.0),
     FaultOption("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# After a kill of the raylet or the GCS, all of Ray ends. Half a minute after the start of a new Ray, runs have
-# processes.
+# After a kill of the raylet or the GCS, all of Ray ends. Runs have processes again half a minute after a new Ray has
+# started.
 RAY_FAULTS = (FaultOption("kill raylet", rest_s=60.0), FaultOption("kill GCS", rest_s=60.0))
 # Long faults: a run of a few minutes has time for one or two of these faults.
 _LONG = [

@@ -21,7 +21,7 @@ class Window(NamedTuple):
 
 
 def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
-    """List the windows of all faults with `disturbs`, ordered by start.
+    """List the windows of all faults that have `disturbs` set, ordered by start.
 
     If a fault has no promise, its window lasts until the promised recovery of the whole cluster.
     """
@@ -51,7 +51,7 @@ def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -
 
 
 def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Bounds) -> bool:
-    """Return whether a moment is explained only by a wrong clock of Postgres.
+    """Return whether a timer fired at a moment that only a wrong clock of Postgres explains.
 
     The detail of a clock fault has the offset in `offset_s`, which is negative if the clock was set back.
     """
@@ -65,16 +65,16 @@ def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Boun
 
 
 def is_set_by(faults: Iterable[Fault], seconds: float, *, give_or_take_s: float) -> bool:
-    """Return whether Postgres's clock was ever set by this offset, which makes a firing seem early or late."""
+    """Return whether a fault moved Postgres's clock by this offset, so that a firing seems early or late."""
     offsets = (fault.detail.get("offset_s", 0.0) for fault in faults if fault.kind == "clock")
     return any(isinstance(it, int | float) and abs(abs(it) - seconds) < give_or_take_s for it in offsets)
 
 
 def set_back_at(faults: Iterable[Fault], at_s: float, *, give_or_take_s: float) -> bool:
-    """Return whether Postgres's clock was set back shortly before a moment, which is a time of this clock.
+    """Return whether Postgres's clock was set back at about the moment `at_s`, which is a time of Postgres's clock.
 
-    The clock is set back at the end of an offset ahead, or at the start of an offset back. If an offset back has begun,
-    the moment includes the offset.
+    The clock goes back when a fault that set it ahead ends, or when a fault that sets it back starts. In the second
+    case, `at_s` already includes the offset.
     """
     for fault in faults:
         offset = fault.detail.get("offset_s", 0.0) if fault.kind == "clock" else None

@@ -95,7 +95,7 @@ def _tagged(commit: Commit) -> tuple[object, ...]:
 
 
 def _record(kind: type) -> Callable[[dict[str, Any]], Any]:
-    """Make the reader for a kind of record; its annotations show which fields are moments."""
+    """Make the reader for a kind of record; the annotations of the record's class show which fields are moments."""
     moments = _moments(kind)
 
     def read(row: dict[str, Any]) -> Any:

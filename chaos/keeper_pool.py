@@ -114,7 +114,7 @@ class KeeperPool:
                     self._tasks.append(asyncio.create_task(self._start_again(part, process)))
 
     async def _start_again(self, part: int, dead: KeeperProcess) -> None:
-        """Declare a keeper dead, which frees its claims, and start another keeper; repeat this until it succeeds."""
+        """Declare a keeper dead, which frees its claims, and start another keeper; retry until the start succeeds."""
         await asyncio.sleep(AGAIN_S)
         while True:
             try:

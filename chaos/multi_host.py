@@ -73,7 +73,7 @@ class HostedPostmaster(Postmaster):
 
 
 class MultiHostCluster:
-    """Run Ray's head without shards, and three workers with two shards, each on its own host."""
+    """Run the head and three workers of a Ray cluster on four hosts; the workers run two shards."""
 
     name = "four hosts"
     takeover_s = TAKEOVER_S
@@ -106,7 +106,7 @@ class MultiHostCluster:
         assert await comes_true(self.is_whole, within_s=START_S), self._up and self._up.said
 
     async def stop(self) -> None:
-        """Stop the cluster in order, then Ray."""
+        """Shut the cluster down cleanly, then Ray."""
         if self._up is not None:
             self._up.process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -128,7 +128,7 @@ class MultiHostCluster:
         shutil.rmtree(self._temp, ignore_errors=True)
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find the processes of Ray and of `up` with a word in their command lines."""
+        """Find the processes of Ray and of `up` by a word in the command line."""
         return [it for host in (HEAD, *WORKERS) for it in self.network.processes(host) if word in title(it)]
 
     async def start_successor(self, holder: int) -> None:

@@ -118,7 +118,7 @@ class Network:
 
 
 def both_ways(host: str, *others: str) -> list[tuple[str, str]]:
-    """List the directions between a host and each other host."""
+    """List the directions of traffic between a host and each other host, as pairs of sender and receiver."""
     return list(itertools.chain.from_iterable(((host, other), (other, host)) for other in others))
 
 

@@ -62,7 +62,7 @@ def waits_for_takeover(orphaned: Iterable[OrphanedSlots], firing: Firing, *, all
 
 
 def promised_of(run: RunIndex) -> dict[int, float | None]:
-    """Return the promised time until another keeper has the lost slots, by the number of the fault.
+    """Map the number of each fault to the promised time until other keepers have the lost slots.
 
     The time is longer if no coordinator led, or if no shard was left and new shards had to start. If a shard is lost
     before the takeover of another lost shard is complete, both times are added.
@@ -105,8 +105,8 @@ def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
 def served_again_at(run: RunIndex, fault: Fault) -> float:
     """Return the moment when as many shards as before the loss of a head had slots, and no lost shard had slots.
 
-    The moment is the end of the fault, when the rig had found the new shards, unless the recording has an earlier
-    commit.
+    This is the first commit that fulfils both conditions; without such a commit, it is the end of the fault, when the
+    rig had found the new shards.
     """
     lost, served = fault.detail.get("lost"), fault.detail.get("served")
     if not isinstance(lost, Sequence) or not isinstance(served, int):
@@ -136,7 +136,10 @@ def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
 def _kept_again_s(
     changes: Iterable[SlotChange], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float
 ) -> float:
-    """Return the moment when other holders had all slots, or earlier, when the lost shard could continue."""
+    """Return the moment when other holders had all the lost slots.
+
+    If the lost shard could continue earlier, return that moment.
+    """
     latest = at_the_latest_s if fault.kind == "kill" else fault.ended_at
     kept: dict[int, frozenset[int]] = {}
     for change in changes:

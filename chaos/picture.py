@@ -32,7 +32,7 @@ SHADE, SHADE_OPACITY = "#8c959f", 0.14
 def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> str:
     """Draw the lag over time as SVG. Below the plot, each kind of fault has a row with a mark for each fault.
 
-    shape:  `lags` are pairs of a firing time and a lateness; the plot shows a lateness at the due date
+    shape:  `lags` are pairs of a firing time and a lateness; the plot shows each lateness at the timer's due date
     """
     frame = Frame(NAMES_W, HEAD_H, WIDTH - NAMES_W - MARGIN, PLOT_H)
     x = frame.x_axis(history.began_at, max(history.ended_at, history.began_at + 1))

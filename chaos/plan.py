@@ -106,12 +106,12 @@ def draw(
 ) -> Plan:
     """Draw a plan; the same arguments give the same plan.
 
-    units:   a call has about six timers, including the occurrences of schedules; `targeted` is the share of timers with
-             a target; half of the targets are webhooks if `webhooks` is set; in addition, `instances_per_s` process
-             instances start per second
+    units:   a call has about six timers, including the occurrences of schedules. `targeted` is the share of timers with
+             a target; with `webhooks`, half of the targets are webhooks. `instances_per_s` process instances start per
+             second.
     """
-    # Each part of the plan has a separate random generator: with one seed, the faults do not depend on the load, and
-    # the timers do not depend on the share of targets.
+    # Each part of the plan has a separate random generator: with the same seed, the faults do not depend on the load,
+    # and the timers do not depend on the share of targets.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
@@ -239,7 +239,7 @@ def draw_faults(chance: random.Random, *, length_s: float, fault_options: Sequen
         entry = deck.pop()
         for_s = chance.uniform(entry.least_s, entry.most_s)
         if at_s + for_s > end_s:
-            # A shorter fault may still fit into the rest of the load.
+            # A shorter fault may still fit into the remaining time of the load.
             deck = [it for it in deck if at_s + it.most_s <= end_s]
             if not deck:
                 break

@@ -123,7 +123,10 @@ class ProcessIndex:
         return self.instances.setdefault(key, InstanceHistory(key))
 
     def learn(self, number: int, change: Change) -> bool:
-        """Add one change; return whether the change concerns neither a timer nor a delivery to a handler."""
+        """Add one change.
+
+        Return False if the caller must also index the change, as part of a timer or of a delivery to a handler.
+        """
         if isinstance(change, InstanceWritten):
             self._write(number, change)
         elif isinstance(change, InstanceStepped):

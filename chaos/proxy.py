@@ -57,7 +57,10 @@ class Link:
 
 @dataclass(eq=False)
 class Trap:
-    """A trap for a link at a moment of a statement. The trap calls `spring`, and holds the link until `release`."""
+    """Stops a connection (link) before, during or after a statement.
+
+    The trap calls `spring`, and holds the link until `release`.
+    """
 
     select: Select
     statement: str

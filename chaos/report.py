@@ -1,4 +1,4 @@
-"""Write a page and a picture of a run, with its promises, faults and lateness, and the command that repeats it."""
+"""Write a page and a picture of a run: the promises, the faults, the lateness, and the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ SURE = Context(prec=2, rounding=ROUND_CEILING)  # An upper limit must be rounded
 def report(history: History, verdict: Verdict, directory: Path, *, versions: Mapping[str, object], repeat: str) -> Path:
     """Write report.md and lag.svg into one directory; return the path of the page.
 
-    shape:  `versions` by their component (Postgres, Ray, Python, cores ...); `repeat` is a command
+    shape:  `versions` maps a component (Postgres, Ray, Python, cores ...) to its version; `repeat` is the command that
+            repeats the run
     """
     directory.mkdir(parents=True, exist_ok=True)
     run = index_run(history)

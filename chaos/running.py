@@ -121,7 +121,7 @@ def read_attempts(directory: Path) -> list[Attempt]:
 
 @asynccontextmanager
 async def _operated(operator: Operator) -> AsyncIterator[None]:
-    """Run the operator of dead letters during a block."""
+    """Redrive and discard dead letters while a block runs."""
     task = asyncio.create_task(operator.run())
     try:
         yield

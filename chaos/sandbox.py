@@ -1,4 +1,4 @@
-"""Set up a Postgres behind the proxy, and a cluster that uses it, for one run."""
+"""Set up a Postgres server, a proxy, and a cluster that connects through the proxy, for one run."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ async def sandbox_for(
 ) -> AsyncIterator[Sandbox]:
     """Set up a sandbox for one run, without starting the cluster, and remove the whole sandbox at the end.
 
-    `prepare` is a context around the whole sandbox, which begins before the creation of the server; it provides a
-    separate disk or clock. `postmaster` creates the supervisor of the server, for a server on another host.
+    `prepare` is a context manager that provides a separate disk or clock; it is entered before the creation of the
+    server. `postmaster` creates the supervisor of the server, for a server on another host.
     """
     directory = Path(tempfile.mkdtemp(prefix="shardclock-chaos-"))
     sandbox = Sandbox(cluster, directory, postmaster=postmaster)

@@ -14,7 +14,8 @@ from chaos.history.faults import Fault
 from chaos.orphaned_slots import SLOTS, promised_of, slots_of
 from chaos.run_index import Firing, RunIndex, index_run
 
-# A lease, a sweep and a margin. If a timer was due later, the successor of the lost shard is responsible for it.
+# The duration of a lease, a sweep and a margin after the loss of a shard. If a timer became due later, its lateness
+# counts against the successor of the shard.
 WATCHED_S = 15.0
 
 
@@ -73,7 +74,9 @@ def takeovers(history: History, *, run: RunIndex | None = None) -> list[Takeover
 
 
 def recoveries(history: History, *, run: RunIndex | None = None) -> list[Recovery]:
-    """Measure each fault of kind store or head until the next fault; omit faults that end during another fault.
+    """Measure the recovery from each fault of the kinds store and head, up to the next fault.
+
+    Omit faults that end during another fault.
 
     shape:   as `takeovers`
     """
@@ -94,12 +97,12 @@ def recoveries(history: History, *, run: RunIndex | None = None) -> list[Recover
 
 
 def lags(history: History, *, run: RunIndex | None = None) -> list[tuple[float, float]]:
-    """List the time and the lateness of each firing in commit order.
+    """List the time and the lateness of each firing; the firings are in commit order.
 
     The time is in seconds since 1970 by Postgres's clock.
 
-    shape:   as in `takeovers`; if a timer was already due when it was created or moved, lateness counts from that
-             commit
+    shape:   if a timer was already due when it was created or moved, lateness counts from the commit that created or
+             moved it
     """
     return [(it.fired_s, it.fired_s - it.ready_s) for it in (run or index_run(history)).firings]
 

@@ -1,4 +1,4 @@
-"""Wait for conditions, although Postgres may be unavailable at times."""
+"""Wait for conditions, also while Postgres is unavailable."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ POLICY = {"timeout_s": 2.0, "retry_min_s": 0.1, "retry_max_s": 0.4}
 
 @asynccontextmanager
 async def receiving(sandbox: Sandbox) -> AsyncIterator[None]:
-    """Start the receiver beside a running server, and add one endpoint for each tenant."""
+    """Start the receiver while Postgres runs, and add one endpoint for each tenant."""
     port_file, secret = sandbox.directory / "receiver.port", new_secret()
     command = [sys.executable, "-m", "chaos.webhook_receiver", str(port_file), secret]
     receiver = await asyncio.to_thread(subprocess.Popen, command, cwd=ROOT)

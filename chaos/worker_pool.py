@@ -53,7 +53,7 @@ class WorkerProcess:
     def kill(self) -> None:
         """Kill the process as `kill -9` does, and wait for its end.
 
-        The processes of its handlers then end by themselves.
+        The processes of the worker's handlers then end by themselves.
         """
         self._process.kill()
         self._process.wait(BOUND_S)
@@ -83,7 +83,7 @@ class WorkerPool:
         self._pool.stop()
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find the processes of handlers with a word in their command lines."""
+        """Find the processes of handlers by a word in the command line."""
         return [child for it in self._pool.running.values() for child in _children(it.pid) if word in title(child)]
 
     def has(self, holder: int) -> bool:

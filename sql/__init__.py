@@ -13,10 +13,10 @@ Postgres:
     cluster/  the holders, the leading coordinator, the database's identity, rights
     deliveries/  the workers' statements: claim and settle deliveries; handlers, dead letters
     endpoints/  the receivers of webhooks
-    jobs/     recurring work and its runs
+    jobs/ recurring jobs and their runs
     keys/     the API keys of the HTTP API's callers
     log/      the command log, and the consumer groups that read it
-    metrics/  the figures for the exporter and `status`
+    metrics/ the metrics for the exporter and for `shardclock status`
     notify/  events for operators, and the endpoints that get them
     operations/  changes of many rows, with their progress
     processes/  deployed models, and the instances, messages and tasks of their processes
@@ -24,7 +24,7 @@ Postgres:
     tenant_limits/  the stored limits of tenants, and the tenants' usage
 
     session     one connection, opened again after a loss
-    served      the tenants and the API key that a session's statements serve
+    served      the tenants and the API key for which a session executes statements
     pool        a pool of sessions, with a limit for each tenant
     yielding    yield to other tasks during long work
     session_settings  the settings that every session sets for itself, because the server's defaults differ
@@ -32,9 +32,9 @@ Postgres:
     notification_sender, notification_listener  send and receive notifications of new rows
     retry       repeat calls that are safe to repeat
     bisection   write many rows in one statement, and each refused row in a separate statement
-    backoff     the pause before another try
-    migrate     bring the schema up to date, or check that this program fits it
-    scripts     the files that make the schema, in their order
-    copies      make a database as a copy of another one
+    backoff     the pause before a retry
+    migrate     update the schema, or check that the schema has this program's version
+    scripts     the files that create the schema, in the order of their execution
+    copies      create a database as a copy of another database
     dsn         the address of the database, with the password hidden
 """

@@ -60,7 +60,7 @@ class Dsn:
         if self._file is None:
             return self._text
         if ":/" in str(self._file):  # a URL; Path drops its second slash
-            raise InvalidDsn("a DSN stands where the name of a file that holds one must be; is SHARDCLOCK_DSN meant?")
+            raise InvalidDsn("expected the name of a file with a DSN, but got a DSN; did you mean SHARDCLOCK_DSN?")
         try:
             with self._file.open("rb") as file:
                 text = file.read(BYTES_MAX).decode()

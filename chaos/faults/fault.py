@@ -16,9 +16,10 @@ BACK_S = 30.0  # The time limit for the restart of a killed server or of Ray.
 
 @dataclass(slots=True)
 class Hit:
-    """The victims of a fault. The start and end of the fault are set if they differ from the start and end of the call.
+    """The victims of a fault.
 
-    A fault with victims sets its start, because the rig needs some time to choose a victim. `led` is false if the fault
+    The start and end of the fault are set if they differ from the start and end of the call to the fault's function. A
+    fault with victims sets its start, because the rig needs some time to choose a victim. `led` is false if the fault
     hit a coordinator on standby, which delays no timer.
     """
 

@@ -63,7 +63,10 @@ async def herd(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
 
 
 def _call(tenant_id: str, began_at: float, timers: Sequence[TimerRequest]) -> Call:
-    """Record timers that no client scheduled as one call of a client, with a unique number."""
+    """Add timers of a fault to the recording, as if a client had scheduled them in one call.
+
+    The call gets a unique number.
+    """
     return Call(-timers[0].timer_key, "schedule", tenant_id, began_at, time.time(), "ok", timers=timers)
 
 

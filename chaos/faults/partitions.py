@@ -56,7 +56,10 @@ def flap(ways_of: WaysOf) -> Injection:
 
 
 def cut_and_kill_coordinator(ways_of: WaysOf) -> Injection:
-    """Drop the packets and kill the coordinator; `detail` names the hosts with a coordinator at the end."""
+    """Drop the packets and kill the coordinator.
+
+    At the end of the fault, `detail` names the hosts that have a coordinator.
+    """
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         hosts, host = _hosts(sandbox), await _eldest(sandbox)

@@ -56,9 +56,9 @@ async def stop_immediate(sandbox: Sandbox, _: random.Random, for_s: float) -> Hi
 
 @asynccontextmanager
 async def _outage(sandbox: Sandbox, for_s: float) -> AsyncIterator[psutil.Process]:
-    """Yield the server, so that the block stops it, and start the server again after a while.
+    """Yield the running server, which the block must stop; start the server again after the block and a pause.
 
-    No other fault stops the server in this time.
+    No other fault stops the server before this restart.
     """
     process = sandbox.postmaster.process()
     if process is None or sandbox.outage.locked():
@@ -73,7 +73,7 @@ async def lock_table(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
     """Lock the timers table exclusively, as a careless ALTER TABLE does.
 
     The fault begins with the request for the lock, because all later transactions wait behind the request. The request
-    has a short timeout, because a reader's long transaction would make all other transactions wait, too.
+    has a short timeout; otherwise a reader's long transaction would also delay all other transactions.
     """
     async with sandbox.admin() as admin, admin.transaction():
         began_at = time.time()

@@ -21,8 +21,8 @@ END = """
     set ended_at = now(), ended_why = 'dead', part = null, part_count = null
     where holder = $1
 """
-# The time limit for the wait for a statement. After this time, the fault hits a shard that has no timer to fire at any
-# moment.
+# The time limit for the wait for a statement. A shard without due timers does not send the statement; after this time
+# limit, the fault hits the shard anyway.
 CATCH_S = 4.0
 
 

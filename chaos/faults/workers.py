@@ -17,7 +17,9 @@ from tests.support.processes import kill
 
 HANDLERS = ("HandlerActor", "shardclock.executor handler")  # The names of handler processes with Ray and without Ray.
 RUNS = "RunActor"
-STOPPED_S = 2.0  # Shorter than a slow handler's call, so that the successor still has the claims that it took over.
+# The freeze is shorter than a slow handler's call, so that the successor still has the worker's claims when the freeze
+# ends.
+STOPPED_S = 2.0
 
 
 async def kill_worker(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:

@@ -60,7 +60,7 @@ def main() -> int:
     given = _arguments()
     given.to.mkdir(parents=True, exist_ok=True)
     kind, minutes = RUNS[given.of], given.minutes or RUNS[given.of].minutes
-    _tell(f"the same run again: python -m chaos.jobs --of {given.of} --minutes {minutes:g} --seed {given.seed}")
+    _tell(f"to repeat this run: python -m chaos.jobs --of {given.of} --minutes {minutes:g} --seed {given.seed}")
     with tempfile.TemporaryDirectory(prefix="sc-") as directory, (given.to / "cluster.log").open("wb") as log:
         record = uvloop.run(
             _run(UpCluster("ray", Path(directory), app=APP, log=log), given, kind.fault_options, minutes * 60)

@@ -1,4 +1,4 @@
-"""Check the promises about jobs, with one generator for each promise, which uses only the record.
+"""Check the promises about jobs; each promise has one generator, which reads only the record.
 
 A check yields once for each case: None if the promise was kept, else a line about the violation.
 """
@@ -14,8 +14,8 @@ from chaos.history.faults import Fault
 from chaos.jobs.record import JobsRecord, Line, RunRecord
 from chaos.promises.wording import clock
 
-# The possible outcomes of a run, by the last line that the function wrote. If the answer was lost, the outcome is a
-# crash, even if the function had returned.
+# The possible outcomes of a run; key: the event in the last line that the function wrote. If the answer was lost, the
+# outcome is a crash, even if the function had returned.
 POSSIBLE = {
     "end": {"CRASHED", "SUCCEEDED"},
     "raise": {"CRASHED", "FAILED"},
@@ -30,8 +30,9 @@ REPLACED = "a later start replaces it"  # The only reason for a cancellation bef
 # a worker with its processes.
 AGAIN_S = 20.0 + 5.0 + 10.0
 LATE_S = 2.0  # The allowed delay of a start without a fault, on a machine that is busy with new clusters.
-LAST_S = 40.0  # The length of the quiet end, in which each job must begin a run.
-LATER_OF = 100  # One of 100 pauses may be up to twice as long, because a fault can also hit a recovery.
+# The length of the period without faults at the end of the rig's run; each job must begin a run in this period.
+LAST_S = 40.0
+LATER_OF = 100  # One of 100 gaps may be up to twice as long as the limit, because a fault can also hit a recovery.
 
 
 class Finding(NamedTuple):
@@ -92,7 +93,10 @@ def recorded(record: JobsRecord) -> Iterator[str | None]:
 
 
 def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
-    """Check that each run has the function's outcome or is a crash, and that each death of a process is a crash."""
+    """Check the outcome of each recorded run: the function's outcome, or a crash.
+
+    After the death of a process, a crash.
+    """
     last: dict[str, Line] = {line.run: line for line in record.lines}
     for end in record.ends:
         event, reason = last[end.run].event if end.run in last else "nothing", end.reason or ""
@@ -101,7 +105,7 @@ def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
         if end.outcome in may_be and (end.outcome != "CANCELED" or is_asked):
             yield None
         else:
-            yield f"run {end.run} of {end.job} wrote {event!r} last, and is {end.outcome}: {reason}"
+            yield f"run {end.run} of {end.job} has the last line {event!r}, and the log has {end.outcome}: {reason}"
 
 
 def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
@@ -127,7 +131,7 @@ def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
     since = {it.job for it in record.starts if record.watched_until - LAST_S < it.at <= record.watched_until}
     for job in record.counted:
         if job.is_marked:
-            yield f"{job.job} still has a run"
+            yield f"job {job.job} is still marked as running"
         elif job.job not in since:
             yield f"{job.job} began no run in the last {LAST_S:.0f} s, when no fault was active"
         else:
@@ -135,7 +139,7 @@ def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
 
 
 def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
-    """Check that a job begins no run before the next start that the end record of its last run contains."""
+    """Check that no run of a job begins before the start time that the end record of the previous run gives."""
     for job, changes in _by_job(record.changes).items():
         for end, start in pairwise(changes):
             if job not in record.counted_from_end or end.next_start is None or start.outcome is not None:
@@ -171,7 +175,7 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
 
 
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
-    """Return the additional time in which a job may begin no run because of faults.
+    """Return how much longer than usual the gap between two starts may be because of faults.
 
     This time ends with the recovery from the last fault.
     """
@@ -197,7 +201,7 @@ PROMISES: Sequence[tuple[str, str, Check]] = (
     ("J1", "a job has one run at a time", one_at_a_time),
     ("J2", "each run begins once and ends once", recorded),
     ("J3", "each crash is recorded as a crash", crashes_counted),
-    ("J4", "runs, successes, failures and crashes are counted as recorded", statistics_agree),
+    ("J4", "the counts of runs, successes, failures and crashes agree with the records", statistics_agree),
     ("J5", "no job is stuck", none_is_stuck),
     ("J6", "a job runs at its interval, and again after a fault", keeps_its_cadence),
     ("J7", "no run starts too early", waits_for_its_time),

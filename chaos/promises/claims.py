@@ -134,7 +134,7 @@ def _wrong_row(row: TimerWritten | None, rows: Sequence[TimerWritten], records: 
 
 
 def _wrong_record(last: TimerWritten, rows: Sequence[TimerWritten], records: Mapping[str, Recorded]) -> str:
-    """Describe a record without the update that it describes."""
+    """Describe a record of an update that the commit does not contain."""
     for intent in ("RESCHEDULED", "PAUSED", "RESUMED"):
         if intent in records and not rows:
             return f"{record_of(records[intent])}: the row did not change"
@@ -146,7 +146,7 @@ def _wrong_record(last: TimerWritten, rows: Sequence[TimerWritten], records: Map
 
 
 def _is_planned(row: TimerWritten, new: TimerWritten) -> bool:
-    """Return whether a shard with a claim on a schedule set the first date, which the client had left open."""
+    """Return whether the change is legal planning: a shard that leased the schedule computed its first due date."""
     return row.schedule is not None and row.claimed_by is not None and new.claimed_by is None
 
 

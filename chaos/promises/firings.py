@@ -188,8 +188,8 @@ def _is_true(run: RunIndex, call: Call) -> bool:
 def _was_there(run: RunIndex, timer: TimerHistory, at_s: float) -> bool:
     """Return whether other clients could see a timer at `at_s`.
 
-    They could if the client that scheduled the timer had its answer by then, or if the timer's commit was at least
-    SEEN_S earlier.
+    A timer is visible once the client that scheduled the timer has its answer, and at the latest SEEN_S after the
+    timer's commit.
     """
     request = run.requests.get(timer.timer_key)
     if request is not None and request.acknowledged_at is not None:

@@ -21,8 +21,7 @@ def bounded_lag(run: RunIndex) -> Iterator[str | None]:
 
     Lateness counts from the due date, or from the commit that made the timer due if this commit is later. During a
     window, a timer may wait until the end of the window, and additionally for the normal lag. Timers in the slots of a
-    lost shard may be as
-    late as a takeover.
+    lost shard may be as late as the duration of a takeover.
     """
     history, orphaned = run.history, orphaned_slots_of(run)
     windows = windows_of(history.faults, history.bounds)

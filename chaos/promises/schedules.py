@@ -38,8 +38,8 @@ def in_order(run: RunIndex) -> Iterator[str | None]:
 def agrees_with_oracle(run: RunIndex) -> Iterator[str | None]:
     """Compare each occurrence's due date, and the number of firings, with an independent oracle.
 
-    For a moved occurrence, the check uses the date before the move. The first occurrence must not be later after the
-    creation of the schedule than the rule allows.
+    For a moved occurrence, the check uses the date before the move. The first occurrence must not be later than the
+    rule's first date after the creation of the schedule.
     """
     for schedule, steps in run.schedules.items():
         request = run.request_of(0, schedule)

@@ -153,7 +153,7 @@ def processes(run: ScriptedRun) -> None:
 
 
 def fail_until(run: ScriptedRun, at_s: float, key: int, *, attempts: int, intent: str) -> None:
-    """Let worker W repeat the call of a delivery until the last attempt, which ends the delivery with this intent."""
+    """Let worker W repeat the call of a delivery. The last attempt ends the delivery with the record `intent`."""
     for attempt in range(1, attempts + 1):
         run.take(at_s, W, key)
         run.attempt(at_s + 0.01, key, attempt)

@@ -32,7 +32,7 @@ MARKS = {"+": "entered", "-": "left", "x": "terminated"}
 
 @dataclass
 class ScriptedInstance:
-    """Write the history of one instance. The keys in the instance increase by two; the keys of timers are even."""
+    """Write the history of one instance. Keys are drawn in steps of two, beginning at the instance's key."""
 
     run: ScriptedRun
     key: int
@@ -87,8 +87,8 @@ class ScriptedInstance:
     ) -> None:
         """Let an engine advance the instance by signals.
 
-        shape:   `told` as in `instance_steps`; `passes` has texts such as `3 approve+`: token,
-                 node and move
+        shape:   `told` has the format of `instance_steps`; `passes` has texts such as `3 approve+`: token, node and
+                 move
         """
         self.version += 1
         gone = [DeliveryDeleted(it["key"]) for it in told if it["key"] in self.run.deliveries]
@@ -123,7 +123,7 @@ class ScriptedInstance:
         return [TimerDeleted(key), self._record(at_s, key, "CANCELED", ENGINE)]
 
     def late(self, at_s: float, key: int, *closed: Change) -> None:
-        """Let an engine record a signal as stale after the instance's end, and remove the rows in the signal."""
+        """Let an engine record a signal as stale after the instance's end, and delete the rows in `closed`."""
         record = Recorded(
             0, at(at_s), key, self.tenant_id, None, at(at_s), 1, "STALE", ENGINE, None, None, None, SIGNAL, self.key
         )
@@ -195,7 +195,7 @@ def taken_signal(
 class Race:
     """Write the history of an instance with a race between a user task and a timer.
 
-    `task` and `timer` are their keys.
+    `task` and `timer` are the keys of the user task and the timer.
     """
 
     instance: ScriptedInstance
@@ -253,7 +253,7 @@ class Race:
         )
 
     def expired(self, at_s: float, *more: SignalJson, counted: int = 1) -> None:
-        """Let an engine end the instance with the signal of its timer, in one step with other signals."""
+        """Let an engine end the instance in one step, with the signal of the timer and further signals."""
         self.instance.step(
             at_s,
             [taken_signal(self.timer, "fired", 3, "late"), *more],

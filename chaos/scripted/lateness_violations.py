@@ -1,4 +1,4 @@
-"""Change a valid run so that it violates promises about time and amounts; VIOLATIONS has each change."""
+"""Change a valid run so that it violates promises about times and numbers; VIOLATIONS has each change."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class ScriptedRun:
         self.commit(at_s, row)
 
     def lead(self, at_s: float, leader: int | None) -> None:
-        """Let a coordinator take or renew the lead."""
+        """Let a coordinator acquire or renew its leadership."""
         self.commit(at_s, LeaderWritten(leader))
 
     def call(self, at_s: float, verb: str, tenant_id: str, outcome: Outcome = "ok", **more: object) -> Call:
@@ -195,7 +195,7 @@ class ScriptedRun:
         self.call(at_s, "pause", tenant_id, timer_key=key, delay_s=until_s - at_s, answer="PAUSED")
 
     def resume(self, at_s: float, key: int, due_s: float) -> None:
-        """Let a shard end the pause of a timer, which gets its former due date."""
+        """Let a shard resume a paused timer with the due date from before the pause."""
         row = self.rows[key]._replace(due_date=at(due_s), paused=False)
         self.commit(at_s, row, self.record(at_s, key, "RESUMED", None))
 

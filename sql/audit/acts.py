@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session
 class NewAuditRecord:
     """An operator's act: the known identity of the operator, the interface (for example the CLI), and the command.
 
-    shape:   service/audit.py limits the size of `parameters` and removes secrets; `key_name` is the name of an API key
+    shape:   `parameters` has no secrets and a limited size (see service/audit.py); `key_name` is the name of an API key
              or of a person, and `subject` identifies the person at the identity provider
     """
 
@@ -73,7 +73,7 @@ async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int
 
 
 class AuditCursor(NamedTuple):
-    """The cursor of a page in the list of all audit records."""
+    """The start of a page in the list of audit records: the last record of the previous page."""
 
     recorded_at: datetime
     act_id: int
@@ -81,7 +81,7 @@ class AuditCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """A filter of audit records; a field that is None filters nothing.
+    """A filter of audit records; a field with the value None does not filter.
 
     shape:   `verb` also matches longer verbs that begin with `verb` and a space; `actor` is the name or the prefix of
              an API key, the name or the subject of a person, or a database role

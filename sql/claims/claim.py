@@ -24,7 +24,7 @@ class Scan:
 
     `own`: the holder's slots. `ahead`: the holder's slots, without the backlog of overdue timers. `newest`: the
     holder's slots, latest due dates first. `sweep`: all slots, including other shards' slots. `outage`: the holder's
-    slots, for the timers of an outage, with a fair share for every tenant.
+    slots; only timers that became overdue in an outage, in equal shares for all tenants.
 
     `floor_s`: skip timers that are overdue by more than `floor_s`. In an outage scan, each tenant's share has only
     timers that are overdue by more than `floor_s`. A negative `horizon_s` skips timers that are overdue by less than
@@ -43,12 +43,12 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """The timers that one scan fired and leased, and their `deliveries`; `handed` has those handed over to workers.
+    """The numbers of `fired` timers and their `deliveries` in one scan, and the leased timers (`claimed`).
 
-    `skipped` is the number of missed occurrences that will not fire, for the schedules that the scan fired.
-    `saturated`: there may be more due timers. `ramp_per_s` is the number of timers left by an outage that this shard
-    may take in a second (None: no limit). `next_tenant` is the value of `after_tenant` for the next scan; "" is before
-    the first tenant.
+    `handed` has the deliveries that were handed over to workers. `skipped` is the number of missed occurrences that
+    will not fire, for the schedules that the scan fired. `saturated`: there may be more due timers. `ramp_per_s` limits
+    the timers of an outage that this shard may take in a second (None: no limit). `next_tenant` is the value of
+    `after_tenant` for the next scan; "" is before the first tenant.
     """
 
     server_time: datetime
@@ -88,7 +88,7 @@ async def claim_due(
 ) -> ScanResult:
     """Fire overdue timers directly, and lease the timers that become due within the scan's horizon.
 
-    shape:   a total of about `batch` timers, soonest first; often none; without edges no lags are measured
+    shape:   a total of about `batch` timers, soonest first; often none; without `lag_edges` no lags are measured
     errors:  StoreUnavailable  no answer in time: end this iteration; the leases of a lost claim expire by themselves
     source:  sql/claims/claim_due.sql, sql/claims/claim_newest.sql, sql/claims/claim_outage.sql
     """

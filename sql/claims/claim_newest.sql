@@ -20,7 +20,7 @@
 --        missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
 --        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null,
 --        version xid
--- locks: the taken rows, for the statement; leaves out rows that other transactions have locked
+-- locks: the fired and leased rows, until the statement ends; leaves out rows that other transactions have locked
 -- index: timers_by_slot, each slot backwards from the horizon; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended
 with

@@ -1,8 +1,8 @@
 -- Claims timers that became overdue in an outage, in the holder's slots, an equal number for each tenant.
 --
--- in:    :holder bigint, :horizon interval (if negative, timers that are overdue by less are not taken), :lease
---        interval, :batch integer, :floor interval: each tenant's share has only timers that are overdue by more than
---        this, :fire_overdue boolean: the statement fires overdue plain timers and overdue schedules with a known
+-- in:    :holder bigint, :horizon interval (if negative: skip timers that are overdue by less than its absolute value),
+--        :lease interval, :batch integer, :floor interval: each tenant's share has only timers that are overdue by more
+--        than this, :fire_overdue boolean: the statement fires overdue plain timers and overdue schedules with a known
 --        period; false: it leases them,
 --        :ramp_after interval: a timer that is overdue by more than this counts as left by an outage,
 --        :after_tenant text: the scan over tenants begins after this tenant; '' is the beginning,
@@ -25,7 +25,7 @@
 --        text, missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
 --        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job
 --        boolean, tenant_id text or null, version xid
--- locks: the taken rows, for the statement; leaves out rows that other transactions have locked, and gives up after
+-- locks: the fired and leased rows, until the statement ends; leaves out rows that other transactions have locked, and gives up after
 --        0.1 s (55P03) if a row was locked between the read and the lock
 -- index: timers_by_slot, each slot from the start of its scan, and timers_by_tenant, each tenant from its oldest row;
 --        then timers_pkey, one probe for each row; holders_pkey, holders_ended, holders_suspended
@@ -66,8 +66,8 @@ behind as materialized (
     where t.oldest <= coalesce(:now::timestamptz, now()) - :floor::interval
 ),
 scan as materialized (
-    -- Each tenant with overdue timers gets an equal part of the batch; the oldest timers of the slots, of any tenant,
-    -- get another part.
+    -- Each tenant with overdue timers gets an equal part of the batch; another part is for the oldest timers of the
+    -- slots, independent of their tenants.
     select
         greatest(1, :batch / (1 + (select count(*) from behind)))::integer as timers,
         null::timestamptz as since, false as is_sweep,

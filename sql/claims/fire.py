@@ -17,7 +17,7 @@ from shardclock_server.timers.repeat import MICROSECOND
 class Firing:
     """One leased timer that is due, its schedule's next occurrence, and the number of `skipped` occurrences in between.
 
-    `period` is the schedule's fixed period. From the period, a claim statement can compute later occurrences.
+    `period` is the schedule's fixed period. A claim statement can compute later occurrences from this period.
     """
 
     timer: ClaimedTimer
@@ -68,8 +68,8 @@ async def fire_due(
     It is safe to send the same firings again: a fired timer has no row, and the statement checks the version of each
     row.
 
-    shape:   the keys of the deleted timers; a timer with a missing key was fenced, cancelled, moved, paused, early, or
-             locked
+    shape:   the keys of the deleted timers; if a key is missing, its timer was fenced, cancelled, moved, paused, early,
+             or locked
     errors:  StoreUnavailable  the outcome is unknown: send the same firings again
     source:  sql/claims/fire_due.sql
     """

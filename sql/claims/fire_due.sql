@@ -17,7 +17,7 @@
 --        locked), lags text or null (of the timers that fired, as JSON), handed record[] or null (the deliveries that
 --        the statement claimed for workers: for each, the columns of a claim, then the worker), deliveries bigint (the
 --        number of fired timers with a target to call)
--- locks: the fired rows, for the statement; leaves out rows that other transactions have locked, so that a client's
+-- locks: the fired rows, until the statement ends; leaves out rows that other transactions have locked, so that a client's
 --        open transaction delays only the timers that it has locked; gives up after 0.1 s (55P03) if a row was locked
 --        between the reading and the delete
 -- index: timers_pkey, two probes for each row, three if the row is locked first; holders_pkey, one for each worker
@@ -65,11 +65,12 @@ locked as materialized (
     where mine.needs_lock
 ),
 fired as (
-    -- The fence must be a condition of the delete. If only the query above checked it, a holder that has lost the lease
-    -- in between could fire. The fence compares the row's version (docs/decisions/0036-the-fence-is-a-row-version.md)
-    -- and the holder. The version alone is not enough: after a failover to a replica with missing transactions, a new
-    -- transaction may get the number of a lost transaction. The array of keys and "is true" force the planner to probe
-    -- the index for each key (docs/decisions/0005-queue-plans.md).
+    -- The fence must be a condition of the delete. If only the query above checked the fence, a holder that loses the
+    -- lease after this query could still fire. The fence compares the row's version
+    -- (docs/decisions/0036-the-fence-is-a-row-version.md) and the holder. The version alone is not enough: after a
+    -- failover to a replica with missing transactions, a new transaction may get the number of a lost transaction. The
+    -- array of keys and "is true" force the planner to probe the index for each key
+    -- (docs/decisions/0005-queue-plans.md).
     delete from shardclock.timers t
     where t.timer_key = any (
             array(

@@ -14,7 +14,7 @@ Handed: TypeAlias = dict[int, list[Row]]
 class Grants:
     """For each worker and target, the number of deliveries that a statement may claim for this worker.
 
-    units:   lease_s is the duration of these claims
+    units:   `lease_s` is the duration of the claims
     """
 
     places: Mapping[int, Mapping[str, int]]

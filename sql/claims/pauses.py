@@ -45,7 +45,7 @@ class PauseEnds:
         batch, ended = most, 0
         refused: dict[int, StatementRefused] = {}
         while True:
-            # A batch of one passes the timer's key, so that a refusal can't come from another timer.
+            # A batch of one timer passes the timer's key, so that a refusal can't come from another timer.
             key = await self._first() if batch == 1 else None
             try:
                 (row,) = await self._session.call("end_pauses", most=batch, without=self._left_out, key=key)

@@ -5,8 +5,8 @@
 --        :anchor_occurrences bigint[], :repetitions integer[]
 -- out:   timer_key bigint of each planned schedule; a schedule that was cancelled, changed, paused or locked since the
 --        claim has no row
--- locks: the rows; leaves out rows that other transactions have locked, so that a client's transaction delays only its
---        own timers
+-- locks: the rows; leaves out rows that other transactions have locked, so that a client's transaction delays only the
+--        timers that it has locked
 -- index: timers_pkey, two probes for each row
 with unlocked as materialized (
     select t.timer_key from shardclock.timers t where t.timer_key = any (:timer_keys) and t.claimed_by = :holder
@@ -16,7 +16,8 @@ update shardclock.timers t
 -- The rule's text does not change, because a client's repeated call is recognized by this text
 -- (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
-    -- If a client has run the schedule before it had a due date, the run fires first, like a run by run_timers.
+    -- If a client requested a run before the schedule had a due date, this run is the first firing, as after
+    -- run_timers.
     due_date = case when t.kept_due_date is null then s.due_date else t.due_date end,
     kept_due_date = case when t.kept_due_date is not null then s.due_date end,
     anchor = s.anchor,

@@ -23,8 +23,9 @@ _columns = itemgetter(*(field.name for field in fields(ClaimedTimer) if field.na
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """One bucket of the lag histogram of a target, timer type and `asked`: bucket `edges_within` has `timers` timers.
+    """The number of timers in one bucket of a lag histogram.
 
+    Each combination of target, timer type and `asked` has a histogram; `edges_within` is the number of the bucket.
     `sum_s` is the total lag of these timers. `asked` is `late` for timers that were overdue by more than a second when
     they were scheduled, moved or resumed, and `ahead` for all other timers.
     """
@@ -48,10 +49,11 @@ def lags_of(text: str | None) -> list[Lags]:
 
 
 async def retry_lost_races(session: Session, send: Callable[[], Awaitable[T]]) -> T:
-    """Send a statement that reads rows and then locks them; repeat it if another transaction locked a row in between.
+    """Send a statement that reads rows and then locks them.
 
-    The second attempt reads the lock, and skips the row. If the sequence of keys was set back, the key of a next
-    occurrence may be in use; then the sequence is moved forward.
+    Repeat the statement if another transaction locked a row in between. The second attempt sees the lock, and skips the
+    row. If the sequence of keys was set back, the key of a next occurrence may be in use; then the sequence is moved
+    forward.
     """
     for _ in range(TRIES - 1):
         try:

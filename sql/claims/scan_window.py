@@ -12,8 +12,8 @@ from datetime import timedelta
 
 from shardclock_server.timers.model import SLOTS
 
-# After a failed scan, the next scan reads this many times fewer slots in full. After a quick scan the next scan may
-# read this many times more slots: a lock delays a scan more often than fired rows do.
+# The divisor of the number of full slots after a failed scan, and the largest factor after a quick scan. The factor is
+# high, because most slow scans waited for a lock, and would not be faster with fewer slots.
 SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 
 
@@ -82,7 +82,7 @@ class RotatingScan:
         return ScanWindow(now_s - since + self.margin_s, self._full_from, self._full_count)
 
     def learn(self, *, now_s: float, left_s: float = 0.0) -> None:
-        """Record that the scan succeeded, and how overdue the oldest timer is that the scan left."""
+        """Record that the scan succeeded, and the age of the oldest overdue timer that the scan left."""
         self._since_s = self._began_at_s - left_s
         self._full_from = (self._full_from + self._full_count) % SLOTS
         took_s = now_s - self._began_at_s

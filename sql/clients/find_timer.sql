@@ -1,5 +1,5 @@
--- Finds a timer: pending, paused or ended. If several timers have the name: the pending timer, otherwise the timer that
--- ended last.
+-- Finds a timer: pending, paused or ended. If several timers have the name, the result is the pending timer, or else
+-- the timer that ended last.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text
 -- out:   one row or none: timer_key bigint, state text, tenant_id text, name text, timer_type text,

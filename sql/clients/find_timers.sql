@@ -2,8 +2,8 @@
 --
 -- in:    :state text: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED or ENDED, then filters, null for none:
 --        :tenant_id text, :name_prefix text (with a tenant), :due_from timestamptz, :due_before timestamptz,
---        :process_instance_key bigint, :page text: the page of the last row of the previous page, :page_size integer,
---        :name text (with a tenant), :target text, :only_schedules boolean, :changed_from timestamptz,
+--        :process_instance_key bigint, :page text: the value of page in the last row of the previous result, :page_size
+--        integer, :name text (with a tenant), :target text, :only_schedules boolean, :changed_from timestamptz,
 --        :changed_before timestamptz, :order_by text: due or change; :bytes bigint or null: the page ends once its
 --        payloads have this size
 -- out:   timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,

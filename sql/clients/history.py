@@ -103,7 +103,7 @@ async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | No
 
 
 async def read_overdue_pauses(session: Session, timer_keys: Sequence[int]) -> list[UpcomingTimer]:
-    """Read, among these timers, the clients' paused schedules that are overdue.
+    """Among the given timers, read the clients' schedules that are paused and overdue.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_overdue_pauses.sql

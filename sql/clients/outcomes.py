@@ -50,4 +50,7 @@ class KeyTaken(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Locked(Untried):
-    """One timer that was not written, because an open transaction has locked its name; the caller tries it again."""
+    """One timer that was not written, because an open transaction has locked its name.
+
+    The caller sends the timer again.
+    """

@@ -22,7 +22,8 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
 POSITION = re.compile(r"[0-9]{1,18}")
 STEP_S = 0.1  # The target duration of one statement of a search in sections.
-STEP_LEAST, STEP_MOST = 10_000, 1_000_000  # Bounds of the log positions, or names, that one statement reads.
+# The minimum and maximum number of log positions, or of names, that one statement reads.
+STEP_LEAST, STEP_MOST = 10_000, 1_000_000
 
 T = TypeVar("T")
 
@@ -93,7 +94,8 @@ async def find_timers(
 
     shape:   at most `size` timers; `size` is at most 10,000
     errors:  StoreUnavailable  no answer before the timeout
-             InvalidTimer      no such state, order or page, a name without its tenant, or two filters of names
+             InvalidTimer      an unknown state, order or page, a filter by name without a tenant, or two filters by
+                               name
     source:  sql/clients/find_timers.sql, sql/clients/find_ended.sql, sql/clients/find_containing.sql
     """
     _check_names(wanted, name, order_by, of_ended=state in ENDED)
@@ -126,7 +128,7 @@ def _check_names(wanted: TimerFilter, name: str | None, order_by: str | None, *,
         sentence = f"name_contains {contained} needs a tenant_id: each tenant has its own names"
         raise InvalidTimer(sentence, code=invalid("tenant_id"))
     if order_by is not None and not of_ended:
-        why = f"{shortened(order_by)} is refused beside name_contains: these timers come in the order of their names"
+        why = f"{shortened(order_by)} can't be combined with name_contains: this search sorts timers by their names"
         raise InvalidTimer.of(invalid("order_by"), why=why)
 
 
@@ -238,7 +240,10 @@ async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: 
 
 
 class TimerCount(NamedTuple):
-    """The number of matching timers of clients, and of other matching timers; lower bounds if `is_whole` is False."""
+    """The number of matching timers of clients, and of other matching timers.
+
+    If `is_whole` is False, both numbers are lower bounds.
+    """
 
     matched: int
     left_out: int

@@ -108,8 +108,9 @@ async def resume_timer(session: Session, which: TimerRef, *, missed: str = Misse
 async def run_timer(session: Session, which: TimerRef, *, operation: str | None = None) -> str:
     """Make a timer due now; return RESCHEDULED, PENDING (already due), PAUSED (without a change), or how it ended.
 
-    A schedule fires one additional time, and its later due dates don't change. PENDING writes no log record. So if the
-    same operation is sent again after the timer has fired, the second call runs the schedule's next occurrence.
+    A schedule fires one additional time, and its later due dates don't change. If the result is PENDING, the call
+    writes no log record. So if the caller sends the same operation again after the timer has fired, the second call
+    runs the schedule's next occurrence.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
                                without an operation, a schedule that has fired meanwhile runs again

@@ -84,6 +84,6 @@ async def require_real_clock(session: Session) -> None:
     async with session.connection() as connection:
         if await connection.fetchval(_IS_MOVED):
             raise ClockMoved(
-                "a test moves the clock of this database (it has the schema shardclock_clock), so nothing in it is due"
-                " when it says so: name a cluster's database in SHARDCLOCK_DSN"
+                "a test moves the clock of this database (it has the schema shardclock_clock), so its due dates don't"
+                " follow real time: name a cluster's database in SHARDCLOCK_DSN"
             )

@@ -9,7 +9,7 @@
 --        more than the number of claims of the delivery), slot integer or null (the slot of all timers that are due at
 --        this moment; null: they have several slots), fired bigint (the number of fired timers); no row: nothing is
 --        pending, or a hold is in force
--- locks: the fired rows, for the statement; leaves out rows that other transactions have locked
+-- locks: the fired rows, until the statement ends; leaves out rows that other transactions have locked
 -- index: none
 with first as materialized (
     select n.due_at, n.timer_key, n.name, n.target, n.claims, n.slot

@@ -15,7 +15,10 @@ LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A running slot keeper. Its slots are those with slot % part_count = part; `part` is None if it has no slots."""
+    """A running slot keeper.
+
+    It has the slots for which slot % part_count = part; `part` is None if the holder has no slots.
+    """
 
     holder: int
     role: str
@@ -59,7 +62,8 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The response to a heartbeat: Postgres's time, the holder's part of the slots, and the reason if it must not fire.
+    """The response to a heartbeat: Postgres's time, the holder's part of the slots, and the reason if the holder must
+    not fire.
 
     For a shard, the response also lists the workers on the shard's machine. `is_own` is False on a copy of the
     database, and on a database of another installation. An operator's hold does not change `is_own`.
@@ -157,9 +161,9 @@ async def assign(
     part_count: int,
     suspended: Collection[int] = (),
 ) -> bool:
-    """Assign to each holder its part of the slots, or no slots, in one transaction; False: the caller no longer leads.
+    """Assign to each holder its part of the slots, or no slots, in one transaction.
 
-    Other shards may take over the claims of the `suspended` holders only.
+    Return False if the caller no longer leads. Other shards may take over the claims of the `suspended` holders only.
 
     shape:   `parts` maps a holder to the number of its part, 0 to part_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again

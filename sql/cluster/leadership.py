@@ -164,10 +164,10 @@ async def follow_forecast(session: Session, leader: int, role: str, *, term: int
 async def hand_over(
     session: Session, cluster_id: str, *, lease_s: float, from_cluster: str | None = None, node_id: str | None = None
 ) -> bool:
-    """Give the lead to a cluster, which must take it before the lease ends; False if the cluster leads already.
+    """Give the lead to a cluster, which must take the lead before the lease ends.
 
-    With `from_cluster`, the lead moves only if this cluster leads; otherwise the result is False. With `node_id`, only
-    a coordinator of this node can take the lead.
+    Return False if the cluster already leads. With `from_cluster`, the lead moves only if this cluster leads; otherwise
+    the result is False. With `node_id`, only a coordinator of this node can take the lead.
 
     errors:  StoreUnavailable  the outcome is unknown: read which cluster leads
     source:  sql/cluster/hand_over.sql

@@ -188,7 +188,8 @@ async def find_due_lanes(
 
 
 def _places_of(scan: DeliveryScan) -> dict[str, int]:
-    """Return the entries of `places` for the lanes that the scan reads: a worker may have many endpoints."""
+    """Return the entries of `places` for the lanes that the scan reads, because a worker may have many other
+    endpoints."""
     if scan.lanes is None:
         return dict(scan.places)
     names = {name for lane in scan.lanes for name in (lane.place, lane.target)}
@@ -246,5 +247,5 @@ async def renew_deliveries(
 
 
 def claims_of(rows: Sequence[Record], *, is_locked: bool) -> frozenset[Claim]:
-    """Return the claims of the result's locked rows, or of its other rows."""
+    """Return the claims of the locked rows, or of the rows that are not locked."""
     return frozenset((row["timer_key"], row["claims"]) for row in rows if row["is_locked"] is is_locked)

@@ -20,7 +20,7 @@
 --        next_target text, next_tenant text (the next scan's :after_target and :after_tenant), lanes bigint (the number
 --        of lanes with deliveries for the caller), saturated boolean (more deliveries may be due), is_empty boolean (a
 --        search of all lanes: there is no delivery, not even one that is claimed or not due yet)
--- locks: the claimed rows, for the statement; leaves out rows that other transactions have locked
+-- locks: the claimed rows, until the statement ends; leaves out rows that other transactions have locked
 -- index: deliveries_by_lane, one probe for each searched lane, then each due lane from its soonest row or from the
 --        caller's row; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
 with recursive me as materialized (
@@ -31,7 +31,7 @@ with recursive me as materialized (
         and h.ended_at is null
         and h.part is not null
         -- On a copy of the database, workers deliver nothing (docs/decisions/0016-a-copy-does-not-fire.md). During an
-        -- operator's hold they deliver only events for operators.
+        -- operator's hold, workers deliver only events for operators.
         and (hold.reason is null or shardclock.foreign_reason(h.identity) is null)
 ),
 -- include: ended_workers.sql
@@ -156,8 +156,8 @@ claimed as (
     order by c.next_attempt_at, c.timer_key
 )
 union all
--- The scan's six columns have a row of their own, because in the rows of deliveries they would make each row a quarter
--- slower.
+-- The scan's six columns are in a separate row: as columns of each delivery, they would make the reading of the rows a
+-- quarter slower.
 select
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
     clock_timestamp(),

@@ -147,7 +147,7 @@ async def count_dead_letters_by_target(
 async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> dict[DeadLetterKey, int]:
     """Count the dead letters that match a filter, by target and tenant; the filter must not have a timer key.
 
-    shape:   each result has the key of any of its dead letters; in any order
+    shape:   each result has the key of one of the counted dead letters; in any order
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/count_selected_letters.sql
     """
@@ -206,7 +206,8 @@ async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, r
 
 
 class ClosedTarget(NamedTuple):
-    """A target that workers would not call for a redriven dead letter of a tenant, and the reason.
+    """A target and a tenant: if the tenant's dead letters for this target were redriven now, no worker would call the
+    target.
 
     `waits`: a redriven delivery would wait for an app; if False, the delivery would be given up again. `disabled`: the
     target is an endpoint that can be enabled.
@@ -220,7 +221,7 @@ class ClosedTarget(NamedTuple):
 
 
 async def find_closed_targets(session: Session, lanes: Iterable[tuple[str, str]]) -> list[ClosedTarget]:
-    """Find which of the given pairs of target and tenant workers would not call.
+    """Of the given pairs of target and tenant, find the pairs for which no worker would call the target.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_closed_targets.sql

@@ -83,7 +83,7 @@ class DeliveryFilter:
 
 
 async def find_delivery(session: Session, timer_key: int) -> DeliveryState | None:
-    """Find the delivery of a timer; None if there is no delivery, or if only the log has it, because it has ended.
+    """Find the delivery of a timer; None if there is no delivery, or if the delivery has ended and is only in the log.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_delivery.sql

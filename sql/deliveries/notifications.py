@@ -13,7 +13,7 @@ SIGNALS = "shardclock_signals"  # The channel to which engines listen.
 async def notify_of_deliveries(session: Session) -> bool:
     """Notify workers if there are targets, and engines if a signal is due; return False if neither is the case.
 
-    errors:  StoreUnavailable  no answer before the timeout: ignore it
+    errors:  StoreUnavailable  no answer before the timeout: ignore the error
     source:  sql/deliveries/notify_of_deliveries.sql
     """
     return bool(await session.rows("notify_of_deliveries"))
@@ -24,7 +24,7 @@ async def notify_of_signals(session: Session) -> bool:
 
     Don't call this in the client's transaction: NOTIFY would block the commits of other transactions.
 
-    errors:  StoreUnavailable  no answer before the timeout: ignore it
+    errors:  StoreUnavailable  no answer before the timeout: ignore the error
     source:  sql/deliveries/notify_of_signals.sql
     """
     return bool(await session.rows("notify_of_signals"))

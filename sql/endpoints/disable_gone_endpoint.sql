@@ -2,7 +2,7 @@
 --
 -- in:    :tenant_id text, :name text, :url text (of the request that was answered), :why text
 -- out:   done boolean: one row; false: another transaction has locked the endpoint's row; call again
--- locks: the endpoint's row, for the statement; skips a locked row
+-- locks: the endpoint's row, until the statement ends; skips a locked row
 -- index: endpoints_pkey
 with free as materialized (
     select e.name

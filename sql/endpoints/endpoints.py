@@ -271,7 +271,7 @@ async def enable_endpoint(session: Session, endpoint: EndpointName) -> bool:
 
 
 async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
-    """Remove an endpoint; False if there is none.
+    """Remove an endpoint; return False if the endpoint does not exist.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/remove_endpoint.sql

@@ -10,7 +10,7 @@
     order by c.due_date
 )
 union all
--- The counts are in a separate row, because as columns they would double the cost of each timer's row.
+-- The counts are in a separate row, because additional columns in each timer's row would double the cost of the row.
 select
     clock_timestamp(), done.timers, done.deliveries,
     -- include: lags_as_json.sql

@@ -1,4 +1,4 @@
--- Marks the jobs of the starts in `held` as running, except those of crashed runs.
+-- Marks the jobs of the starts in `held` as running, except the jobs of crashed runs.
 update shardclock.jobs j
 set state = 'STARTING',
     run_timer_key = h.timer_key,

@@ -3,6 +3,6 @@
 jobs      read jobs, and change them
 declare   declare an app's jobs
 apply     apply the jobs of a file
-runs      begin a run and end it
+runs      begin and end runs
 history   the last runs
 """

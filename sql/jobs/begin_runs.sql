@@ -18,7 +18,7 @@
 --        run_claims integer (of the job's mark: if it differs from claims, the run has crashed, and the caller ends
 --        it), attempt integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that
 --        crashed)
--- locks: the claimed and dropped deliveries and the marked jobs, for the statement; skips locked rows
+-- locks: the claimed and dropped deliveries and the marked jobs, until the statement ends; skips locked rows
 -- index: deliveries_of_jobs, the first :read_limit due rows; jobs_pkey and deliveries_pkey, one probe for each row;
 --        deliveries_of_jobs_by_due_date and timers_by_target, one probe for each job with a queue, and of
 --        deliveries_of_jobs_by_due_date a scan up to the hundredth start if more may wait; holders_pkey, holders_ended
@@ -41,8 +41,8 @@ due as materialized (
             -- starts.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- With "is true" the planner can't choose an index in another order, because it would then read the starts
-            -- of all jobs.
+            -- "is true" prevents that the planner chooses an index with another order, and reads the starts of all
+            -- jobs.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
             and d.timer_key <> all (:running::bigint[])
@@ -78,8 +78,8 @@ of_job as materialized (
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
         j.name, j.priority, j.overlap, j.disabled_at, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date,
-        -- A start that needs more resources than the caller's machine has must wait for another worker; it waits in the
-        -- same way as during the pause after a run. The policy may be any JSON; if a value is not a number, the
+        -- A start that needs more resources than the caller's machine has must wait for another worker; the start waits
+        -- in the same way as during the pause after a run. The policy may be any JSON; if a value is not a number, the
         -- comparison is false.
         j.not_before > coalesce(:now::timestamptz, now())
             -- A withdrawn job's start waits until an app declares the job again.
@@ -109,8 +109,8 @@ of_job as materialized (
     left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
 hundredth as materialized (
-    -- A queue has its hundred starts with the earliest due dates. The index is in the order of the next attempt, which
-    -- may be another order, because a timer may fire late.
+    -- A job's queue consists of the hundred starts with the earliest due dates. The index is in the order of the next
+    -- attempt, which may be another order, because a timer may fire late.
     select q.target, q.tenant_id, d.due_date, d.timer_key
     from (
         select distinct o.target, o.tenant_id
@@ -174,7 +174,7 @@ first_in_queue as materialized (
     where f.next_attempt_at <= coalesce(:now::timestamptz, now())
         and f.timer_key <> all (:running)
         -- No start of a queue begins before an earlier start whose timer has not fired. A schedule without a computed
-        -- due date has no start. With `limit 1` the query probes the index instead of a join.
+        -- due date has no start. With `limit 1` the planner probes the index instead of joining the tables.
         and (
             select t.timer_key
             from shardclock.timers t

@@ -11,7 +11,7 @@
 -- out:   one row for each run, in any order: timer_key bigint, claims integer, how text: ENDED; LOCKED: another
 --        transaction has locked its job or delivery, send it again; or LOST: another worker has ended the run; nothing
 --        was changed
--- locks: the deliveries and jobs, for the statement; skips locked rows
+-- locks: the deliveries and jobs, until the statement ends; skips locked rows
 -- index: deliveries_pkey, jobs_pkey, job_runs_pkey and timers_by_name_prefix, a probe or two for each run
 with given as materialized (
     select a.*

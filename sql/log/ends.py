@@ -12,7 +12,8 @@ from shardclock.log.record import UNDELIVERED, LogRecord
 from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.session import Record, Session
 
-# A record with one of these intents is a timer's last record. TRIGGERED is the last only without a delivery.
+# A record with one of these intents is a timer's last record. TRIGGERED is the last record only if the timer has no
+# delivery.
 ENDS = ("CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD")
 
 

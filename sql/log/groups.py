@@ -59,7 +59,7 @@ async def list_aside(session: Session, group: str, *, limit: int = 100) -> list[
 async def reset_group(
     session: Session, group: str, *, position: int | None = None, partitions: int | None = None
 ) -> int | None:
-    """Move a group to another position, or give it another number of partitions.
+    """Move a group to another position, or change its number of partitions.
 
     shape:   the group's new position; None if the group does not exist
     errors:  StatementRefused  the position is after the log's end; or no position is given, and the partitions have
@@ -75,7 +75,7 @@ async def reset_group(
 
 
 async def drop_group(session: Session, group: str) -> bool:
-    """Delete a group and the records that were set aside for it; False if the group does not exist.
+    """Delete a group, and the records that were set aside for the group; return False if the group does not exist.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/log/drop_group.sql

@@ -18,7 +18,7 @@
 --        (the key of a kept message that no token received)}, :thrown jsonb {instance_key, tenant_id, name, variables}
 -- out:   a row for each written instance: instance_key bigint; then a row for each root below which a call was refused:
 --        full_root bigint and refusal text
--- locks: the instances' rows, their signals, and the rows of waits that have ended, for the statement; skips
+-- locks: the instances' rows, their signals, and the rows of waits that have ended, until the statement ends; skips
 --        locked rows: a locked instance is not written; for a locked timer, task, subscription or child the instance
 --        gets a signal, which deletes that row later
 -- index: instances_pkey, deliveries_pkey, timers_by_token, deliveries_of_service_tasks, tasks_by_token,

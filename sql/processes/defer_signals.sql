@@ -7,7 +7,7 @@
 --        boolean: an instance with a deferred signal has an incident until the signal is processed
 -- out:   timer_key bigint, given_up boolean, reported bigint or null (the signal to the caller); no row if the holder
 --        has ended
--- locks: the signals' rows, for the statement; skips locked rows
+-- locks: the signals' rows, until the statement ends; skips locked rows
 -- index: deliveries_pkey, one probe for each signal; holders_pkey
 with failing as materialized (
     select d.timer_key, d.failed_attempts + 1 >= :tries_max::integer as given_up

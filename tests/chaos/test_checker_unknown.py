@@ -57,7 +57,7 @@ def test_a_run_without_a_crash_of_the_store_leaves_d1_unknown() -> None:
     [
         (lambda h: h.pending.pop(), "incomplete: timer 900 is pending only in the commits (1 such)"),
         (lambda h: h.pending.append(h.pending[0]._replace(timer_key=5)), "timer 5 is pending only in the table"),
-        (lambda h: h.pending.append(h.pending.pop()._replace(due_date=at(1_000))), "900 is pending in another way"),
+        (lambda h: h.pending.append(h.pending.pop()._replace(due_date=at(1_000))), "900 has another due date or pause"),
         (lambda h: h.commits.append(h.commits[-1]), "out of order"),
         (lambda h: h.commits.append(_later(h, TimerDeleted(7))), "timer 7 was deleted, and did not exist"),
         (lambda h: h.reads.append(h.reads[-1]._replace(position=999_999)), "999999 was read"),

@@ -380,7 +380,7 @@ async def test_a_search_explains_what_it_refuses(client: HolderClient) -> None:
         await find_keys(client.session, PENDING, TimerFilter("a", name_contains="b", name_prefix="c"), size=10)
     with pytest.raises(InvalidTimer, match="name_contains 'b' needs a tenant_id: each tenant has its own names"):
         await find_timers(client.session, PENDING, TimerFilter(name_contains="b"))
-    with pytest.raises(InvalidTimer, match="order_by 'due' is refused beside name_contains: these timers come in"):
+    with pytest.raises(InvalidTimer, match="order_by 'due' can't be combined with name_contains: this search"):
         await find_timers(client.session, PENDING, TimerFilter("a", name_contains="b"), order_by="due")
     with pytest.raises(InvalidTimer, match="state 'ALL' is unknown"):
         await find_timers(client.session, "ALL", TimerFilter())

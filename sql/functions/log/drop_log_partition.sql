@@ -66,4 +66,4 @@ end
 $$;
 
 comment on function shardclock.drop_log_partition is
-    'Internal: Drops the oldest day of the log if a coordinator has led on keep_days later days and each group has read it; returns that day, and whether it was dropped, or the group for which it was kept.';
+    'Internal: Drops the oldest day of the log if a coordinator has led on keep_days later days and each group has read the day; returns that day, and whether it was dropped, or the group for which it was kept.';

@@ -26,7 +26,8 @@ begin
         continue when to_regclass('shardclock.' || partition_name) is not null;
         begin
             -- Never wait for a table lock: a later call tries again. To attach a day, Postgres locks the default
-            -- partition exclusively. A dump may have locked it for hours, and writers would wait behind this call.
+            -- partition exclusively. A dump may have locked the partition for hours, and writers would wait behind this
+            -- call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;
             -- Create the table and attach it in two steps, because `create table … partition of` would block all

@@ -43,4 +43,4 @@ end
 $$;
 
 comment on function shardclock.read_log_page is
-    'Internal: Reads records like read_log, at least one, until the JSON has `bytes` bytes. It returns an object: records (an array of arrays), and is_full (whether a limit has ended the read).';
+    'Internal: Reads records like read_log, at least one, until the JSON has `bytes` bytes. The function returns an object: records (an array of arrays), and is_full (whether a limit has ended the read).';

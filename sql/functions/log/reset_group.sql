@@ -3,7 +3,7 @@
 --
 -- in:    group_name text, new_position bigint, partitions integer
 -- out:   bigint: the group's position; null: the group does not exist
--- locks: the group's rows: waits for members that are working in a transaction; a member with a lease loses it
+-- locks: the group's rows: waits for members that are working in a transaction; a member with a lease loses the lease
 -- index: consumers_pkey
 create or replace function shardclock.reset_group(group_name text, new_position bigint, partitions integer)
 returns bigint

@@ -81,8 +81,8 @@ begin
     if refusal is not null then
         return refusal;
     end if;
-    -- Without a start, the rule first occurs one period from now. With a past start, it first occurs one period after
-    -- that start.
+    -- Without a start, the rule first occurs one period from now. With a past start, the rule first occurs one period
+    -- after that start.
     if moments = '{}' or period = m[2] or first_at < now() then
         begin
             first_at := shardclock.later(

@@ -30,7 +30,8 @@ begin atomic
             zone = coalesce(change_rules.zone, t.zone, 'UTC'),
             missed = coalesce(change_rules.missed, t.missed, 'fire_once'),
             name = coalesce(t.name, 'schedule-' || t.timer_key),
-            -- If the clock was set back, the next due date must not be that of an occurrence that has fired.
+            -- If the clock was set back, the next due date must not be the due date of an occurrence that has already
+            -- fired.
             anchor = greatest((select c.at from clock c), case when t.occurrence > 1 then t.created_at end),
             missed_once = null,
             anchor_occurrence = null,

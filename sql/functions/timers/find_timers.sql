@@ -27,7 +27,7 @@ create or replace function shardclock.find_timers(
 returns setof shardclock.found_timer
 language plpgsql
 stable
--- A page token contains a due date as text; the next call must parse exactly the same moment from it.
+-- A page token contains a due date as text; the next call must parse exactly the same moment from this text.
 set datestyle = 'ISO'
 set timezone = 'UTC'
 set search_path = pg_catalog, pg_temp

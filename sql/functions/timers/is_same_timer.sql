@@ -1,7 +1,7 @@
 -- Returns whether two timers are equal. Equal timers come from a repeated call of a client.
 --
--- Compares rules as the texts that the clients wrote. Ignores the next due date of a schedule, because it depends on
--- the rule, and the zone of a plain timer, because its due date is a moment.
+-- Compares rules as the texts that the clients wrote. Ignores the next due date of a schedule, because the date follows
+-- from the rule. Ignores the zone of a plain timer, because its due date is a moment.
 --
 -- in:    wanted shardclock.timers, other shardclock.timers
 -- out:   boolean

@@ -1,5 +1,5 @@
--- Pauses timers. A paused timer gets the new end of the pause; without `until`, its pause has no end any more. A timer
--- that already has the same pause does not change.
+-- Pauses timers. If a timer is already paused, its pause gets the new end; without `until`, the pause then has no end.
+-- A timer that already has the same pause does not change.
 --
 -- in:    timer_keys bigint[], reason text, of_system boolean, until timestamptz, missed_once text
 -- out:   setof bigint

@@ -1,6 +1,6 @@
 -- Resumes timers. Stores the choice for missed occurrences only if the schedule is overdue or has no computed due date;
--- null: the policy of the schedule. A row with a choice has no period, so that only the fire loop fires it, not a
--- claim. `ended_at` is the moment when the pauses ended; null: a client resumes the timers now.
+-- null: the policy of the schedule. A row with a choice has no period, so that a shard's fire loop, and not a claim,
+-- fires the schedule. `ended_at` is the moment when the pauses ended; null: a client resumes the timers now.
 --
 -- in:    timer_keys bigint[], of_system boolean, missed_once text, ended_at timestamptz
 -- out:   setof bigint
