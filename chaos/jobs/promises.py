@@ -93,9 +93,9 @@ def recorded(record: JobsRecord) -> Iterator[str | None]:
 
 
 def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
-    """Check the outcome of each recorded run: the function's outcome, or a crash.
+    """Check the outcome of each recorded run: it is the function's outcome, or a crash.
 
-    After the death of a process, a crash.
+    If the run's process died, the outcome must be a crash.
     """
     last: dict[str, Line] = {line.run: line for line in record.lines}
     for end in record.ends:

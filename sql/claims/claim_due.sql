@@ -26,8 +26,8 @@
 --        missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
 --        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null,
 --        version xid
--- locks: the fired and leased rows, until the statement ends; leaves out rows that other transactions have locked, and gives up after
---        0.1 s (55P03) if a row was locked between the read and the lock
+-- locks: the fired and leased rows, until the statement ends; leaves out rows that other transactions have locked, and
+--        gives up after 0.1 s (55P03) if a row was locked between the read and the lock
 -- index: timers_by_slot, each slot from the start of its scan; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended
 with

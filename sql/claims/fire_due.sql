@@ -17,9 +17,9 @@
 --        locked), lags text or null (of the timers that fired, as JSON), handed record[] or null (the deliveries that
 --        the statement claimed for workers: for each, the columns of a claim, then the worker), deliveries bigint (the
 --        number of fired timers with a target to call)
--- locks: the fired rows, until the statement ends; leaves out rows that other transactions have locked, so that a client's
---        open transaction delays only the timers that it has locked; gives up after 0.1 s (55P03) if a row was locked
---        between the reading and the delete
+-- locks: the fired rows, until the statement ends; leaves out rows that other transactions have locked, so that a
+--        client's open transaction delays only the timers that it has locked; gives up after 0.1 s (55P03) if a row was
+--        locked between the reading and the delete
 -- index: timers_pkey, two probes for each row, three if the row is locked first; holders_pkey, one for each worker
 with patience as materialized (
     -- Sets the lock timeout of this statement: Postgres evaluates this expression before the statement locks a row.

@@ -17,7 +17,7 @@ LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of 
 class Holder:
     """A running slot keeper.
 
-    It has the slots for which slot % part_count = part; `part` is None if the holder has no slots.
+    The keeper has the slots for which slot % part_count = part; `part` is None if the keeper has no slots.
     """
 
     holder: int
@@ -62,8 +62,7 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The response to a heartbeat: Postgres's time, the holder's part of the slots, and the reason if the holder must
-    not fire.
+    """The response to a heartbeat: Postgres's time, the holder's slots, and the reason if the holder must not fire.
 
     For a shard, the response also lists the workers on the shard's machine. `is_own` is False on a copy of the
     database, and on a database of another installation. An operator's hold does not change `is_own`.

@@ -188,8 +188,7 @@ async def find_due_lanes(
 
 
 def _places_of(scan: DeliveryScan) -> dict[str, int]:
-    """Return the entries of `places` for the lanes that the scan reads, because a worker may have many other
-    endpoints."""
+    """Return only the entries of `places` for the lanes that the scan reads; a worker may have many other endpoints."""
     if scan.lanes is None:
         return dict(scan.places)
     names = {name for lane in scan.lanes for name in (lane.place, lane.target)}

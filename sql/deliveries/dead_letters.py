@@ -206,8 +206,7 @@ async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, r
 
 
 class ClosedTarget(NamedTuple):
-    """A target and a tenant: if the tenant's dead letters for this target were redriven now, no worker would call the
-    target.
+    """A target that no worker would call for a redriven dead letter of this tenant, and the reason.
 
     `waits`: a redriven delivery would wait for an app; if False, the delivery would be given up again. `disabled`: the
     target is an endpoint that can be enabled.

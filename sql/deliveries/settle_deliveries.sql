@@ -17,8 +17,8 @@
 --        :now timestamptz or null
 -- out:   timer_key bigint, claims integer, of each delivery that this call did not settle; is_locked boolean (true: its
 --        row is locked, call again; false: it has ended, or another worker has claimed it)
--- locks: the settled rows, until the statement ends; leaves out locked rows, or, without :leaves_locked, gives up after 0.1 s
---        (55P03) and changes nothing
+-- locks: the settled rows, until the statement ends; leaves out locked rows, or, without :leaves_locked, gives up after
+--        0.1 s (55P03) and changes nothing
 -- index: deliveries_pkey, one probe for each row; with :leaves_locked a second probe, and a third one for each row that
 --        it did not settle
 with patience as materialized (

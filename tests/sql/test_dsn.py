@@ -78,7 +78,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_dsn_in_place_of_a_file_name_is_refused_and_not_repeated() -> None:
-    with pytest.raises(InvalidDsn, match="is SHARDCLOCK_DSN meant") as refusal:
+    with pytest.raises(InvalidDsn, match="did you mean SHARDCLOCK_DSN") as refusal:
         Dsn(file=Path(GOOD)).reveal()
 
     assert SECRET not in "".join(traceback.format_exception(refusal.value))
