@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a separate program, in no package
+# ruff: noqa: INP001 - a separate program that belongs to no package
 """Print the installed distributions that are needed only for development.
 
 One lock file pins the distributions for run time and for development. So the image installs all distributions, with
@@ -20,7 +20,7 @@ KEPT = frozenset({"pip"})  # pip removes the other distributions, and is removed
 
 
 def main() -> None:
-    """Print them on one line, for `pip uninstall`."""
+    """Print the names of the leftover distributions on one line, as arguments for `pip uninstall`."""
     needed = closure(*sys.argv[1:])
     found = {normal(dist.metadata["Name"]) for dist in distributions()}
     sys.stdout.write(" ".join(sorted(found - needed - KEPT)) + "\n")

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a separate program, in no package
 """Print the software bill of materials (SBOM) of this environment in CycloneDX, without the tools for development.
 
-`cyclonedx-py` describes the whole environment, in which it runs itself. This program removes the packages that
+`cyclonedx-py` describes the whole environment in which it runs. This program removes the packages that
 `leftovers.py` lists from the output of `cyclonedx-py`. The arguments are the extras that the image includes.
 """
 

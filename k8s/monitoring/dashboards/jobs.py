@@ -123,7 +123,7 @@ RUNS = Row(
         ),
         TimeSeries(
             "Failures in a row",
-            "The number of last runs in a row that failed or crashed, by job; 0 if the last run succeeded.",
+            "For each job, the consecutive runs up to the last run that failed or crashed; 0 after a success.",
             unit="short",
             queries=[
                 Query('max by (job_name) (shardclock_job_consecutive_failures{job="$job"})', "{{job_name}}"),

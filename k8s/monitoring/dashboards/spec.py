@@ -41,7 +41,7 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True)
 class Stat(Panel):
-    """The last value of each query, large."""
+    """A panel that shows the last value of each query in large digits."""
 
     color: Color = "text"
     color_from: Mapping[float, Color] = field(default_factory=dict)  # the values from which a colour is used, ascending
@@ -53,7 +53,7 @@ class Stat(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeSeries(Panel):
-    """Values over time, as lines, stacked areas or stacked bars."""
+    """A panel that shows values over time, as lines, stacked areas or stacked bars."""
 
     style: Literal["lines", "stacked", "bars"] = "lines"
     log: bool = False
@@ -106,7 +106,7 @@ class Dashboard:
 
     @property
     def title(self) -> str:
-        """Return its title in Grafana's list."""
+        """Return the dashboard's title in Grafana's list."""
         return f"Shardclock: {self.name}"
 
     @property

@@ -37,7 +37,7 @@ def test_the_page_has_the_limits() -> None:
     mib = document.MODEL_BYTES_MAX // 2**20
     assert f"{mib} MiB, {document.ELEMENTS_MAX:,} elements, {document.DEPTH_MAX} deep" in bounds
     assert f"| the id of a process, an element or a flow | {ID_CHARS_MAX} characters |" in bounds
-    assert f"| flows into inclusive gateways that join, in a process | {FLOWS_JOINED_MAX:,} |" in bounds
+    assert f"| incoming flows of all joining inclusive gateways of a process | {FLOWS_JOINED_MAX:,} |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
     assert f"all expressions of a model together | {expressions.EXPRESSIONS_CHARS_MAX:,} characters |" in bounds
     steps, chars = evaluation_budget.ELEMENT_STEPS_MAX, evaluation_budget.ELEMENT_CHARS_MAX
