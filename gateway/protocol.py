@@ -17,7 +17,7 @@ from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, unavailab
 
 HEAD_BYTES_MAX = 65_536  # The limit of the request line and all headers; also of the bytes between two body pieces.
 HEAD_S = 10.0  # The time from the connection's start, or from a request's first byte, to the end of its headers.
-REST_S = 10.0  # The time to read the rest of an answered request, because a close may cut off the response.
+REST_S = 10.0  # The time to read the rest of an answered request: an immediate close could cut off the response.
 UNREAD_S = 30.0  # A client must read 16 KiB of its responses in this time, or all remaining bytes if fewer remain.
 READ_LEAST_BYTES = 16_384
 UNPROVEN_S = 10.0  # the longest pause between two requests, if no request of the connection was authenticated
@@ -39,7 +39,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_proven = False  # whether a request was authenticated
         self._keep_alive_s = self.timeout_keep_alive
         self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
-        self._bare_bytes = 0  # The bytes since the last piece of a body, or since the end of a request.
+        self._bare_bytes = 0  # The number of bytes since the last piece of a body, or since the end of a request.
         self._in_body = False  # Also true while the trailers are read.
         self._is_answered = True  # Whether the last request has its response.
         self._piece = b""  # The bytes that the parser is parsing.
@@ -132,12 +132,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._expect_within(REST_S)
 
     def pause_writing(self) -> None:
-        """Limit the time for which the client may stop reading."""
+        """Limit the time in which the client reads nothing of the response."""
         super().pause_writing()
         self._expect_read()
 
     def resume_writing(self) -> None:
-        """Remove the limit, because the client reads again."""
+        """Remove the limit of the time without reading, because the client reads again."""
         self._be_read()
         super().resume_writing()
 
@@ -152,7 +152,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return end >= 0 and self._bare_bytes - len(data) + end <= HEAD_BYTES_MAX
 
     def _refuse(self) -> None:
-        if self._is_answered:  # after the last response, a client would read these bytes as a further response
+        if self._is_answered:  # drop the bytes: the client would read them as a further response
             self.transport.write(TOO_LARGE)
         self.transport.close()
 

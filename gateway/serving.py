@@ -29,7 +29,7 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-STOP_S = 10  # The time limit of requests in progress after the stop.
+STOP_S = 10  # After the stop, requests in progress have this time to finish.
 IDLE_S = 75  # Longer than load balancers keep an idle connection open.
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
         self._stop_requested.set()
 
     async def main_loop(self) -> None:
-        """Run uvicorn's tick once a second, which updates the `Date` header; return immediately after `stop`.
+        """Once a second, run uvicorn's tick, which updates the `Date` header; return immediately after `stop`.
 
         Uvicorn's own loop polls every 0.1 s.
         """
@@ -187,7 +187,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         raise CannotServe(_why_not(host, port, error)) from None
-    # Connections inherit this option. Without the option, the end of a response waits 40 ms for the client's delayed
+    # Accepted connections inherit TCP_NODELAY: otherwise the end of a response waits 40 ms for the client's delayed
     # ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -15,9 +15,9 @@ values or raises an error; it neither prints nor parses options.
     scaling                 the wanted number of shards, workers and engines
     bulk_run                change many rows: find all rows first, then change them page by page
     operations              bulk operations: begin, continue, list and cancel them
-    operation_verbs         the change of one page, by the verb of its operation
-    bulk_change             a bulk run over timers
-    bulk_wording            one bulk change in one statement: its dry run and its sentences
+    operation_verbs         change one page of rows, with the verb of the page's operation
+    bulk_change             change all timers of a filter in one bulk run
+    bulk_wording            a bulk change with a single statement: its dry run and its sentences
     bulk_import             schedule a file of timers, with a report
     lines                   schedule newline-delimited JSON, with an outcome for each line
     endpoints add, change, test, disable and remove endpoints of webhooks
@@ -45,15 +45,15 @@ values or raises an error; it neither prints nor parses options.
     finding                 the result of one check
     processes               deploy models, start instances, find them, wait for their ends
     instance_cancellation   cancel all instances with one business key
-    tasks                   the tasks of persons
+    tasks                   user tasks
     service_tasks           lease service tasks to programs
     unserved                handlers and jobs that have waiting deliveries, but no running worker
     undeclared              service task types that have no handler and no endpoint
     incidents               resolve many incidents
     token_moves             move tokens of an instance, and set the variables of tokens
     schedules               schedules, each with its last firings
-    single_change           one change of one timer, and the meaning of the returned state
+    single_change           change one timer, and interpret the returned state
     wording                 numbers and lengths of time in sentences
 
-A use case with a single SQL statement has no module here; it is in the folder of its subject in `sql`.
+A use case that is a single SQL statement has no module here: its function is in the folder of its subject in `sql`.
 """

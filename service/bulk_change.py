@@ -59,7 +59,7 @@ class BulkChange(BulkRun):
         """Find all timers; change the found timers, unless `dry_run` is set.
 
         errors:  InvalidTimer      the first change was refused: nothing was changed
-                 BulkBroken        Postgres stopped answering; the counts include the changes before
+                 BulkBroken        Postgres stopped answering; the counts include all earlier changes
                  StoreUnavailable  Postgres did not answer during the search: nothing was changed
         """
         await self.find(session, progress)
@@ -78,7 +78,7 @@ class BulkChange(BulkRun):
                 self.refusal = refusal
 
     async def find(self, session: Session, progress: BulkProgress) -> None:
-        """Find all timers, for `start`; a pause gets one end for all timers.
+        """Find all timers for an operation; compute one end of the pause for all timers.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
                  InvalidTimer      the end of the pause is refused
@@ -91,7 +91,7 @@ class BulkChange(BulkRun):
         """Count the matching timers, at most `most`, without reading their keys.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
-                 InvalidTimer      two filters for the name are given
+                 InvalidTimer      more than one filter for the name is given
         """
         matched = left_out = 0
         for state in self.change.states:
@@ -127,8 +127,7 @@ class BulkChange(BulkRun):
             self.changed, repeated = await PAGE_RETRY.run(change)
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
-        # If Postgres changed timers in an earlier try but the response was lost, the count does not include these
-        # timers.
+        # The count lacks timers that Postgres changed in an earlier try whose response was lost.
         self.unsure = max(0, self.matched - self.changed) if repeated else 0
 
     async def _pages(self, session: Session) -> AsyncIterator[Sequence[int]]:

@@ -35,8 +35,8 @@ class RefusedLine:
 class ImportReport:
     """The outcomes of a file's lines; blank lines are not counted.
 
-    shape:   `scheduled` includes `replaced` and `unchanged`. The timer of a replaced line has replaced the pending
-             timer of its name; the timer of an unchanged line existed already
+    shape:   `scheduled` includes `replaced` and `unchanged`. `replaced`: the line's timer replaced a pending timer with
+             its name; `unchanged`: the line's timer existed already
     """
 
     timers: list[tuple[Scheduled, NewTimer]] = field(default_factory=list)
@@ -59,7 +59,7 @@ async def import_lines(
 ) -> None:
     """Schedule numbered lines of newline-delimited JSON, one transaction per part, and fill the report.
 
-    With `keep`, the report also has the scheduled timers, which need much memory for a file of millions of lines.
+    With `keep`, the report also contains the scheduled timers; for millions of lines, this takes much memory.
     `defaults` are the values of fields that a line omits.
 
     errors:  ImportBroken  Postgres did not answer for about 20 s; the message names the lines with an unknown outcome
@@ -81,7 +81,7 @@ async def import_lines(
 
 
 def _readable(lines: Iterable[tuple[int, bytes]], failures: list[UnreadableLine]) -> Iterator[tuple[int, bytes]]:
-    """End with the last readable line, so that all lines before the failure are written and reported."""
+    """End the iteration with the last readable line, so that all lines before the failure are written and reported."""
     try:
         yield from lines
     except UnreadableLine as failure:

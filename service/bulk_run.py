@@ -55,7 +55,7 @@ class BulkRun(ABC):
     """
 
     actor: Actor
-    left_out: int = field(default=0, init=False)  # matching rows that the verb can't change
+    left_out: int = field(default=0, init=False)  # the number of matching rows that the verb can't change
     keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     changed: int = field(default=0, init=False)
     unsure: int = field(default=0, init=False)

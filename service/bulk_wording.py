@@ -18,8 +18,8 @@ Key = TypeVar("Key")
 class BulkResult(Generic[Key]):
     """The keys of the changed rows; after a dry run, the keys of the rows that would be changed.
 
-    `more`: the limit has excluded further rows. `again_in_s` is the time to wait before a second call. `operation_id`
-    is the operation's number; None if at most one row was changed.
+    `more`: further rows match, but the limit excluded them. `again_in_s` is the time to wait before a second call.
+    `operation_id` is the operation's number; None if at most one row was changed.
     """
 
     keys: Sequence[Key]

@@ -97,13 +97,13 @@ def _keepers(role: str, alive: int, wanted: int) -> Finding:
 
 
 def _targets(unserved: Sequence[UnservedTarget]) -> Iterator[Finding]:
-    """Report waiting deliveries for handlers and jobs that are in no running worker's app."""
+    """Report handlers and jobs that have waiting deliveries, but are not in the app of any running worker."""
     if unserved:
         yield Finding("targets", Level.FAULT, line_of(unserved))
 
 
 def _punctuality(it: ClusterMeasures) -> Iterator[Finding]:
-    """Check that timers fire on time, and that no ramp of 0 still holds timers back."""
+    """Check that timers fire on time, and that no ramp of 0 still delays timers."""
     if it.oldest_overdue_s <= LATE_S:
         yield Finding("lag", Level.OK, f"no timer is overdue by more than {LATE_S:g} s")
     else:

@@ -38,7 +38,8 @@ class DeadLetterRun(BulkRun):
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     _page: Sequence[int] = field(default=(), init=False)  # the changed keys of an uncommitted page
-    # The unchanged letters of an uncommitted page: the number per closed target and tenant, and the number of others.
+    # The unchanged letters of an uncommitted page: their number per closed target and tenant, and the number of the
+    # rest.
     _staying: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
     _others: int = field(default=0, init=False)
     _closed_meanwhile: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
@@ -54,7 +55,7 @@ class DeadLetterRun(BulkRun):
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
                  StoreUnavailable  Postgres did not answer during the search: nothing was changed
-                 BulkBroken        Postgres stopped answering; `outcome` describes the changes before
+                 BulkBroken        Postgres stopped answering; `outcome` describes all earlier changes
         """
         await self.find(session, progress, dry_run=dry_run)
         if dry_run or not self.keys:
@@ -74,7 +75,7 @@ class DeadLetterRun(BulkRun):
         await self.change_all(session, change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
 
     async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
-        """Find all dead letters of the filter, for `start`; first enable their endpoints, unless `dry_run` is set.
+        """Find all dead letters of the filter, for `start`; without `dry_run`, first enable the letters' endpoints.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
         """

@@ -105,11 +105,11 @@ class DeadLetterChange:
         return Counter() if self.redriving is None else await self.redriving.count_staying(timer_keys)
 
     def with_rest(self, changed: BulkResult[int], number_of: "Counter[tuple[str, str]]") -> BulkResult[int]:
-        """Return the end of the result's sentence: the letters that stay unchanged, and the deliveries that wait."""
+        """Add to the result's sentence the letters that stay unchanged, and the deliveries that wait."""
         return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
 
     def describe(self, number: int, sentence: str, number_of: "Counter[tuple[str, str]]") -> str:
-        """Return the end of a sentence about `number` letters: the other letters and deliveries of each target."""
+        """Extend a sentence about `number` letters by the other letters and deliveries of each target."""
         said = "" if self.redriving is None else self.redriving.describe(number_of)
         return f"{sentence if number else 'nothing was changed'}{said}" if said else sentence
 
@@ -140,7 +140,7 @@ class DeadLetterChange:
         )
 
     def describe_rest(self, signals: int, *, others: int) -> str:
-        """Return the end of the sentence: the unchanged letters, with the reason.
+        """Return the words that end the sentence: the unchanged letters, with the reason.
 
         `signals` are letters for which instances wait; another command has changed the `others` meanwhile.
         """
@@ -211,7 +211,7 @@ async def change_letters(
         selected += chosen
         after, is_last = page[-1].cursor if page else None, len(page) <= limit
     number_of.update(map(_lane, selected[:limit]))
-    # Two concurrent runs would exceed the rate together.
+    # Two concurrent runs together would exceed the rate.
     pause_s = ceil(limit / change.per_s) if change.per_s else 0
     step = in_one_step(session, by, change.verb, wanted, {"per_s": change.per_s, "reason": change.reason})
     changed = await change.wording_for(wanted).run(
@@ -230,7 +230,7 @@ async def redrive(
     dry_run: bool,
     by: Actor | None = None,
 ) -> BulkResult[int]:
-    """Make dead letters due again, with attempts counted from one; with `enable`, enable their endpoints before.
+    """Make dead letters due again, with attempts counted from one; with `enable`, first enable the letters' endpoints.
 
     shape:   the letter that was given up first comes first
     units:   `per_s` letters become due per second; None: all immediately

@@ -1,6 +1,6 @@
 """List deliveries, cancel one, or make their next attempts due now.
 
-The sentences name no option of the command line, because the command line and the API add different advice.
+The sentences don't name options of the command line: the command line and the API each add their own advice.
 """
 
 import json
@@ -73,7 +73,7 @@ class ShownDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """The state of one delivery after a requested change, also if nothing had to be changed."""
+    """The state of one delivery after a requested change, even if nothing had to be changed."""
 
     state: str
     sentence: str

@@ -1,7 +1,7 @@
 """Add, change, test, enable, disable and remove a tenant's endpoints, and rotate their secrets.
 
-A result has a sentence for people and fields for programs. A `Refusal` rejects an invalid request. Neither names an
-option of the command line, because the command line and the API add different advice.
+A result has a sentence for people and fields for programs. A `Refusal` rejects an invalid request. Results and refusals
+don't name options of the command line: the command line and the API each add their own advice.
 """
 
 import time
@@ -78,7 +78,7 @@ class EndpointInUse:
 
 @dataclass(frozen=True, slots=True)
 class EndpointChange:
-    """A change of an endpoint; None, or a missing key of the policy, leaves the value unchanged.
+    """A change of an endpoint; a field that is None, or a key that is missing in the policy, stays unchanged.
 
     `headers` replaces all present headers. A None in the policy removes a limit.
     """
@@ -162,7 +162,7 @@ async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = 
 
 
 async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
-    """Change an endpoint; also check a disabled endpoint, because an operator may enable it later.
+    """Change an endpoint; check even a disabled endpoint, because an operator may enable it later.
 
     errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or no field is
                                given

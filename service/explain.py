@@ -53,7 +53,7 @@ def explain(timeline: Timeline, moment: datetime) -> Explanation:
 
 
 def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
-    """Explain the cancellation or the pause that was in force at a moment."""
+    """Explain the cancellation or the pause that had effect at a moment."""
     before = [record for record in timeline.records if record.recorded_at <= moment]
     last = next((record for record in reversed(before) if record.intent in ("CANCELED", "PAUSED", "RESUMED")), None)
     if last is None or last.intent == "RESUMED":
@@ -211,7 +211,7 @@ def _next_after(timeline: Timeline, decided: LogRecord) -> str:
     if timer is None or timer.state != "PENDING" or timeline.is_unplanned or timer.due_date <= timeline.now:
         return ""
     if decided.schedule is None and not decided.target.startswith(TARGET_OF_JOB):
-        return ""  # by now another timer has this timer's name
+        return ""  # another timer has this timer's name now
     if any(it.intent in ("TRIGGERED", "SKIPPED") for it in later):
         return ""
     return f"; the next date is {show_moment(timer.due_date)}"

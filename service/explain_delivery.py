@@ -10,7 +10,7 @@ from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.find import DeliveryState
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 
-LATE = timedelta(seconds=1)  # while a worker is free, a due delivery waits for a shorter time
+LATE = timedelta(seconds=1)  # a due delivery waits less than this time if a worker is free
 ENDS_OF_DELIVERY = {
     "DELIVERED": "delivered to",
     "DISCARDED": "discarded by",
@@ -20,7 +20,7 @@ ENDS_OF_DELIVERY = {
 
 
 def delivered(timeline: Timeline, fired: LogRecord) -> str:
-    """Return the end of the sentence: the delivery's outcome or present state; '' if the timer has no target."""
+    """Return the last part of the sentence: the delivery's outcome or present state; '' if the timer has no target."""
     if not fired.has_target:
         return ""
     told = (*ENDS_OF_DELIVERY, "REDRIVEN")

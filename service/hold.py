@@ -82,7 +82,8 @@ async def release(session: Session, identity: str, *, silent_s: float, dry_run: 
     """End an operator's hold; give a copy, or another installation's database, to this installation.
 
     units:   a holder without a heartbeat for `silent_s` counts as dead
-    errors:  Refusal           not_released: a live cluster owns the database, or waits here with another identity
+    errors:  Refusal           not_released: a live cluster owns the database, or a cluster with another identity waits
+                               on this database
              StoreUnavailable  the outcome is unknown: call again
     """
     found = Release(await read_identity(session, identity), await read_status(session), identity)

@@ -8,7 +8,7 @@ from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents, resolve_incidents
 from shardclock_server.sql.session import Session
 
-AT_ONCE_MAX = 1_000  # a limit, because all these tokens continue together and call the system that had failed
+AT_ONCE_MAX = 1_000  # limits the load: all these tokens continue at the same time, and call the system that had failed
 
 Token = tuple[int, int]  # the key of the instance, and the key of the token
 

@@ -9,7 +9,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 
 async def misfits_of(session: Session, configs: Iterable[tuple[str, str]]) -> list[str | None]:
-    """Check pairs of a function and a configuration; return a reason for each wrong pair, None for each good pair.
+    """Check pairs of a function and its configuration; return for each pair the fault, or None if the pair is valid.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """

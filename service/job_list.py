@@ -13,7 +13,8 @@ from shardclock_server.sql.session import Session
 class JobPage:
     """One page of jobs, by name.
 
-    `late_s` maps names to latenesses; `next` is the `after` of the next call, or None on the last page.
+    `late_s` maps a job's name to the job's lateness, in seconds; `next` is the `after` of the next call, or None on the
+    last page.
     """
 
     jobs: list[Job]

@@ -151,7 +151,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 async def _unless_refused(session: Session, name: str, call: Awaitable[T]) -> T:
     try:
-        async with session.transaction():  # a savepoint: the caller's own transaction continues after a refusal
+        async with session.transaction():  # a savepoint, so that the caller's own transaction continues after a refusal
             return await call
     except StatementRefused as error:
         if error.code is UNKNOWN_JOB:

@@ -66,7 +66,7 @@ class CreatedKey:
 
 @dataclass(frozen=True, slots=True)
 class RevokedKey:
-    """The outcome of a revocation; `changed` is False if the key was revoked before."""
+    """The outcome of a revocation; `changed` is False if the key was revoked already."""
 
     sentence: str
     changed: bool
@@ -81,7 +81,7 @@ def new_key() -> GeneratedKey:
 
 
 def allows(scopes: Collection[str], needed: str) -> bool:
-    """Return whether these scopes include the needed scope; each scope in SCOPES includes all earlier scopes."""
+    """Return whether these scopes include the needed scope; each scope in SCOPES includes the scopes before it."""
     return any(SCOPES.index(scope) >= SCOPES.index(needed) for scope in scopes)
 
 

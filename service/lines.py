@@ -80,8 +80,8 @@ async def admit_all(part: LinePart) -> None:
 class ImportBroken(Exception):
     """Postgres stopped answering in the middle of a file; the message names the line at which to continue.
 
-    The lines before `first_line` and the lines of yielded parts are done. The outcomes of the other lines up to
-    `last_line` are unknown, and the lines after `last_line` are not done.
+    The lines before `first_line` and the lines of yielded parts are done. From `first_line` to `last_line`, the
+    outcomes of all other lines are unknown. Lines after `last_line` are not done.
     """
 
     def __init__(self, message: str, *, first_line: int, last_line: int) -> None:
@@ -148,11 +148,11 @@ class _PendingParts:
     def __init__(self) -> None:
         self._parts: deque[tuple[LinePart, asyncio.Task[None]]] = deque()
         self._broken: list[tuple[LinePart, StoreUnavailable]] = []
-        self._next_line = 0  # the line after the last line of the begun parts
+        self._next_line = 0  # the line after the last line of the parts whose write has started
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the write of a part has failed, so that no other part may begin."""
+        """Return whether the write of a part has failed; then no further write may start."""
         return bool(self._broken) or any(task.done() and task.exception() for _, task in self._parts)
 
     def begin(self, part: LinePart, writing: Coroutine[Any, Any, None]) -> None:
@@ -161,7 +161,7 @@ class _PendingParts:
         self._parts.append((part, asyncio.create_task(writing)))
 
     async def settle(self, *, all_but: int = 0) -> None:
-        """Wait until at most `all_but` parts are being written; older parts finish first."""
+        """Wait for the oldest writes, until at most `all_but` parts are still being written."""
         tasks = [task for _, task in self._parts]
         if older := tasks[: max(0, len(tasks) - all_but)]:
             await asyncio.wait(older)
@@ -209,7 +209,7 @@ def _broken(error: StoreUnavailable, first: int, last: int, following: int) -> I
 async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], LineTimer]) -> LinePart:
     part, yielder = LinePart(lines), Yielder()
     for number, line in lines:
-        await yielder.yield_if_due()  # let the writes in progress continue
+        await yielder.yield_if_due()  # give the writes in progress a turn of the event loop
         if line.isspace():
             continue
         try:

@@ -33,7 +33,7 @@ def destination_of(
     called: Mapping[str, str] = NO_OTHER_NAMES,
     choices: Sequence[str] = CHOICES,
 ) -> Destination:
-    """Read a timer's destination from texts, by the names in `FIELDS`; None, like a missing entry, means not given.
+    """Read a move's destination from texts; `FIELDS` has the keys. A text that is None counts as missing.
 
     A refusal uses a field's name in `called`, or the field's own name if `called` has no entry.
 

@@ -39,7 +39,7 @@ def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
     if current.due_date > moment:
         return UpcomingOccurrences(current, due=0, after=current)
     # A client may have moved this occurrence to a later date than the next occurrences; the passed occurrences count as
-    # missed. `following` treats the missed occurrences as a shard does when it fires the current occurrence.
+    # missed. `following` counts missed occurrences in the same way as a shard that fires the current occurrence.
     step = _step(rule, current, plan, repetitions=last, now=current.due_date)
     second, last = step.next, last_number(last, step.skipped)
     if not step.fires and second is not None:
@@ -93,7 +93,7 @@ def count_missed(plan: UpcomingTimer, now: datetime) -> int:
 
 
 def preview_of(plan: UpcomingTimer, schedule: str, now: datetime, *, count: int) -> list[PreviewedOccurrence]:
-    """List the next occurrences of a schedule in local time, with notes where daylight saving time begins or ends.
+    """List the next occurrences of a schedule in local time, with a note at each change of daylight saving time.
 
     shape:   at most `count`, in order; occurrences that are skipped after a late firing are left out
     errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
@@ -123,7 +123,7 @@ def _iterate_preview(
 def _step(
     rule: ScheduleRule, current: ScheduledOccurrence, plan: UpcomingTimer, *, repetitions: int, now: datetime
 ) -> Following:
-    """Decide like a shard whether the current occurrence fires, by the policy that the resume has chosen."""
+    """Decide, as a shard does, whether the current occurrence fires under the policy that the resume has chosen."""
     missed, missed_before = Missed(plan.missed), plan.missed_before
     return following(rule, current, repetitions=repetitions, now=now, missed=missed, missed_before=missed_before)
 

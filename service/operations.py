@@ -46,7 +46,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000
-# A gateway continues an operation without a changed page for this time, which is longer than the retries of a page.
+# A gateway takes an operation over after this time without a changed page; the retries of a page take less time.
 SILENT_S = 60.0
 RETRY_S = 10.0  # the pause of an operation after a failure
 NOW = 0.0
@@ -91,7 +91,7 @@ def _shown(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class InOneStep:
-    """A bulk change that finds and changes its rows in one transaction, and records the operation as ended."""
+    """A bulk change that finds and changes its rows in one transaction, which also records the finished operation."""
 
     session: Session
     new: NewOperation
@@ -110,12 +110,12 @@ class InOneStep:
 def in_one_step(
     session: Session, by: Actor | None, verb: str, wanted: Any, parameters: Mapping[str, object]
 ) -> InOneStep | None:
-    """Describe a bulk change in one transaction; None without `by`: the change of a single row is not an operation."""
+    """Describe a bulk change in one transaction; None without `by`, because a change of one row is no operation."""
     return None if by is None else InOneStep(session, by.begin(verb, wanted.tenant_id, asdict(wanted), parameters))
 
 
 async def record_done(session: Session, new: NewOperation, counts: Counts) -> int:
-    """Record an operation that ended with its first statement; call this function in the transaction of the change.
+    """Record an operation that needed only one statement; call this function in the transaction of the change.
 
     errors:  StoreUnavailable  the outcome is unknown
     """

@@ -9,12 +9,12 @@ from shardclock_server.sql.clients.history import read_past_hold
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 
-ACTS_READ = 20  # the limit of read audit records: refused repetitions follow the record that began a hold
+ACTS_READ = 20  # the number of audit records to read: records of refused repetitions may follow the record of the hold
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorHold:
-    """The begin of an operator's hold, and the operator; None: the audit has no record of the hold."""
+    """The start of an operator's hold, and the operator; None: the audit has no record of the hold."""
 
     began_at: datetime
     actor: str | None

@@ -75,7 +75,7 @@ class Redriving:
         return await redrive_dead_letters(self.session, timer_keys, per_s=self.per_s)
 
     async def count_staying(self, timer_keys: Iterable[int]) -> "Counter[tuple[str, str]]":
-        """Count the letters among these that stay dead, because their targets were closed since `open_among`.
+        """Count the given letters that stay dead because their targets were closed since `open_among`.
 
         shape:   by target and tenant
         errors:  StoreUnavailable  Postgres did not answer within the timeout
@@ -92,7 +92,7 @@ class Redriving:
         return Refusal.of(NOT_REDRIVEN, which=f"dead letter {letter.timer_key} is", why=why)
 
     def describe(self, number_of: "Counter[tuple[str, str]]") -> str:
-        """Return the end of the sentence: which letters stay unchanged, which deliveries wait, and why."""
+        """Return the last part of the sentence: which letters stay unchanged, which deliveries wait, and why."""
         staying = {lane: number for lane, number in number_of.items() if self._stays(*lane)}
         waiting = {lane: number for lane, number in number_of.items() if lane in self.closed and lane not in staying}
         return self._reasons("left", staying) + self._reasons("waiting", waiting)

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
 from shardclock_server.timers.refusal import Refusal
 
-TARGET_MAX = 1_000_000  # in timers a second; no shard can fire as many
+TARGET_MAX = 1_000_000  # in timers a second; more than any shard can fire
 
 
 class InvalidScale(Refusal):
@@ -111,7 +111,7 @@ def _completed(bounds: Bounds, before: ScalingPolicy, called: BoundNames) -> Bou
     least = before.wanted_min if bounds.least is None else bounds.least
     most = before.wanted_max if bounds.most is None else bounds.most
     if least is None or most is None:
-        if bounds.least is None and bounds.most is None:  # only the target changes, so both bounds may be missing
+        if bounds.least is None and bounds.most is None:  # if only the target changes, both bounds may be missing
             return bounds
         raise InvalidScale(f"a policy needs both bounds: give {called.least} and {called.most}")
     if least > most:

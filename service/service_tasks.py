@@ -1,4 +1,4 @@
-"""Lease service tasks to programs, and choose the refusal if a program's result changes nothing."""
+"""Lease service tasks to programs; choose the refusal for a program's result that changes nothing."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ IGNORED_ANSWERS: Mapping[str, RefusalCode] = {
 async def take(
     session: Session, task_type: str, *, most: int, lease_s: float, tenant_id: str, worker: str | None = None
 ) -> list[TakenTask]:
-    """Lease service tasks of a type. A task with variables that no program can read becomes an incident.
+    """Lease service tasks of a type. If no program can read a task's variables, the task becomes an incident.
 
     errors:  StoreUnavailable  the outcome is unknown: a leased task is free again after its lease
              StatementRefused  the number, the lease or the worker is out of range

@@ -1,4 +1,4 @@
-"""Begin and end sessions of the console for an API key or a person, and find the holder of a session.
+"""Start and end sessions of the console for an API key or a person, and find the holder of a session.
 
 A session's token is `scs_` and 32 random bytes. The browser stores the token in a cookie; the database stores only the
 token's SHA-256.

@@ -1,4 +1,4 @@
-"""The use cases of persons' tasks."""
+"""The use cases for user tasks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ async def find(session: Session, task_key: int, *, tenant_id: str | None = None)
 
 
 async def read_assignee(session: Session, task_key: int, *, tenant_id: str | None = None) -> str | None:
-    """Read the present assignee of a task that another person had; None: the task has no assignee now.
+    """Read the present assignee of a task that was assigned to another person; None: the task has no assignee now.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """

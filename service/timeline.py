@@ -92,8 +92,8 @@ def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, mome
         ),
         None,
     )
-    # The record of skipped occurrences has the due date of the occurrence that fired instead. For exactly this date,
-    # return the record of the fired occurrence.
+    # The record of skipped occurrences has the due date of the occurrence that fired instead. If the moment is exactly
+    # this date, return the record of the occurrence that fired.
     return skipped if skipped and last.due_date < moment <= skipped.recorded_at else last
 
 

@@ -1,4 +1,4 @@
-"""Move tokens of an instance, and set the tokens' variables; refuse an impossible request before it is sent."""
+"""Move tokens of an instance, and set variables of tokens; refuse an impossible request before a signal is sent."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -77,7 +77,7 @@ async def set_variables(
     token: int = ROOT,
     tenant_id: str | None = None,
 ) -> bool:
-    """Set variables of a token, or of the process with token 1; False: the instance has ended or does not exist.
+    """Set variables of a token (token 1 is the process itself); False: the instance has ended or does not exist.
 
     If the instance advances before the engine applies the change, the token may be gone.
 

@@ -77,7 +77,7 @@ def read_grants(text: str) -> tuple[Grant, ...]:
 
 
 def _grant_of(entry: str) -> Grant:
-    # A group may be a distinguished name, with = and commas in it.
+    # A group's name may be a distinguished name, which contains = and commas.
     group, equals, granted = (part.strip() for part in entry.rpartition("="))
     scopes, at, tenant = (part.strip() for part in granted.partition("@"))
     if not (group and equals and at):

@@ -52,7 +52,7 @@ def checked_claims(
 
 
 def _key_of(token: str, keys: Collection[jwt.PyJWK]) -> jwt.PyJWK:
-    """Choose the key by the identifier in the header; the identifier may be missing if one key fits."""
+    """Choose the key by the identifier in the token's header; without an identifier, exactly one key must fit."""
     header = jwt.get_unverified_header(token)
     algorithm, kid = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
@@ -68,7 +68,7 @@ def _key_of(token: str, keys: Collection[jwt.PyJWK]) -> jwt.PyJWK:
 
 
 def _check_client(claims: dict[str, Any], client_id: str) -> None:
-    """Require that a token with several audiences was issued to this client."""
+    """Refuse a token with several audiences that was issued to another client."""
     audience, party = claims["aud"], claims.get("azp")
     if party is None and (isinstance(audience, str) or len(audience) == 1):
         return

@@ -56,7 +56,7 @@ def _names_in(claims: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _groups_in(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
-    """Return the groups in a list, or the one group in a text."""
+    """Return the groups; the claim is a list, or a text with one group."""
     given = claims.get(claim)
     groups = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     return frozenset(it for it in groups[:GROUPS_MAX] if isinstance(it, str))

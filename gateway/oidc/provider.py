@@ -23,9 +23,9 @@ from shardclock_server.timers.refusal import shortened
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 5.0
 METADATA_S = 600.0
-KEYS_S = 60.0  # A key that the provider has withdrawn is trusted for at most this time.
+KEYS_S = 60.0  # A key is trusted for at most this time after the provider has withdrawn it.
 NEWER_KEYS_S = 5.0  # The least time between two requests for keys, even if tokens have unknown keys.
-FAILED_S = 1.0  # After a failed request, other sign-ins fail with the same error for this time.
+FAILED_S = 1.0  # After a failed request, all sign-ins within this time fail with the same error.
 BODY_BYTES_MAX = 1024 * 1024
 REQUESTS_MAX = 20  # the limit of concurrent requests, so that a flood of attempts can't use all sockets of the gateway
 NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")

@@ -1,4 +1,4 @@
-"""Make the example of a response from the examples of its fields, so that no example is written twice."""
+"""Make the example of a response from the examples of the response's fields, so that no example is written twice."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -47,7 +47,7 @@ class NoExample(LookupError):
 def example_of(schema: Schema, schemas: Mapping[str, Schema], *, of: str = "it") -> Any:
     """Return a schema's own example, or build an example from the examples of its fields.
 
-    shape:   a nullable part without an example is null; `schemas` has the models to which references point
+    shape:   a nullable field without an example is null; `schemas` has the models to which references point
     errors:  NoExample  a field has no example: give the named field `examples`
     """
     if examples := schema.get("examples"):

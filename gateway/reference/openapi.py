@@ -131,7 +131,7 @@ def _name_of(route: BaseRoute) -> str:
 
 
 def _needs_of(route: BaseRoute) -> dict[str, Any]:
-    """Return the rights that a route's dependencies require of a key."""
+    """Return the rights that an API key needs for a route, from the route's dependencies."""
     assert isinstance(route, APIRoute), "routers have no others"
     marks = dict[str, Any]()
     for dependency in _all_of(route.dependant):

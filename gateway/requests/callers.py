@@ -30,9 +30,9 @@ TENANT_HEADER = "Shardclock-Tenant"
 # Cookies of the console.
 SESSION_COOKIE, TENANT_COOKIE = "shardclock_session", "shardclock_tenant"
 DEFAULT_TENANT = "default"
-TENANT = "tenant_id"  # a key of a request's state: the tenant of its authenticated caller
+TENANT = "tenant_id"  # the key in a request's state under which the tenant of the authenticated caller is stored
 BEARER = "bearer"
-# other programs could parse a different host from a text with one of these characters
+# from a text with one of these characters, another program could parse another host than this gateway does
 NO_HOST = re.compile(r"[@/?#\\\s]")
 # `Sec-Fetch-Site` of the user's own requests and of the gateway's own page; requests of other pages have other values.
 OWN_SITES = frozenset({"none", "same-origin"})
@@ -67,7 +67,7 @@ class Caller:
 
     @property
     def _access(self) -> tuple[str, str]:
-        """The source of the caller's rights, and the kind of object that grants such rights: a key or a group."""
+        """The source of the caller's rights, and the kind of this source: a key or a group."""
         return ("your sign-in", "group") if self.subject is not None else (f"the key {self.key}…", "key")
 
     @property
@@ -109,7 +109,7 @@ class Caller:
 
 
 class Anyone:
-    """Accept each request with all rights, for the tenant that it names, because only this machine can connect.
+    """Give each request all rights for the tenant that the request names, because only this machine can connect.
 
     A web page can make the user's browser send requests to this gateway. The browser then names the page in `Origin`,
     or in `Host` if the page's name resolves to this machine; the gateway refuses a foreign name in either header. A GET

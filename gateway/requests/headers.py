@@ -1,4 +1,4 @@
-"""Read the headers of a request as UTF-8, and refuse a supported header that comes twice.
+"""Read the headers of a request as UTF-8, and refuse a request in which a supported header comes twice.
 
 A proxy may use the second value while the gateway uses the first value (RFC 9110 5.3).
 """
@@ -16,7 +16,7 @@ SUPPORTED = (
     "If-None-Match", "Last-Event-ID", "Origin", "Sec-Fetch-Site", "Shardclock-Tenant",
 )  # fmt: skip
 _NAMES = {name.lower().encode(): name for name in SUPPORTED}
-IS_HEAD = "is_head"  # a key of a request's state
+IS_HEAD = "is_head"  # the key in a request's state
 
 
 def header_of(headers: Headers, name: str) -> str | None:

@@ -36,7 +36,7 @@ KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; use a UUID"
 
 
 class Unchanged(JSONResponse):
-    """Answer that the request changed nothing.
+    """A response which reports that the request changed nothing.
 
     The gateway does not store the response under the idempotency key, because a repeated request may change something.
     """

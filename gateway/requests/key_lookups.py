@@ -2,7 +2,8 @@
 
 On a separate Postgres session, one statement at a time looks up many keys.
 
-Callers with unknown keys therefore use no sessions of other requests, and a new key waits for at most two statements.
+So callers with unknown keys can't use up the sessions of other requests, and a new key waits for at most two
+statements.
 """
 
 import asyncio
@@ -107,7 +108,8 @@ class KeyLookups(Generic[Holder]):
                 for digest, asked in batch.items():
                     del self._asked[digest]
                     asked.found.set_exception(error)
-                    # mark the error as retrieved: otherwise asyncio would warn if all requests have ended
+                    # mark the error as retrieved, because asyncio would warn if all requests that wait for it have
+                    # ended
                     asked.found.exception()
                 continue
             for (digest, asked), key in zip(batch.items(), found, strict=True):

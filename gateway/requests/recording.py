@@ -122,7 +122,7 @@ def drop_record(request: Request) -> None:
 def note_body(request: Request, fields: dict[str, object]) -> None:
     """Add the fields of a request's body to the request's record, if the request has a record.
 
-    A path parameter names the changed row, so a field of the same name does not replace it.
+    A path parameter names the changed row, so a field of the body with the same name does not replace the parameter.
     """
     act = record_of(request)
     if act is not None:
@@ -135,7 +135,7 @@ def note_changed(request: Request, changed: int, operation_id: int | None) -> No
 
 
 def actor_of(request: Request, caller: Caller, *, expected: int | None = None, request_id: UUID | None = None) -> Actor:
-    """Return the caller of a bulk change for its operation; an equal `request_id` means the same operation."""
+    """Return the caller that a bulk operation records; requests with the same `request_id` mean the same operation."""
     key = caller.author or None
     return Actor(_interface_of(request), caller.is_operator, key, caller.name, expected, request_id or uuid4())
 
@@ -147,7 +147,7 @@ class Recorded:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; write its record before the response, and answer 503 if a done change can't be recorded."""
+        """Serve a request; write its record before the response; answer 503 if a change is done but not recorded."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -47,7 +47,7 @@ class PauseRequest(ReasonRequest):
     )
     missed: MissedChoice = Field(
         MissedChoice.POLICY,
-        description="with `until`: the rule for the occurrences that a schedule misses until then, as for a resume",
+        description="with `until`: the rule for occurrences that a schedule misses during the pause, as for a resume",
     )
 
     def pause(self) -> Pause:
@@ -59,7 +59,7 @@ class PauseRequest(ReasonRequest):
 
 
 class ResumeRequest(BaseModel):
-    """The rule of a resume for the occurrences that were missed during the pause."""
+    """How a resume treats the occurrences that were missed during the pause."""
 
     model_config = ConfigDict(extra="forbid")
 

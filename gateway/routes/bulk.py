@@ -38,7 +38,7 @@ from shardclock_server.timers.schedule import MissedChoice
 KEYS_MAX = 1_000  # A filter names at most this many timers by their keys.
 CHANGED_MAX = 100_000  # One request changes at most this many timers.
 COUNTED_MAX = 100_000  # A page of the console counts at most this many timers.
-BEGUN_MAX = 1_000_000  # An operation that gateways continue has at most this many timers; their keys have 8 MB.
+BEGUN_MAX = 1_000_000  # An operation that gateways continue has at most this many timers; the keys take 8 MB.
 TOKEN_S = 600
 TimerKey = Annotated[int, Field(ge=1, le=BIGINT_MAX)]
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
@@ -181,9 +181,9 @@ async def change_counted(
 async def begin_counted(
     request: Request, caller: Caller, verb: str, asked: BulkChangeRequest, token: str | None
 ) -> BulkChange:
-    """Find the timers that match the filter of the count, and begin an operation, which gateways then continue.
+    """Find the timers that match the filter of the count, and start an operation; gateways change the timers.
 
-    A second request with the token finds the operation of the first request.
+    A second request with the same token returns the operation of the first request.
 
     errors:  as `change_counted`
     """
@@ -202,7 +202,7 @@ def _counts_of(bulk: BulkChange) -> dict[str, Any]:
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    # The token has neither the end of a pause nor the choice for missed occurrences: both may be chosen after the
+    # The token does not contain the end of a pause and the rule for missed occurrences, so both may be chosen after the
     # count.
     return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed', 'until'})}"
 

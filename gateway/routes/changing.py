@@ -1,4 +1,4 @@
-"""Change one of the caller's timers, once for each idempotency key, and only if it matches `If-Match`."""
+"""Change one of the caller's timers, once for each idempotency key, and only if its ETag matches `If-Match`."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -63,17 +63,17 @@ async def change_own(
     *,
     body: BaseModel | None = None,
 ) -> Response:
-    """Change one of the caller's timers, once for each idempotency key, and only if it matches `If-Match`."""
+    """Change one of the caller's timers, once for each idempotency key, and only if its ETag matches `If-Match`."""
     idempotent = request_of(request, caller, body)
     expected = header_of(request.headers, "If-Match")
-    due_dates: list[datetime | None] = []  # the list stays empty for a repeated request
+    due_dates: list[datetime | None] = []  # `do` fills this list; it stays empty if the request is a repetition
 
     async def do(session: Session) -> Response:
         meant = which
         if expected is not None:
             timer = await find_own(session, which, caller)
             await _require(session, timer, caller, expected)
-            # change by key, because another timer may get the name in the meantime
+            # change the timer by its key, because another timer may get the name in the meantime
             meant = TimerRef(timer.timer_key)
         elif which.timer_key is not None:  # a lookup by name is limited to the tenant
             await find_own(session, which, caller)

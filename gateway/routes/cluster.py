@@ -109,7 +109,7 @@ async def set_scale(role: Literal["shard", "worker", "engine"], request: Request
 async def write_scale(request: Request, role: str, wanted: int | None, bounds: Bounds) -> Scale:
     """Write the wanted number of keepers of a role, or the bounds of the forecast, with an audit record.
 
-    errors:  Problem  both or neither of number and bounds are given, or the bounds are for a role other than shards
+    errors:  Problem  number and bounds are both given or both missing, or bounds are given for workers or engines
     """
     if (wanted is not None) is bounds.are_given:
         raise Problem(REFUSED, "give either wanted, or min, max and target_per_s for a policy")

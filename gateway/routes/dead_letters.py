@@ -87,7 +87,7 @@ class RedriveRequest(DeadLettersRequest):
 
 
 class RedriveOneRequest(BaseModel):
-    """The parameters of one dead letter's new delivery."""
+    """The parameters for a redrive of one dead letter."""
 
     model_config = ConfigDict(extra="forbid")
 

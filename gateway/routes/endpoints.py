@@ -53,12 +53,12 @@ class EndpointLimits(BaseModel):
     max_attempts: int | None = Field(None, examples=[20])
     expires_after_s: float | None = Field(
         None,
-        description="the longest time from the due date to the begin of the first attempt; null: no limit",
+        description="the longest time from the due date to the start of the first attempt; null: no limit",
         examples=[600],
     )
     give_up_after_s: float | None = Field(
         None,
-        description="the longest time from the firing to the begin of an attempt; null: no limit",
+        description="the longest time from the firing to the start of an attempt; null: no limit",
         examples=[259_200],
     )
     retry_min_s: float | None = Field(

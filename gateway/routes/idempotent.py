@@ -30,9 +30,9 @@ async def run_idempotent(
 ) -> Response:
     """Call `do` in a session and notify engines; a repeated request gets its first response instead.
 
-    The history records the API key of the change. `body` is a part of the request's identity. `is_change` tells from
-    the result of `do` whether anything was changed. If nothing was changed, the response is not stored, and a repeated
-    request calls `do` again. The result of a `dry_run` is never stored, so the real request may have the same
+    The history records the API key of the change. `body` is a part of the request's identity. `is_change` returns
+    whether anything was changed, given the result of `do`. If nothing was changed, the response is not stored, and a
+    repeated request calls `do` again. The result of a `dry_run` is never stored, so the real request may have the same
     idempotency key.
 
     errors:  as in `respond_once`, and any error of `do`: nothing was changed
@@ -56,7 +56,7 @@ async def run_idempotent(
 
         answered = await respond_once(session, idempotent, answer)
         if is_recorded and REPLAYED in answered.headers:
-            drop_record(request)  # the first request has recorded the change
+            drop_record(request)  # the first request with this key has recorded the change
     if not isinstance(answered, Unchanged):
         gateway_of(request).signal_notifications.want(1)
     return answered

@@ -105,7 +105,7 @@ class ResolveIncidentRequest(BaseModel):
 
 
 class MoveTokensRequest(BaseModel):
-    """The tokens to end, and the nodes at which new tokens begin."""
+    """The tokens to terminate, and the nodes at which new tokens start."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -168,7 +168,7 @@ async def list_steps(
 
 @router.post("/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
 async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -> Response:
-    """Cancel an instance and all its waits. The request also succeeds for a cancelled instance."""
+    """Cancel an instance and all its waits. The request also succeeds if the instance is cancelled already."""
 
     async def do(session: Session) -> InstanceKeyAnswer:
         outcome = await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id)
@@ -256,7 +256,7 @@ async def send_resolution(
     openapi_extra=body_of(MoveTokensRequest, example={"terminated": [3], "begun": ["charge"]}),
 )
 async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
-    """End some tokens of an instance, and create tokens at other nodes, in one atomic change.
+    """Terminate some tokens of an instance, and create tokens at other nodes, in one atomic change.
 
     The request is refused if the instance does not have all of these tokens and nodes.
     """
@@ -294,7 +294,7 @@ async def answer_at_end(
 ) -> Response:
     """Call `do`, and show the instance: without `wait` immediately, otherwise after its end or when the time is over.
 
-    Takes the slot for the wait before the call of `do`, so that a request without a slot changes nothing.
+    The slot for the wait is taken before `do` is called, so that a request that gets no slot changes nothing.
     """
     if not wait_s:
         return await _show(gateway, caller, await do())

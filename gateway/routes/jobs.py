@@ -148,7 +148,7 @@ async def run_job(
 ) -> WaitedRunAnswer | StartedAnswer:
     """Start a job now; `timer_key` names the start. `config` applies to this start only.
 
-    With `wait`, the response comes when the start has ended, with the last run as `run`, or when the time is over.
+    With `wait`, the response comes when the start has ended (with the last run as `run`), or when the time is over.
     """
     gateway, asked = gateway_of(request), await read_model(request, ConfigRequest)
     config = None if asked.config is None else payload_of(asked.config)
@@ -159,7 +159,7 @@ async def run_job(
         if wait is None:
             return StartedAnswer(timer_key=timer_key)
         run = None
-        with suppress(StoreUnavailable):  # the job was started, and a client would start it again after an error
+        with suppress(StoreUnavailable):  # after an error, a client would start the job again
             read = partial(_ended_run, gateway, name, timer_key)
             run = await gateway.long_polls.find(read, request.receive, within_s=wait_s)
     return WaitedRunAnswer(timer_key=timer_key, run=None if run is None else RunAnswer.of(run))

@@ -201,7 +201,7 @@ def _wanted_of(caller: Caller, line: bytes) -> LineTimer:
 
 
 async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReservation], part: LinePart) -> None:
-    """Refuse the timers of a part that exceed the quota; add the reservations of all other timers to `reserved`."""
+    """Refuse the timers that exceed the quota; add the reservations of the part's other timers to `reserved`."""
     timers = list(part.timers.items())
     try:
         taken = await reservation.reserve(

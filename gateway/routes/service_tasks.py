@@ -75,8 +75,8 @@ class FailRequest(BaseModel):
         None,
         ge=0,
         le=1_000,
-        description="the number of further attempts; 0: no further attempt, and the instance gets an incident; null:"
-        " the attempts that remain of the model's `retries`, or of three attempts if the model has no `retries`",
+        description="the number of further attempts; 0: the instance gets an incident; null:"
+        " the number in the model (3 by default) minus the earlier attempts",
     )
     retry_after: str = Field("PT0S", description="the time until the next attempt, an ISO 8601 duration")
 
@@ -98,8 +98,8 @@ async def activate_service_tasks(
 ) -> Response:
     """Lease service tasks of a type, for a program that completes them itself.
 
-    With `wait`, answer as soon as a task is due, or when the time is over. Of several waiting callers, the first caller
-    gets the task.
+    With `wait`, answer as soon as a task is due, or when the time is over. If several callers wait, the task goes to
+    the caller that has waited longest.
     """
     asked = await read_model(request, ActivateRequest)
     lease_s = seconds_of("lease", asked.lease)

@@ -127,7 +127,7 @@ async def get_task(task_key: Key, gateway: CurrentGateway, caller: Reader) -> Wh
     openapi_extra=body_of(ClaimTaskRequest, example={"assignee": "ann"}),
 )
 async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Assign a task to a person; if another person has the task, the problem's `assignee` names this person."""
+    """Assign a task to a person; if another person is the assignee, the problem's `assignee` names that person."""
     asked = await read_model(request, ClaimTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:

@@ -43,7 +43,7 @@ class _LoopLag:
 
 @asynccontextmanager
 async def measuring(pool: Pool) -> AsyncIterator[Measurements]:
-    """Measure during a `with` block; `pool` must be another pool than the pool of the requests."""
+    """Measure during a `with` block; `pool` must not be the pool of the requests."""
     measurements = Measurements()
     async with (
         upkeep("loop lag", _LoopLag(measurements.loop_lag).turn),

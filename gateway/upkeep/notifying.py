@@ -1,4 +1,4 @@
-"""Notify engines and shards of new work; after a lost notification, their next poll finds the work."""
+"""Notify engines and shards of new work; if a notification is lost, the next poll finds the work."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

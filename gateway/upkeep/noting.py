@@ -14,7 +14,7 @@ NOTE_S = 1.0  # refusals are collected, so that the requests of a tenant over it
 
 @asynccontextmanager
 async def noting_refused_quotas(refused: RefusedQuotas, pool: Pool) -> AsyncIterator[None]:
-    """Write the events once a second, during a `with` block; a failed write loses its events."""
+    """Write the events once a second, during a `with` block; if a write fails, the events of this second are lost."""
 
     async def note() -> float:
         if refused:

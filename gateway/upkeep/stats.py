@@ -70,7 +70,7 @@ class RequestCounter:
         try:
             await self._app(scope, receive, counting)
         except Exception:
-            self._stats.count(operation_of(scope), 500, None)  # the outer error handler answers 500
+            self._stats.count(operation_of(scope), 500, None)  # the status of the outer error handler
             raise
         finally:
             self._stats.in_flight -= 1
@@ -111,7 +111,8 @@ async def reporting(gateway: Gateway, stats: RequestStats, measurements: Measure
 def samples_of_requests(stats: RequestStats) -> Iterator[Sample]:
     """List the counts of requests.
 
-    Report 0 for a status without failures: Prometheus sees no increase in a series that begins with the first failure.
+    Report 0 for a status without failures: Prometheus would see no increase in a series that starts with the first
+    failure.
     """
     answered = {(operation, status): 0 for operation, _ in stats.answered for status in FAILED} | stats.answered
     yield from (Sample("requests", labels, count) for labels, count in sorted(answered.items()))

@@ -1,7 +1,6 @@
 """Wait for the next record of the log: one poll for all viewers of the console at one gateway.
 
-All viewers continue at the same moment, also if nothing has changed, so that one statement looks up the sessions of
-many viewers.
+The waits of all viewers end at the same moment, so that one statement looks up the sessions of many viewers.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 
 POLL_S = 1.0
-REFRESH_S = 5.0  # The pages change also without a new record, by ages, new timers and keepers.
+REFRESH_S = 5.0  # Refresh pages even without a new record, because ages, new timers and keepers also change the pages.
 IDLE_POLLS = 2  # The task ends after this many polls without a viewer, because a viewer pauses between two waits.
 
 
@@ -52,7 +51,7 @@ class LogChanges:
         try:
             await self._poll_while_viewed()
         finally:
-            self.stop()  # the next wait of a viewer restarts the poll
+            self.stop()  # the next viewer that waits starts the poll again
 
     async def _poll_while_viewed(self) -> None:
         position: int | None = None

@@ -24,7 +24,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 READ_MAX = 2_000
 CHECK_MAX = 500
 WHOLE_MAX = 50  # One read returns at most this many records with their payloads, 3 MB.
-CHECK_S = 2.0  # A wait that is shorter still has this much time for its first check.
+CHECK_S = 2.0  # The first check of a wait may take this long, even if the wait itself is shorter.
 POLL_S = 0.05  # The time between two reads of the log, if no notification comes.
 AWAY_S = 0.2  # The time between two retries while Postgres is away.
 
@@ -48,7 +48,7 @@ class _Wait(Wait):
     def __init__(self, receive: Receive, *, within_s: float) -> None:
         super().__init__(receive, within_s=within_s)
         self.record: LogRecord | None = None
-        # An event would take five times as much memory.
+        # asyncio.Event would take five times as much memory.
         self.checked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def mark_checked(self) -> None:
@@ -79,7 +79,7 @@ class TimerEnds:
         self._waits: Waits[int, _Wait] = Waits(self._read)
         self._new: dict[_Wait, int] = {}  # The waits with unchecked timers, and the timers' keys.
         self._check_size = CHECK_MAX  # One check reads at most this many timers.
-        self._read_at_s = 0.0  # When the log was last read to its end, or the reading began.
+        self._read_at_s = 0.0  # The time at which the log was last read to its end, or at which the reading started.
 
     async def aclose(self) -> None:
         """End all waits, and close the connections."""
@@ -102,7 +102,7 @@ class TimerEnds:
         self._waits.stop()
 
     async def end_of(self, timer_key: int, receive: Receive, *, within_s: float) -> LogRecord | None:
-        """Find the record that ended a timer, or wait for this record; the caller holds a slot.
+        """Find the record that ended a timer, or wait for this record; the caller must hold a slot.
 
         shape:   None: the timer has not ended in `within_s`, the gateway stops, or the client has disconnected
         """

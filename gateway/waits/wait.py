@@ -44,10 +44,10 @@ class Wait:
         self.wake()
 
     async def pause(self, within_s: float = inf) -> None:
-        """Pause until the next wake or the end of the wait, but at most `within_s`."""
+        """Pause until the next wake or until the end of the wait, but for at most `within_s`."""
         left_s = min(self._until_s - time.monotonic(), within_s)
         try:
-            # Even with a timeout of 0, a disconnect that has already arrived is received.
+            # A timeout of 0 is enough to receive a disconnect that has already arrived.
             async with asyncio.timeout(0.0 if self._is_woken else left_s) as self._timeout:
                 while (await self._receive())["type"] != "http.disconnect":
                     pass

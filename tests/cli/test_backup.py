@@ -205,7 +205,7 @@ def locked(dsn: str) -> Iterator[None]:
         locker.stdin.flush()
         until(lambda: asyncio.run(query(dsn, LOCKED)), "the lock")
         yield
-        locker.stdin.close()  # psql ends, and with it the transaction
+        locker.stdin.close()  # the end of psql also ends the transaction
 
 
 def test_an_interrupted_dump_leaves_no_file_and_no_program(dsn: str, file: Path) -> None:

@@ -65,7 +65,7 @@ def told(matched: int, changed: int, **more: object) -> dict[str, object]:
 
 
 def failing(name: str, fails: Callable[[int], BaseException | None], *, answered: bool = False) -> Any:
-    """Let the calls with these numbers (from 1) fail before the statement runs, or with `answered` afterwards."""
+    """Fail the calls with these numbers (from 1): before the statement runs or, with `answered`, after it ran."""
     rows, calls = Session.call, 0
 
     async def call(self: Session, statement: str, /, **values: Any) -> Any:

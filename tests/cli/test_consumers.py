@@ -17,7 +17,7 @@ def sql(shell: Shell, text: str) -> Any:
 
 
 def group(shell: Shell, name: str = "billing", *, done: int = 0, partitions: int = 1, keys: int = 5) -> None:
-    """Open a group, append records to the log, and process some of them in the group."""
+    """Open a group, append records to the log, and process some of these records in the group."""
 
     async def nothing(*_: object) -> None: ...
 

@@ -32,7 +32,7 @@ def test_the_wait_for_a_frozen_postgres_is_reported_before_the_timeout(
 ) -> None:
     monkeypatch.setattr(shardclock_server.cli.session, "SILENT_S", 0.1)
     monkeypatch.setattr(shardclock_server.cli.session, "TIMEOUT_S", 1.0)
-    with socket.create_server(("127.0.0.1", 0)) as frozen:  # the kernel accepts the connection; there is no answer
+    with socket.create_server(("127.0.0.1", 0)) as frozen:  # the kernel accepts the connection, and no program answers
         port = frozen.getsockname()[1]
         done = Shell(f"postgresql://somebody@127.0.0.1:{port}/timers", capsys)("status")
 
@@ -53,7 +53,7 @@ def test_without_a_dsn_each_command_finds_the_same_embedded_postgres() -> None:
             running = run("dsn", environment=environment)
         finally:
             postgres.close()
-        # psql starts the embedded Postgres if it does not run, and stops it at its end.
+        # `shardclock psql` starts the embedded Postgres if it does not run, and stops it when psql has ended.
         asked = run("psql", "-Atc", "select name from shardclock.timers", environment=environment)
         assert first.err.startswith(f"shardclock: the embedded Postgres at {place} is new")
         assert "; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another" in first.err

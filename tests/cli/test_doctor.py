@@ -29,7 +29,7 @@ def findings(done: Done) -> dict[str, dict[str, Any]]:
 
 
 async def serve(dsn: str, *, shards: int = 1, of: int = 1) -> None:
-    """Make a leader, set the wanted number of shards to `of`, and register the first `shards` of them."""
+    """Make a leader, set the wanted number of shards to `of`, and register `shards` shards."""
     await query(dsn, "update shardclock.scale set wanted = $1 where role = 'shard'", of)
     for part in range(shards):
         await add_holder(dsn, part + 1, part, of)
@@ -270,7 +270,7 @@ def test_the_certificate_is_checked_with_the_authority_of_the_dsn_or_of_the_envi
     default = ssl.create_default_context
 
     def strict(**options: Any) -> ssl.SSLContext:
-        """Make a default context as from Python 3.13 on."""
+        """Make a default TLS context as Python 3.13 and later versions make it."""
         context = default(**options)
         context.verify_flags |= ssl.VERIFY_X509_STRICT
         return context
@@ -284,7 +284,7 @@ def test_the_certificate_is_checked_with_the_authority_of_the_dsn_or_of_the_envi
 
         secured = f"{plain}?sslmode=verify-full&sslrootcert={authority.ca}"
         soon, wrong = found(secured), found(secured.replace(str(authority.ca), str(other.ca)))
-        # The manifests have the same settings.
+        # The Kubernetes manifests have the same settings.
         of_environment = found(plain, PGSSLMODE="verify-full", PGSSLROOTCERT=str(authority.ca))
         without = found(plain, PGSSLROOTCERT="")
         monkeypatch.setattr(ssl, "create_default_context", strict)

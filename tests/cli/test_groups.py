@@ -1,4 +1,4 @@
-"""Each group of commands has a `list`, and the group's name alone runs it."""
+"""Each group of commands has a command `list`; the group's name without a command runs `list`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def alone(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 
 def names(shell: Shell, *options: object) -> list[str]:
-    """Return the names of listed timers."""
+    """Return the names of the timers that `list` prints."""
     return [timer["name"] for timer in shell("list", *options, "--json").json["timers"]]
 
 

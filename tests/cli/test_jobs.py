@@ -38,7 +38,7 @@ def refresh(shell: Shell) -> Shell:
 
 @asynccontextmanager
 async def hands(dsn: str) -> AsyncIterator[tuple[HolderClient, JobWorker]]:
-    """Start a shard and a worker; the test calls their turns."""
+    """Start a shard and a worker; the test runs each turn of their loops."""
     holder = next(HOLDERS)
     await add_holder(dsn, holder)
     async with HolderClient(dsn, holder=holder) as shard, JobWorker(dsn, next(HOLDERS)) as worker:
@@ -46,14 +46,14 @@ async def hands(dsn: str) -> AsyncIterator[tuple[HolderClient, JobWorker]]:
 
 
 async def begin(dsn: str) -> BegunRun:
-    """Begin the only due start; its run does not end."""
+    """Execute the only due start; its run does not end."""
     async with hands(dsn) as (shard, worker):
         await fire(shard)
         return await worker.one()
 
 
 async def make_run(dsn: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> BegunRun:
-    """Begin the only due start, and end its run."""
+    """Execute the only due start, and end its run."""
     async with hands(dsn) as (shard, worker):
         await fire(shard)
         run = await worker.one()
@@ -172,7 +172,7 @@ async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, 
         # First the run reports its progress, then it logs a line, which does not change the progress.
         for said in (RunProgress(run, 0.5, "half", None), RunProgress(run, None, None, "a line")):
             await report_runs(worker.session, [said])
-            await asyncio.sleep(3 * FOLLOW_S)  # no event shows that the follower has polled in the meantime
+            await asyncio.sleep(3 * FOLLOW_S)  # no event shows that the follower has polled meanwhile
         await worker.end(run, outcome, **how)
 
 

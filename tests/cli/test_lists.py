@@ -1,4 +1,4 @@
-"""A list reports truthfully that it is empty, and that it is not complete."""
+"""A list reports whether it is empty, and whether more rows exist."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def choice(shell: Shell) -> str | None:
 
 
 def is_two_hours_ahead(moment: str) -> bool:
-    """Return whether a moment is two hours after now."""
+    """Return whether a moment is two hours from now."""
     ahead = datetime.fromisoformat(moment) - datetime.now(UTC)
     return timedelta(0) <= 2 * HOUR - ahead < timedelta(seconds=BOUND_S)
 

@@ -257,7 +257,7 @@ def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
                 stop.set()
 
         def wait(self, wait_s: float) -> None:
-            """Return immediately, because no process runs."""
+            """Do nothing instead of waiting: no keeper runs in this test."""
 
     monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_POLL_S", 0.0)
     monkeypatch.setattr("shardclock_server.cli.run._stop_event", lambda: stop)

@@ -162,7 +162,7 @@ def test_every_valid_line_is_scheduled_and_every_invalid_one_is_reported(shell: 
         assert word in refused["why"]
     kept = refused_to.read_bytes().splitlines()
     for line, (bad, _) in zip(kept, BAD, strict=True):
-        # If a line is too long, the command keeps only the first part, and refuses this part again.
+        # The command stores only the first part of a line that is too long; it refuses this part as well.
         assert line == bad[:131_073]
 
 

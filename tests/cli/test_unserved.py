@@ -1,4 +1,4 @@
-"""Commands report deliveries of a handler that no running worker has, with the command that starts such a worker."""
+"""Commands report deliveries to a handler that no running worker has, and print the command that starts one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that each end of a handler has one outcome, and that its exceptions never leave the call."""
+"""Test that each way in which a handler can end has one outcome, and that no exception of a handler leaves the call."""
 
 from __future__ import annotations
 

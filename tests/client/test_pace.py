@@ -1,4 +1,4 @@
-"""Test that a consumer's batch follows the speed of its work."""
+"""Test that the size of a consumer's batches follows the speed of the work."""
 
 from __future__ import annotations
 

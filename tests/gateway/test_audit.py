@@ -150,7 +150,7 @@ async def test_a_bulk_change_that_can_not_be_recorded_is_answered_503(dsn: str, 
 
 @dataclass(frozen=True)
 class Verb:
-    """One change by an operator: its request, its verb, and a table in which it makes one row."""
+    """One change by an operator: the request, the verb, and a table in which the change inserts one row."""
 
     asked: tuple[str, str, object]
     name: str

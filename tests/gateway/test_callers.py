@@ -251,7 +251,7 @@ async def test_a_revoked_key_ends_its_open_streams(locked: Api, owner: Session) 
     ):
         assert await stream.content.readline() == b": the log follows\n"
         await use_cases.revoke(owner, key.split("_")[1])
-        assert await stream.read() == b"\n"  # until the end of the stream
+        assert await stream.read() == b"\n"  # read until the stream ends
 
 
 async def test_no_other_web_page_can_use_a_gateway_with_keys_even_with_a_key(dsn: str, owner: Session) -> None:

@@ -22,7 +22,7 @@ class Fake:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Advance the clock at each read by more than the time for which a connection counts as young."""
+    """At each read, move the clock by more than the time for which a connection counts as young."""
     ticks = count(0, 10)
     monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: float(next(ticks)))
 

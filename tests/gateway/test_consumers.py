@@ -94,7 +94,7 @@ async def test_an_invalid_lease_request_is_refused(api: Api) -> None:
         ("lease", {"lease": "P1D"}, "lease 'P1D'"),
         ("acknowledge", {"token": "x"}, "token 'x'"),
         ("acknowledge", {"token": "WzEsMiwzXQ=="}, "token"),
-        ("acknowledge", {"token": "W0luZmluaXR5LDEsMSwxLDEsMV0="}, "token"),  # its JSON has Infinity
+        ("acknowledge", {"token": "W0luZmluaXR5LDEsMSwxLDEsMV0="}, "token"),  # the token's JSON has Infinity
         ("acknowledge", {}, "token is missing"),
         ("acknowledge", {"token": "x", "position": 2**63}, "position"),
         ("seek", {"to": "yesterday"}, "to 'yesterday'"),

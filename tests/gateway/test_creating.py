@@ -188,7 +188,7 @@ async def test_without_a_free_session_requests_are_answered_503(dsn: str) -> Non
             tasks = [asyncio.create_task(api.get("/v1/timers/by-name/n")) for _ in range(2)]
             await eventually(lambda: api.gateway.pool.lent == 2)
             (await api.get("/v1/timers/by-name/n")).assert_problem("unavailable", 503, "in use")
-            # otherwise a load balancer would overload the other gateways
+            # if it reported a fault, a load balancer would overload the other gateways
             assert (await api.get("/readyz")).status == 200
         assert [(await task).status for task in tasks] == [200, 200]
 

@@ -31,7 +31,7 @@ OF_A_REQUEST = (Request, NewTimer, DeferredResponse)
 
 @pytest.fixture(autouse=True)
 def _own_objects(collector: None) -> None:
-    """Hide the objects of earlier tests from the garbage collector: to scan them takes seconds."""
+    """Hide the objects of earlier tests from the garbage collector, because a scan of these objects takes seconds."""
     gc.freeze()
 
 

@@ -1,4 +1,4 @@
-"""Test which parts identify a request, so that a newer release also answers a repeated request."""
+"""Test which parts of a request identify it, so that a newer release recognizes a repeated request."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ async def stored(dsn: str) -> int:
 
 
 def keyed(*numbers: int, **fields: object) -> list[dict[str, Any]]:
-    """Make lines with an idempotency key each."""
+    """Make lines, each with its own idempotency key."""
     return [{**HOUR, "payload": n, "idempotency_key": f"k{n}", **fields} for n in numbers]
 
 

@@ -24,7 +24,7 @@ from generate_series(1, $2::integer) g
 
 @pytest.fixture(autouse=True)
 def as_a_gateway_serves(collector: None) -> None:
-    """Freeze the modules of all tests for the garbage collector, as a gateway does with its own."""
+    """Exclude all imported modules from garbage collection, as a gateway excludes its own modules."""
     leave_out_of_collections()
 
 

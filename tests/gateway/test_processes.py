@@ -25,7 +25,7 @@ async def test_a_process_is_deployed_started_and_driven(api: Api) -> None:
 
     started = await api.post("/v1/processes/order/start", {"variables": {"order": 42}})
     assert started.status == 201
-    assert started.json["state"] == "STARTING"  # because no engine runs
+    assert started.json["state"] == "STARTING"  # the state is STARTING, because no engine runs
     key = started.json["instance_key"]
     assert (await api.get(f"/v1/instances/{key}")).json["process_id"] == "order"
     assert (await api.post(f"/v1/instances/{key}/cancel", {})).status == 202

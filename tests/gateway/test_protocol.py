@@ -183,7 +183,7 @@ async def test_a_request_that_ends_after_its_answer_keeps_its_connection(
         await wire.send(CHUNKED)
         assert await wire.answer() == b"HTTP/1.1 200 OK"
         await wire.send(b"1\r\nx\r\n0\r\n\r\n")
-        await asyncio.sleep(0.6)  # longer than the time for the request's end
+        await asyncio.sleep(0.6)  # longer than the time in which the request must end
         await wire.send(WHOLE)
         assert await wire.answer() == b"HTTP/1.1 200 OK"
 

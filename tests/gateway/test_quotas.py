@@ -43,7 +43,7 @@ async def pending(dsn: str, tenant: str = "acme") -> int:
 
 @contextmanager
 def moved_clock(api: Api) -> Iterator[list[float]]:
-    """Let a test move the clock of a gateway's quotas; the first item is the number of seconds that it is ahead."""
+    """Let a test move the clock of a gateway's quotas; the first item is the clock's lead in seconds."""
     ahead_s, clock = [0.0], api.gateway.quotas._clock
 
     def moved() -> float:
@@ -78,7 +78,7 @@ async def test_the_next_count_finds_the_quota_that_a_cancel_frees(dsn: str, api:
     with moved_clock(api) as ahead_s:
         assert (await api.post("/v1/timers", {**HOUR, "name": "n"}, **ACME)).status == 201
         assert (await api.post("/v1/timers/by-name/n/cancel", **ACME)).status == 200
-        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 429  # No later count has arrived.
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 429  # There was no later count.
 
         ahead_s[0] += STALE_S - 1  # the next count is due, and the last count is not too old
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201

@@ -59,7 +59,7 @@ def test_an_operation_has_an_example_for_its_body_and_for_each_success(
 @pytest.mark.parametrize(("method", "path", "said"), OPERATIONS)
 def test_each_example_of_a_response_fits_its_model(method: str, path: str, said: dict[str, Any]) -> None:
     for status, answer in said["responses"].items():
-        if status == "default":  # a problem: its fields have examples
+        if status == "default":  # skip problems: the fields of a problem have examples
             continue
         for media_type, content in answer.get("content", {}).items():
             for name, example in examples_of(content).items():

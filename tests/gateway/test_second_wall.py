@@ -24,7 +24,7 @@ ENDLESS = "/v1/log/stream"
 
 
 class Mistaken(Caller):
-    """A caller with one tenant's key. Each route serves the caller as another tenant, as a faulty route would."""
+    """A caller with one tenant's key. A faulty route is simulated: each route serves the caller as another tenant."""
 
     @property
     def tenants(self) -> Tenants:

@@ -162,7 +162,7 @@ async def test_objects_from_before_the_start_are_frozen_for_the_garbage_collecto
 
     def tend() -> None:
         frozen.append(gc.get_freeze_count())
-        raise ZeroDivisionError  # the test has recorded the count
+        raise ZeroDivisionError  # ends the gateway: the count is recorded
 
     with (
         closing(serving.listen("127.0.0.1", 0)) as listener,
@@ -275,7 +275,7 @@ def _is_another(gateway: GatewayProcess, pid: int) -> bool:
 
 
 class Senders:
-    """Clients that send each request until it is acknowledged, always to the gateway that runs at the moment."""
+    """Clients that repeat each request until it is acknowledged, always at the gateway that is running."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -36,7 +36,7 @@ class Tasks:
 
 @pytest.fixture
 async def it() -> AsyncIterator[Tasks]:
-    """Serve a gateway whose instances wait for a task."""
+    """Serve a gateway; each instance of the deployed process waits for a user task."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", MODEL, XML)

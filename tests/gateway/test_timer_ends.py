@@ -1,4 +1,4 @@
-"""Test that a waiting caller learns a timer's end, whichever process commits it, and that no wait hangs."""
+"""Test that a waiting caller gets a timer's end, whichever process commits it, and that no wait hangs."""
 
 from __future__ import annotations
 

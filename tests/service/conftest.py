@@ -16,7 +16,7 @@ from tests.support.sql_client import session as opened
 
 @pytest.fixture
 async def session(dsn: str) -> AsyncIterator[Session]:
-    """Open a client's session: the scheduler role may do everything with jobs that a client does."""
+    """Open a client's session with the scheduler role, which has all rights that clients of jobs need."""
     async with opened(dsn) as client:
         yield client
 

@@ -25,7 +25,7 @@ LINES = 20_000
 NAME = "import under test"
 DOWN = "postgresql://127.0.0.1:1/none"
 WAITING = "select count(*) from pg_locks where not granted"
-NOTHING_MORE_S = 0.3  # time in which an unwanted third part would begin
+NOTHING_MORE_S = 0.3  # in this time, an unwanted third part would start
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +150,7 @@ async def test_lines_with_one_name_are_written_in_order_on_two_connections(dsn: 
 
 
 async def test_a_part_of_long_lines_has_fewer_lines_to_bound_its_memory(dsn: str) -> None:
-    # Given lines of 64 KiB: 64 of them are 4 MiB
+    # Given lines of 64 KiB, so that 64 lines are 4 MiB
     head, tail = b'{"delay": "PT1H", "payload": "', b'"}\n'
     line = head + b"x" * (65_536 - len(head) - len(tail)) + tail
     report, done = ImportReport(), list[int]()

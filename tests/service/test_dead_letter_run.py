@@ -34,7 +34,7 @@ class Told(BulkProgress):
 
 
 class Batches:
-    """Record the batches and pauses of a change. With a `dsn`, each redriven dead letter dies again in the pause."""
+    """Record the batches and pauses of a change; with a `dsn`, redriven deliveries fail again in the pause."""
 
     def __init__(self, change: DeadLetterChange, dsn: str | None = None) -> None:
         self.asked: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""`explain` tells from the records why a timer has fired or not, as of the moment of the question."""
+"""`explain` returns, from the records, why a timer has fired or has not fired until the moment of the question."""
 
 from __future__ import annotations
 

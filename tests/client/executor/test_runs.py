@@ -1,4 +1,4 @@
-"""Test that a run's process ends itself if and only if its worker stops polling, during any act of the user's code."""
+"""Test that a run's process ends itself if its worker stops polling, and only then, whatever the user's code does."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ async def test_blocking_work_that_exceeds_its_session_timeout_is_counted_and_ret
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock.log.async_consuming.WORK_S", 0.4)
-    monkeypatch.setattr("shardclock.log.async_member.WORK_S", 0.4)  # so the timeout of the member's session is 0.6 s
+    monkeypatch.setattr("shardclock.log.async_member.WORK_S", 0.4)  # so the session's timeout is 0.6 s
     await append(dsn, *range(1, 23))
     tries: list[int] = []
 

@@ -166,7 +166,7 @@ async def test_a_lease_that_is_not_renewed_before_its_end_is_lost() -> None:
 @pytest.mark.parametrize("asks", ["renew", "acknowledge"])
 async def test_work_ends_with_its_lease_while_postgres_does_not_answer(asks: str) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()  # until the other side closes: a closing server waits for all its connections
+        await reader.read()  # wait until the other side closes: a server that closes waits for its connections
         writer.close()
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, asyncio.timeout(BOUND_S):

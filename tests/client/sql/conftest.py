@@ -13,7 +13,7 @@ from tests.support.user_connections import KINDS, UserConnection, psycopg_plain
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
 async def user(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator[UserConnection]:
-    """Provide a user's connection or session, of each kind in turn."""
+    """Provide a user's connection or session; a test runs once for each kind."""
     async with request.param(as_role(dsn, "scheduler")) as user:
         yield user
 

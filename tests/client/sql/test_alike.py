@@ -25,7 +25,7 @@ from tests.support.factories import pending_keys
 from tests.support.roles import as_role
 from tests.support.user_connections import UserConnection
 
-# Parameters of one client only: requests have keys and waits, a run in a transaction has a name.
+# Parameters that only one of the clients has: HTTP requests have keys and waits, a run in a transaction has a name.
 OF_HTTP = {"idempotency_key", "if_match", "wait"}
 OF_SQL = {"operation"}
 VERBS = ("cancel", "pause", "resume", "run", "get", "move")
@@ -115,7 +115,7 @@ def _typed(
     awaited: AsyncSession,
     of_asyncpg: asyncpg.Connection,
 ) -> None:
-    """Check the types of both variants; type checkers read this, and no test calls it."""
+    """Check the types of both variants: type checkers read this function, and no test calls it."""
     assert_type(timers(connection), Timers)
     assert_type(timers(session), Timers)
     assert_type(timers(awaited), AsyncTimers)

@@ -90,7 +90,7 @@ async def test_any_other_error_is_an_error_of_the_driver(user: UserConnection, d
 
 
 async def test_each_call_is_one_statement(user: UserConnection, monkeypatch: pytest.MonkeyPatch) -> None:
-    await user.fetch("select 1")  # before the count: a library's own statements on a new connection
+    await user.fetch("select 1")  # not counted: the library's own statements on a new connection
     sent = user.count(monkeypatch)
 
     for number, (method, fields) in enumerate(EACH, start=1):

@@ -20,7 +20,7 @@ from tests.support.roles import as_role
 from tests.support.user_connections import UserConnection
 
 MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
-LATE = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)  # in Tokyo the year 10000, which Python does not support
+LATE = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)  # in Tokyo it is the year 10000, which Python does not support
 PAYLOADS: list[Any] = [
     None, False, 0, "", "ä\n€😀 %s %(asked)s $1 :asked \\ \" '", [1, {"a": None}], {}, 2**70, -1.5, 1.5e-7,
     {"asked": {"due_date": 1}}, [[[[]]]],

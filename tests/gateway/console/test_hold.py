@@ -25,7 +25,7 @@ pytestmark = pytest.mark.exhaustive
 FIRST_LOAD_BYTES = 40 * 1_024  # as served, compressed, with style and scripts
 # The number of 8 KiB pages that a query may read, all in Postgres's memory. 50,000 pages take about 60 ms.
 BLOCKS_MAX = 50_000
-MOVED = 20  # timers that become due, or enter the next 30 minutes, while the test runs
+MOVED = 20  # the number of timers that may become due, or enter the next 30 minutes, while the test runs
 READS = re.compile(r"(\s|--[^\n]*\n)*(with|select)\b")
 PATHS = (
     "", "/timers", "/timers?state=paused", "/timers?state=triggered", "/timers?state=canceled",

@@ -30,7 +30,7 @@ OF_INSTANCE = {
 
 
 async def write(dsn: str, api: Api, text: bytes) -> int:
-    """Deploy a model, and write the running instance 101 of it; return the definition's key."""
+    """Deploy a model, and insert its running instance 101; return the definition's key."""
     deployed = await api.ask_raw("POST", "/v1/processes", text, XML)
     key: int = deployed.json["processes"][0]["definition_key"]
     instance, _ = begin(read_model(text)[0], {"order": 42, "note": NOTE}, now=datetime.now(UTC))

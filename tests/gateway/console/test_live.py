@@ -24,7 +24,7 @@ async def test_one_poll_informs_all_viewers_of_a_record_of_the_log(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "POLL_S", 0.05)
-    monkeypatch.setattr(changes, "REFRESH_S", BOUND_S * 2)  # so each event has a record
+    monkeypatch.setattr(changes, "REFRESH_S", BOUND_S * 2)  # with this interval, each event has its own record
     polls = list[float]()
 
     async def counted(session: Session) -> int:

@@ -37,7 +37,7 @@ async def add(
     verb: str = "cancel",
     count: int = 1,
 ) -> None:
-    """Add running operations, each with a text that a tenant chose, that no gateway continues."""
+    """Add running operations, each with a text that a tenant chose; no gateway continues these operations."""
     await query(dsn, ADD, text, by_operator, tenant, verb, count)
 
 

@@ -1,4 +1,4 @@
-"""Test that a reader of only the console answers ten questions of an outage, with two clicks or less for each."""
+"""Test that the console alone answers ten questions about an outage, each within two clicks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINK = re.compile(r'<a [^>]*href="/console([^"]*)"')
 
 
 class Question(NamedTuple):
-    """A question, the links to follow from the overview (patterns of their paths), and patterns of the answer."""
+    """A question, the links to follow from the overview (patterns of the links' paths), and patterns of the answer."""
 
     asked: str
     clicks: tuple[str, ...]
@@ -93,7 +93,7 @@ async def test_ten_questions_of_an_outage_are_answered_within_two_clicks(
     dsn: str, api: Api, locked_browser: Browser, owner: Session
 ) -> None:
     await break_down(dsn, api)
-    await sign_in_as(locked_browser, owner, "admin", tenant=None)  # its key has the name `admin`
+    await sign_in_as(locked_browser, owner, "admin", tenant=None)  # the key of this browser has the name `admin`
     await locked_browser.submit("/cluster/hold", {"reason": "billing is down"})
 
     assert len(QUESTIONS) == 10

@@ -43,7 +43,7 @@ class Tasks:
 
 @pytest.fixture
 async def it() -> AsyncIterator[Tasks]:
-    """Open the console of a gateway whose instances wait for a task."""
+    """Open the console of a gateway; each instance of the deployed process waits for a user task."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         assert (await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})).status == 201

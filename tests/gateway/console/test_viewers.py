@@ -1,4 +1,4 @@
-"""Test that many open pages cost Postgres as much as a few pages, and cost a gateway little for each page."""
+"""Test that many open pages load Postgres no more than a few pages do, and that each page costs a gateway little."""
 
 from __future__ import annotations
 
