@@ -1,6 +1,6 @@
-"""Measure Shardclock, its limit and its peers in one run: python -m benchmarks drain paced --rounds 3.
+"""Measure Shardclock, its upper limit and its peers in one run: python -m benchmarks drain paced --rounds 3.
 
-Without names it runs all cases, which takes some hours. Scenarios measure only Shardclock, and print their figures as
+Without names, all cases run, which takes some hours. Scenarios measure only Shardclock, and print their figures as
 JSON.
 """
 

@@ -1,4 +1,4 @@
-"""A cluster for one scenario, on a separate database."""
+"""Run a cluster for one scenario, on a separate database."""
 
 import asyncio
 import shutil

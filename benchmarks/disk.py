@@ -1,6 +1,6 @@
-"""Measure the time during which a disk had requests but finished none.
+"""Measure the time during which a disk had requests but finished no request.
 
-During this time no commit ends, and all timers are late. If several machines share a disk, these pauses are random,
+During this time no commit ends, and all timers are late. If several machines share a disk, such pauses come at random,
 last tenths of a second, and affect any contender.
 """
 

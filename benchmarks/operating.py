@@ -49,7 +49,7 @@ async def metrics_cost(bench: Bench) -> Figures:
 
 
 async def forecast_cost(bench: Bench) -> Figures:
-    """Measure forecasts with ten million timers due in 15 minutes, and claims with and without forecasts."""
+    """Measure forecasts with ten million timers due in 15 minutes, and the effect of forecasts on claims."""
     async with bench.session() as session, bench.session() as other:
         async with session.connection(timeout_s=300) as connection:
             await connection.execute(
@@ -91,7 +91,10 @@ async def scale_up(bench: Bench) -> Figures:
 
 
 async def spike(bench: Bench) -> Figures:
-    """Schedule ten times the load for a minute later; fire these timers first without, then with a forecast policy."""
+    """Schedule ten times the load for the next minute.
+
+    Fire these timers twice: first without a forecast policy, then with one.
+    """
     await bench.start()
     async with bench.session() as session:
         await scale(session, SHARD, 1)

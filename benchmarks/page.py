@@ -1,4 +1,4 @@
-"""Write the page of results: the machine, a table and a picture for each case, and the commands that measure again."""
+"""Write the page of results: the machine, the commands, and a table and a picture for each case."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ NUMBERS = "results.json"
 
 
 class OtherMachine(Exception):
-    """A folder has the results of another machine; the message names the difference and the remedy."""
+    """A folder has results of another machine or of other versions; the message names the difference and the remedy."""
 
 
 def read(folder: Path, machine: dict[str, str]) -> Results:

@@ -83,9 +83,9 @@ class Meter:
 
 
 async def parts(bench: Bench) -> Figures:
-    """Measure a timer from its creation to its last record, with a million other timers; then measure a recovery.
+    """Measure each step of a timer's life with a million other timers; then measure a recovery.
 
-    Autovacuum is off, so that vacuum runs only while it is measured.
+    Autovacuum is off, so that vacuum runs only when its cost is measured.
     """
     async with bench.session() as session:
         meter = Meter(session, await server_of(session))
@@ -123,7 +123,7 @@ async def _handled(bench: Bench, meter: Meter) -> Figures:
 
 
 async def _create(session: Session, **more: object) -> int:
-    """Schedule timers that are already due, a batch at a time."""
+    """Schedule timers that are already due, in batches."""
     timer = NewTimer.from_fields({"delay": "PT0S", **more})
     for _ in range(TIMERS // AT_ONCE):
         await ScheduleBatch([timer] * AT_ONCE).send(session)

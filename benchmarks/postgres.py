@@ -68,7 +68,7 @@ class Server:
             return str(await connection.fetchval("show server_version"))
 
     async def commits(self) -> Sequence[float]:
-        """Measure a thousand small commits, in seconds; a firing takes at least as long as a commit."""
+        """Measure the durations of a thousand small commits; a firing takes at least as long as a commit."""
         async with connected(self.dsn) as connection:
             began_s = [time.perf_counter()]
             for _ in range(1_000):
@@ -79,7 +79,7 @@ class Server:
     async def require_empty(self) -> None:
         """Raise an error if a database has tables.
 
-        errors:  NotEmpty  names one of its tables
+        errors:  NotEmpty  the message names one of the tables
                  Unusable  the server doesn't answer
         """
         async with connected(self.dsn) as connection:

@@ -1,4 +1,4 @@
-"""Store the figures of runs as JSON, and show them as medians with their spread."""
+"""Store the figures of runs as JSON, and show each figure as its median and its spread."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Measured:
 
 @dataclass
 class Results:
-    """The results of equal machines; `runs` has the time and the machine of each case's run.
+    """The results of machines with equal hardware and versions; `runs` has the time and the machine of each case's run.
 
     All results of a case come from one run.
     """

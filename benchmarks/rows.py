@@ -38,7 +38,7 @@ async def holder_of(session: Session, part: int, count: int, *, role: str = SHAR
 
 
 async def add_overdue(session: Session, count: int) -> tuple[datetime, datetime]:
-    """Add overdue timers in one transaction, so that all become visible at the same time."""
+    """Add overdue timers in one transaction, so that all timers become visible at the same time."""
     async with session.connection(timeout_s=300) as connection:
         end: datetime = await connection.fetchval("select now()")
         begin = end - timedelta(seconds=count / 10_000)

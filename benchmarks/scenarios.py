@@ -22,7 +22,7 @@ UNLEASED = "select count(*) from shardclock.timers where timer_key = any ($1::bi
 
 
 async def claim_cost(bench: Bench) -> Figures:
-    """Measure claims of a thousand timers and of none, with 100 thousand and with 10 million pending timers."""
+    """Measure claims of a thousand timers and claims of no timer, with 100 thousand and 10 million pending timers."""
     figures: Figures = {}
     async with bench.session() as session:
         holder = await holder_of(session, 0, 1)
@@ -35,7 +35,7 @@ async def claim_cost(bench: Bench) -> Figures:
 
 
 async def locked(bench: Bench) -> Figures:
-    """Fire at a pace: first without locks, then while a client has locked thousands of leased timers."""
+    """Fire timers at a pace: first without locks, then while a client has locked thousands of leased timers."""
     await bench.start()
     figures: Figures = {}
     async with bench.session() as session, bench.session() as client:
@@ -59,7 +59,7 @@ async def _paced(session: Session) -> Figures:
 
 
 async def idle(bench: Bench) -> Figures:
-    """Measure the processor time of two idle shards, the coordinator and Postgres, and of Ray without them."""
+    """Measure the processor time of an idle cluster: two shards, the coordinator, Postgres, and Ray's own processes."""
     await bench.start()
     await asyncio.sleep(5)
     mine = [p for p in psutil.Process().children(recursive=True) if _is_ours(p)]

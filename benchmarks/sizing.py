@@ -1,4 +1,4 @@
-"""Measure the cost of a timer, for the size of a cluster: processor, write-ahead log, disk, memory."""
+"""Measure the cost of a timer (processor, write-ahead log, disk, memory), to plan the size of a cluster."""
 
 import asyncio
 import os

@@ -15,7 +15,8 @@ class Coordinator:
     """Coordinate one cluster; a restarted actor continues from the state in Postgres and Ray.
 
     `home` is the node of the process that created the actor. If the actor dies, Ray restarts it on this node, unless
-    the node is lost."""
+    the node is lost.
+    """
 
     def __init__(
         self, settings: CoordinatorSettings, spawners: Sequence[Spawner], cluster_id: str, home: str, *, dsn: Dsn

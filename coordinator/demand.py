@@ -15,7 +15,8 @@ class ClusterLoad:
 
     The table lacks later occurrences of schedules, and timers that clients have not scheduled yet; the recent rate is
     an estimate of the number of these timers. The rate counts all log records, so the estimate is too high if timers
-    have targets or are cancelled."""
+    have targets or are cancelled.
+    """
 
     forecast: Forecast
     overdue: int

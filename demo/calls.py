@@ -1,6 +1,6 @@
 """Record the calls of the demo's handler: one line for each call, in a file next to the demo's data directory.
 
-The command log has only the end of each delivery, so the last calls of a killed worker are only in this file.
+This file is needed because the command log has only the end of each delivery, not the last calls of a killed worker.
 """
 
 import os
@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-DATA_DIR = "SHARDCLOCK_DATA_DIR"  # the cluster passes the path to keepers and handlers as a setting
+DATA_DIR = "SHARDCLOCK_DATA_DIR"  # the cluster passes this environment variable to keepers and handlers
 
 
 class Call(NamedTuple):
-    """One call of the handler: the timer, the attempt, and the begin by the machine's monotonic clock."""
+    """One call of the handler: the timer, the attempt, and the start of the call on the machine's monotonic clock."""
 
     timer_key: int
     attempt: int
@@ -25,7 +25,7 @@ def calls_file(data_dir: Path) -> Path:
 
 
 def note_call(timer_key: int, attempt: int) -> None:
-    """Record that a call begins.
+    """Record the start of a call.
 
     errors:  OSError  the file does not exist: no demo runs here
     """

@@ -1,4 +1,4 @@
-"""Judge the deliveries of a run from the recorded rows and calls, without I/O."""
+"""Check the deliveries of a run with the recorded rows and calls, without I/O."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -16,11 +16,11 @@ DYING_S = 1.0  # the last calls of a killed worker may begin up to this long aft
 
 @dataclass(frozen=True, slots=True)
 class DeliveryVerdict:
-    """The outcome of every delivery. All numbers count deliveries, except `double`, which counts superfluous ends.
+    """The outcome of every delivery. All numbers count deliveries; only `double` counts superfluous ends.
 
-    `retried` counts deliveries that needed more than one attempt. Some deliveries were called again with the same
-    attempt: `called_again` counts those after the kill of a worker (None: no worker was killed), and `repeated` counts
-    those with another reason.
+    `retried` counts deliveries that needed more than one attempt. Some deliveries were called twice with the same
+    attempt: `called_again` counts the deliveries for which the kill of a worker is the reason (None: no worker was
+    killed), and `repeated` counts the other deliveries.
     """
 
     promised: int
@@ -39,7 +39,7 @@ class DeliveryVerdict:
 
     @property
     def faults(self) -> dict[str, int]:
-        """Count each kind of fault, by its name."""
+        """Count the faults of each kind."""
         return {
             "lost": self.lost,
             "double": self.double,
@@ -104,7 +104,7 @@ def judge_deliveries(
 
 
 def _attempt_of(end: LogRecord) -> int:
-    """Return the number of the attempt with which a delivery ended; 0 if it ended without an attempt."""
+    """Return the number of a delivery's last attempt; 0 if the delivery ended without an attempt."""
     return int((end.detail or {}).get("attempt", 0))
 
 

@@ -1,4 +1,4 @@
-"""The default timers of the demo: a realistic mixture, which is the same in each run.
+"""The default timers of the demo: a realistic mixture of timers, which is the same in each run.
 
 One timer in five calls the demo's handler. The payload determines how the delivery ends; `expected_end` returns this
 end for the verdict.

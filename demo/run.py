@@ -1,4 +1,4 @@
-"""The demo: fire timers on a real cluster, kill a shard and a worker half way, and judge the records."""
+"""The demo: fire timers on a real cluster, kill a shard and a worker half way, and check the records."""
 
 import asyncio
 import os
@@ -133,7 +133,7 @@ def _settings(data_dir: Path) -> tuple[Settings, str]:
 
 
 class _Demo:
-    """One run: wait for the shards, schedule, watch and kill, judge."""
+    """One run: wait for the shards, schedule, watch and kill, check."""
 
     def __init__(self, database: Database, cluster: RunningCluster, app: App, calls: Path, *, tell: Tell) -> None:
         self._cluster = cluster
@@ -164,7 +164,7 @@ class _Demo:
             await asyncio.sleep(TEND_S)
 
     async def _wait_for_shards(self) -> None:
-        """Wait only for the shards: workers start in the meantime, and deliveries wait for workers if necessary."""
+        """Wait only for the shards, because deliveries can wait until the workers have started."""
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             await self._look()
@@ -238,7 +238,7 @@ class _Demo:
         try:
             os.kill(victim.pid, signal.SIGKILL)
         except ProcessLookupError:
-            return None  # the keeper had already died; the next turn chooses another keeper
+            return None  # the keeper has died already; the next call chooses another keeper
         self._tell(f"kill -9 of {role} {victim.part} (pid {victim.pid})")
         return victim
 

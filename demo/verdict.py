@@ -1,6 +1,6 @@
-"""Judge a run from its recorded rows, without I/O: fired, early, lost and double timers, and the lags.
+"""Check a run with its recorded rows, without I/O: fired, early, lost and double timers, and the lags.
 
-If the timers have targets, `delivery_verdict` judges the deliveries.
+If timers have targets, `delivery_verdict` checks the deliveries.
 """
 
 import itertools
@@ -19,13 +19,13 @@ from shardclock_server.timers.occurrence import WITHOUT_END
 from shardclock_server.timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
-# The time of a lease and a sweep; timers that are due later don't belong to the takeover.
+# The duration of a lease and a sweep; timers that are due after this time don't belong to the takeover.
 TAKEOVER_MAX = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """The killed shard, and the time of the kill by Postgres's clock."""
+    """The killed shard, and the time of the kill on Postgres's clock."""
 
     at: datetime
     shard: int
@@ -132,7 +132,7 @@ def _skips(record: LogRecord) -> Iterator[Firing]:
 
 
 def _takeover(triggered: Sequence[LogRecord], kill: Kill | None) -> tuple[float | None, list[LogRecord]]:
-    """Return the longest lag of the killed shard's timers, and the records that don't belong to the takeover."""
+    """Return the longest lag of the killed shard's timers, and the records of all other timers."""
     if kill is None:
         return None, list(triggered)
     waits = [

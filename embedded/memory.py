@@ -12,7 +12,7 @@ def find_memory() -> Path | None:
     """Return a directory in memory with space for several servers; None: use the usual directory for temporary files.
 
     A database has 500 files. When ext4 creates a file, it skips the inodes of recently deleted files, so the time to
-    copy a database grows from 64 to 500 ms. In memory, a copy takes 22 to 40 ms. The variable TMPDIR overrides this
+    copy a database grows from 64 to 500 ms. In memory, the copy takes 22 to 40 ms. The variable TMPDIR overrides this
     choice.
     """
     if "TMPDIR" in os.environ or not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):

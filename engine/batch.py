@@ -19,19 +19,22 @@ from shardclock_server.sql.bisection import halves_of
 from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 
-BATCH_S = 0.25  # The time after which the batch is written; the next turn reads the remaining signals again.
-BATCH_CHARS = 16 * 1_048_576  # The number of characters at which the batch is written.
+BATCH_S = 0.25  # After this time the batch is written, and the next turn reads the remaining signals again.
+BATCH_CHARS = 16 * 1_048_576  # With this number of characters the batch is full, and is written.
 
 Signals = Sequence[DueSignal]
 NOTHING: Mapping[int, str] = {}
 
 
 class CanceledBeforeStart(Missing):
-    """The engine gave up the start of an instance because the instance was cancelled."""
+    """An instance was cancelled before its start, so the engine discards its signals."""
 
 
 class SortedSignals(NamedTuple):
-    """The signals of one turn: by instance, the signals of living and of ended instances; and the thrown signals."""
+    """The signals of one turn, grouped by instance: of active instances and of ended instances; and thrown signals.
+
+    The keys of the first two are instances.
+    """
 
     running: list[Signals]
     ended: list[Signals]
@@ -53,7 +56,7 @@ def sort_signals(signals: Iterable[DueSignal], one_by_one: Collection[int]) -> S
 
 
 class CallLimits(NamedTuple):
-    """The limits of nested call activities, and of living descendants of one instance."""
+    """The limit of nested call activities, and the limit of active descendants of one instance."""
 
     depth_max: int = CALLS_DEPTH_MAX
     descendants_max: int = DESCENDANTS_MAX
@@ -64,7 +67,7 @@ CALL_LIMITS = CallLimits()
 
 @dataclass(slots=True)
 class StepBatch:
-    """The results of the signals of one turn, in memory.
+    """The results of one turn's signals, in memory.
 
     shape:   `rows` has, by tenant, the number of rows to write; `full` has, by root instance, the reason why the family
              (the root and its called instances) refused a start; `increases` has an entry for each instance
@@ -79,7 +82,7 @@ class StepBatch:
     full: dict[int, str] = field(default_factory=dict)
 
     def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
-        """Refuse the start of a process with call activities in a full family, because its calls would be refused.
+        """Refuse the start of a process with call activities in a full family; its calls would be refused too.
 
         errors:  FamilyIsFull
         """
@@ -102,14 +105,14 @@ class StepBatch:
         return done.chars + sum(len(row["state"] or "") for row in writes.steps)
 
     def suspects(self) -> tuple[list[int], list[int]]:
-        """Return the instances with a signal that has failed before, and all other instances."""
+        """Divide instances: first the instances with a signal that has failed before, then all other instances."""
         found: tuple[list[int], list[int]] = [], []
         for key in self.advanced:
             found[all(signal.failed_attempts == 0 for signal in self.read[key])].append(key)
         return found
 
     def parts_of(self, keys: Sequence[int]) -> Sequence[Sequence[int]]:
-        """Divide instances after a failed write: by tenant, the smallest group first.
+        """Divide instances after a failed write into one group per tenant, the smallest group first.
 
         If all instances have the same tenant, divide them into halves.
         """
@@ -119,7 +122,7 @@ class StepBatch:
         return sorted(tenants.values(), key=len) if len(tenants) > 1 else halves_of(keys)
 
     def unfinished(self) -> dict[str, set[int]]:
-        """Return, by tenant, the instances with signals that did not fit into the batch; a set may be empty."""
+        """Return for each tenant the instances with signals that did not fit into the batch; a set may be empty."""
         found: defaultdict[str, set[int]] = defaultdict(set)
         for key, done in self.advanced.items():
             found[done.owner.tenant_id] |= {key} if len(done.signals) < len(self.read[key]) else set()
@@ -127,7 +130,7 @@ class StepBatch:
 
 
 class Unwritable(Exception):
-    """A batch, or one instance in the batch, can't be written."""
+    """A batch can't be written, perhaps because of only one of its instances."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
@@ -135,7 +138,7 @@ class Unwritable(Exception):
 
     @staticmethod
     def of(error: Exception) -> "Unwritable | None":
-        """Convert an error to this class if one instance of the batch may have caused the error."""
+        """Convert an error to this class if an instance of the batch may have caused it."""
         return error if isinstance(error, Unwritable) else None
 
 
@@ -155,7 +158,7 @@ def advance_all(
     calls_depth_max: int = CALLS_DEPTH_MAX,
     full: Mapping[int, str] = NOTHING,
 ) -> StepBatch:
-    """Advance instances until the batch is full, and add the processor time of each instance to its tenant's usage.
+    """Advance instances until the batch is full; add each instance's processor time to its tenant's usage.
 
     shape:   `full` has, by root instance, the reason why a family may not grow
     """

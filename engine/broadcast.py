@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 
 class Broadcast(NamedTuple):
-    """The number of receivers, and the signals that can't be sent, each with the reason."""
+    """The number of receivers, and for each signal that can't be sent the reason."""
 
     sent: int
     failed: list[tuple[Signals, Exception]]
@@ -22,7 +22,9 @@ class Broadcast(NamedTuple):
 async def broadcast_all(
     session: Session, holder: int, thrown: Iterable[Signals], queue: TenantScheduler, *, until_s: float
 ) -> Broadcast:
-    """Send thrown signals in batches until a moment. At least one batch is sent; later turns send the other batches.
+    """Send thrown signals in batches, until the given moment.
+
+    At least one batch is sent, even after that moment; later turns send the other batches.
 
     errors:  StoreUnavailable  the outcome is unknown: the next turn continues
     """

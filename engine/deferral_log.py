@@ -1,4 +1,4 @@
-"""Log deferred signals: log every refusal, but log each reason for a delay only once."""
+"""Log deferred signals."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ NAMED_MAX = 10  # The largest number of signals or instances in one line.
 
 
 class DeferralLog:
-    """Log every refusal of a signal, and each reason for a delay only once."""
+    """Log each signal that was given up; log each reason for a delay only once."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log

@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
 NODES_KEPT_MAX = 100_000  # The limit of cached nodes of all definitions, each about 2 KB.
-PAIRS_PER_NODE = 50  # The number of pairs (inclusive gateway, preceding node) that use the memory of one node.
+PAIRS_PER_NODE = 50  # This many pairs (inclusive gateway, preceding node) use as much memory as one node.
 
 
 class Missing(LookupError):
@@ -35,11 +35,12 @@ class Definitions:
     async def load(
         self, session: Session, definition_keys: Iterable[int], *, budget_s: float = math.inf
     ) -> dict[int, float]:
-        """Read missing definitions, in the given order, until the time is over; read at least one definition.
+        """Read the definitions that are not cached, in the given order, until the time is over; read at least one.
 
         The refusal of a model is cached, because a model never changes; a missing definition is not cached.
 
-        shape:   the seconds that each definition took, 0 for a cached definition; a key is missing if no time was left
+        shape:   returns the seconds that each definition took, 0 for a cached definition; the result lacks a definition
+                 if no time was left
         errors:  StoreUnavailable  no answer before the timeout
         """
         took_s: dict[int, float] = {}
@@ -61,7 +62,7 @@ class Definitions:
         return took_s
 
     def _forget(self, wanted: int) -> None:
-        """Remove the least recently used definitions, except the last `wanted` definitions, which this turn needs."""
+        """Remove the least recently used definitions; keep the last `wanted` definitions, which this turn needs."""
         while len(self._kept) > wanted and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
             _, (_, forgotten) = self._kept.popitem(last=False)
             self._nodes -= _nodes_of(forgotten)
@@ -70,7 +71,7 @@ class Definitions:
         """Return a loaded definition of a tenant.
 
         errors:  Missing       the definition does not exist.
-                 ModelRefused  leave the definition to a newer release.
+                 ModelRefused  only a newer release may be able to use the definition.
         """
         owner, definition = self._kept.get(definition_key, (None, None))
         if owner != tenant_id:

@@ -25,9 +25,9 @@ from shardclock_server.sql.processes.signals import (
 )
 from shardclock_server.sql.tenant_limits.tenant_limits import count_usage
 
-NOTIFICATION_GAP_S = 0.002  # The shortest time between two turns that notifications start.
+NOTIFICATION_GAP_S = 0.002  # The shortest time between two turns that are started by notifications.
 BUSY_PAUSE_S = 0.004  # The pause after the first turn without a due signal.
-IDLE_AFTER_S = 2.0  # The time without a signal after which the interval of polls is longer.
+IDLE_AFTER_S = 2.0  # After this time without a signal, polls are less frequent.
 MAINTENANCE_S = 10.0
 DELETE_BATCH = 500  # The largest number of rows that one statement deletes.
 HISTORY_BATCH = 5_000  # The largest number of history rows or audit rows that one statement deletes.
@@ -36,7 +36,7 @@ KEPT_BATCH = 10_000  # The largest number of kept messages that one statement co
 
 
 class Engine(Keeper):
-    """Advance the instances of one engine's slots, until the engine is drained or declared dead."""
+    """Advance the instances in one engine's slots, until the engine is drained or declared dead."""
 
     def __init__(self, incarnation: Incarnation, settings: EngineSettings, dsn: Dsn | str) -> None:
         self.stats = EngineStats()
@@ -63,7 +63,8 @@ class Engine(Keeper):
             for stripe in stripes
         ]
         self._soon = [asyncio.Event() for _ in stripes]
-        self._pauses_s = [BUSY_PAUSE_S for _ in stripes]  # the pauses after the next turn without a due signal
+        # for each stripe: the pause after the next turn without a due signal
+        self._pauses_s = [BUSY_PAUSE_S for _ in stripes]
         self._last_signal_s = time.monotonic()
         self._kept = KEPT_BEGIN
 
@@ -82,7 +83,7 @@ class Engine(Keeper):
             self._poll_soon()
 
     async def step_turn(self, stripe: int) -> float:
-        """Make one turn of a stripe's step loop: process the due signals. There is no pause while signals are due.
+        """Run the step loop of a stripe once: process the due signals. There is no pause while signals are due.
 
         The first pause after a signal is short, because more signals are likely; each turn without a signal doubles the
         pause.
@@ -101,14 +102,14 @@ class Engine(Keeper):
         return pause_s
 
     async def notification_turn(self) -> float:
-        """Make one turn of the notification loop: wait for a notification of signals, and poll soon."""
+        """Run the notification loop once: wait for a notification of signals, and poll soon."""
         if await self._notifications.wait(NOTIFICATION_WAIT_S):
             self._notifications.forget()
             self._poll_soon()
         return NOTIFICATION_GAP_S
 
     async def maintenance_turn(self) -> float:
-        """Make one turn of the maintenance loop: correlate kept messages, and delete old rows.
+        """Run the maintenance loop once: correlate kept messages, and delete old rows.
 
         errors:  the first error of a task, raised after all other tasks have run
         """
@@ -128,7 +129,7 @@ class Engine(Keeper):
             raise failures[0]
         return 0.0 if has_more else MAINTENANCE_S
 
-    # The maintenance tasks; each returns whether there is more to do.
+    # The maintenance tasks; each task returns whether it has left work.
 
     async def _correlate_kept(self) -> bool:
         self._kept = await correlate_kept(self._maintenance, self._kept, batch=KEPT_BATCH)
@@ -153,7 +154,7 @@ class Engine(Keeper):
         self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))
 
     def stop(self) -> None:
-        """End the waits of the loops; current batches are written, and other engines process later signals."""
+        """Wake the loops, so that they stop. Current batches are still written; other engines process later signals."""
         self._poll_soon()
         self._delivery_notifications.wake()
 

@@ -19,7 +19,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreLocked
 
 
 class FailedSignals:
-    """Defer or give up each signal that caused an error."""
+    """Defer each signal that caused an error, or give it up."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class FailedSignals:
         self._log = DeferralLog(log)
 
     async def defer(self, failed: Iterable[tuple[DueSignal, Exception]]) -> bool:
-        """Defer signals, or give up signals; return whether any signal was deferred or given up.
+        """Defer signals, or give them up; return whether a signal was deferred or given up.
 
         One statement defers all signals with the same delay, because a faulty model may have thousands of instances.
         """
@@ -45,7 +45,7 @@ class FailedSignals:
         alike: defaultdict[Deferral, list[DueSignal]] = defaultdict(list)
         for first, error in failed:
             is_unbegun = isinstance(error, CanceledBeforeStart)
-            # The next turn takes the other signals.
+            # The next turn processes the other signals.
             if (is_unbegun and is_locked) or time.monotonic() > until_s:
                 continue
             try:
@@ -53,7 +53,7 @@ class FailedSignals:
                     done = True  # the instance has ended, so the next turn deletes the signal
                     continue
             except (StoreLocked, StoreTooSlow):
-                is_locked = True  # a client's transaction has locked starts: retry in the next turn
+                is_locked = True  # a client's transaction has locked the rows of starts; the next turn tries again
                 continue
             except StatementRefused as refusal:
                 error = refusal  # noqa: PLW2901 - the refusal decides the delay
@@ -81,7 +81,7 @@ class FailedSignals:
         return bool(outcome)
 
     async def _begin_stopped(self, first: DueSignal, reason: str) -> bool:
-        """Begin an instance with an incident, because its start can't be written.
+        """Start an instance with an incident, because its regular start can't be written.
 
         The result is False if the incident can't be written either. A called process gets no incident; its caller gets
         the error.

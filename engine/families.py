@@ -8,7 +8,7 @@ OUTCOMES = frozenset(["completed", "canceled", "error"])
 LOOPS = ("beats", "notifications", "delivery_notifications", "steps", "maintenance")
 
 FAMILIES = (
-    Family("instances_begun", "counter", "Process instances that engines began."),
+    Family("instances_begun", "counter", "Process instances that engines started."),
     Family(
         "instances_ended",
         "counter",
@@ -18,7 +18,7 @@ FAMILIES = (
     Family(
         "instance_signals",
         "counter",
-        "Signals to instances: taken, stale (the token no longer waited), or given up.",
+        "Signals to instances: processed, stale (the token no longer waited), or given up.",
         (Label("signal_fate", frozenset(["taken", "stale", "given_up"])),),
     ),
     Family(

@@ -20,9 +20,10 @@ from shardclock_server.sql.processes.signals import DueSignal
 
 BEGIN = "begin"
 CANCEL = "cancel"
-CLOSED = "closed"  # Closes a wait later, because the wait's row was locked when the token left the node.
-CONTINUED = "continued"  # The kind of an engine's signal to an instance with an unfinished step.
-THROWN = "thrown"  # The kind of a BPMN signal, for all its subscriptions.
+# The kind of a signal that closes a wait later, because the wait's row was locked when the token left the node.
+CLOSED = "closed"
+CONTINUED = "continued"  # The kind of the signal by which an engine continues an unfinished step.
+THROWN = "thrown"  # The kind of a BPMN signal, which all subscriptions to its name receive.
 FIRED = "fired"  # The kind of a timer's signal, which has no content.
 
 
@@ -46,7 +47,7 @@ OF_NODE = (FIRED, "happened")
 
 
 class UnreadableSignal(ValueError):
-    """No engine can take the signal."""
+    """No engine can process the signal."""
 
 
 class UnknownKind(UnreadableSignal):
@@ -54,7 +55,7 @@ class UnknownKind(UnreadableSignal):
 
 
 def content_of(taken: DueSignal) -> Content:
-    """Parse a signal's JSON; a timer's signal has no JSON, and gives an empty object.
+    """Parse a signal's JSON; return an empty object for a timer's signal, which has no JSON.
 
     errors:  UnreadableSignal
     """
@@ -82,8 +83,8 @@ def is_thrown(taken: DueSignal) -> bool:
 def signal_of(taken: DueSignal, content: Content) -> Signal:
     """Convert a signal for `bpmn`.
 
-    errors:  UnknownKind       leave the signal to a newer release.
-             UnreadableSignal  no engine can take the signal.
+    errors:  UnknownKind       only a newer release may be able to process the signal.
+             UnreadableSignal  no engine can process the signal.
     """
     kind = kind_of(content)
     read, read_for = OF_INSTANCE.get(kind), OF_TOKEN.get(kind)

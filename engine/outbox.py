@@ -1,4 +1,4 @@
-"""Collect the effects of the steps that one instance makes, and convert the effects to rows.
+"""Collect the effects of one instance's steps, and convert the effects to rows.
 
 A wait that opens and closes within one batch is never written.
 """
@@ -37,7 +37,8 @@ from shardclock_server.timers.model import NAME_CHARS_MAX, TimerType
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
-TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # the limit of characters that an instance sends itself by signals in one batch
+# the limit of characters in all signals that an instance sends itself in one batch
+TO_ITSELF_CHARS_MAX = 16 * 1_048_576
 Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
 TIMER_TYPES = {NodeKind.BOUNDARY: TimerType.BOUNDARY, NodeKind.START: TimerType.START_EVENT}
 # The kind of the signal from an ended instance to the call activity of its parent.
@@ -45,7 +46,10 @@ END_KINDS = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CAN
 
 
 class Owner(NamedTuple):
-    """An instance with its tenant, process and callers. The parent waits at `parent_token`; the root has no parent."""
+    """An instance: its tenant, its process and its callers.
+
+    The parent waits at `parent_token`; the root has no parent.
+    """
 
     instance_key: int
     tenant_id: str
@@ -58,19 +62,19 @@ class Owner(NamedTuple):
 class Outbox:
     """Collect the effects of an instance's steps.
 
-    shape:   tokens with the number `first_new` or a higher number began in this batch, so they have no rows in the
-             database
+    shape:   tokens from number `first_new` on were created in this batch, so the database has no rows for them
     """
 
     def __init__(self, owner: Owner, definition: Definition, *, first_new: int) -> None:
         self.passes: list[TokenChanged] = []
         self.ended: InstanceEnded | None = None
         self.incidents: dict[int, IncidentRaised] = {}
-        self.closed_nodes: list[tuple[str | None, str]] = []  # nodes of closed waits that have rows, as in WaitClosed
+        # the nodes of closed waits that have rows; values as in WaitClosed
+        self.closed_nodes: list[tuple[str | None, str]] = []
         self._owner = owner
         self._definition = definition
         self._first_new = first_new
-        # The open waits by token, then by node.
+        # Keys: a token, then a node; values: the open waits.
         self._opened: defaultdict[int, dict[str, tuple[Opened, datetime]]] = defaultdict(dict)
         self._closed: list[tuple[int, str | None]] = []
         self._resolved: set[int] = set()
@@ -105,7 +109,7 @@ class Outbox:
 
     @property
     def awaits_messages(self) -> bool:
-        """Return whether a token has opened a wait for a message."""
+        """Return whether a token has an unwritten wait for a message."""
         return any(isinstance(effect, MessageOpened) for effect, _ in self._waits())
 
     @property
@@ -122,7 +126,7 @@ class Outbox:
         return tasks, timers
 
     def stopped(self) -> list[Row]:
-        """Return the incidents for the history, because a resolved incident loses its row."""
+        """Return the incidents for the history, because the row of a resolved incident is deleted."""
         return [
             {"kind": "incident", "token": it.token, "node": it.node_id, "sentence": it.sentence}
             for it in self.incidents.values()
@@ -160,7 +164,7 @@ class Outbox:
                 writes.sent.append(to_parent | {"signal": _end_signal_of(self.ended)})
 
     def continue_later(self) -> None:
-        """Send the instance a signal to continue its unfinished step."""
+        """Send the instance a signal, so that a later batch continues its unfinished step."""
         self._continues_later = True
 
     def give_back(self, message_key: int) -> None:
@@ -168,7 +172,7 @@ class Outbox:
         self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
-        """Delete a closed wait's row again after its stale signal; the first deletion may have missed the row."""
+        """Delete the row of a closed wait once more: a stale signal shows that the first deletion has missed it."""
         self._closed.append((token, node_id))
 
     def _waits(self) -> Iterator[tuple[Opened, datetime]]:
@@ -176,7 +180,7 @@ class Outbox:
         return chain.from_iterable(by_node.values() for by_node in self._opened.values())
 
     def _throw(self, thrown: SignalThrown) -> None:
-        """Throw a signal to all subscriptions, including this instance's subscriptions that are not written yet."""
+        """Send a thrown signal to all subscriptions, including unwritten subscriptions of this instance."""
         self._thrown.append(thrown)
         receivers = [it for it, _ in self._waits() if isinstance(it, SignalOpened) and it.name == thrown.name]
         if not receivers:
@@ -236,7 +240,7 @@ class Outbox:
             case TimerKind.DURATION:
                 return row | {"due_date": add_duration(now, parse_duration(effect.text), UTC_ZONE)}
             case TimerKind.CYCLE:
-                # The name identifies the schedule's timer, independent of the pending occurrence.
+                # The name of a schedule's timer; it is the same for each occurrence.
                 name = f"process:{self._owner.instance_key}:{effect.token}:{effect.node_id}"
                 if len(name) > NAME_CHARS_MAX:
                     name = f"process:{self._owner.instance_key}:{effect.token}:{sha256(name.encode()).hexdigest()}"

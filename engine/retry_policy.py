@@ -1,4 +1,4 @@
-"""Choose by the error when, and how often, the engine retries a signal that it can't process."""
+"""Choose, for each kind of error, when and how often the engine retries a signal that it can't process."""
 
 from typing import NamedTuple
 
@@ -12,19 +12,19 @@ from shardclock_server.sql.session import StatementRefused, StoreTooSlow
 
 TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
-SLOW = Backoff(1.0, 60.0)  # The server may be faster later, so a slow statement is not a reason to give up.
-TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # A newer engine may be able to take the signal.
+SLOW = Backoff(1.0, 60.0)  # A slow statement is no reason to give up a signal, because the server may become faster.
+TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # A newer engine may be able to process the signal.
 # With the pauses of SLOW, this number of tries lasts two days: enough for an upgrade. Then the instance gets an
 # incident.
 TOO_NEW_TRIES_MAX = 2_885
 
 
 class FamilyIsFull(Exception):
-    """The number of running child instances below a root instance has reached its limit."""
+    """The number of running child instances below a root instance has reached the limit."""
 
 
 class Deferral(NamedTuple):
-    """The time before a signal is retried, and the further handling of the signal.
+    """The delay before a signal is retried, and the limit of its tries.
 
     units:   the next try is after `delay_s`; after `tries_max` tries the signal is given up
     """
@@ -32,14 +32,14 @@ class Deferral(NamedTuple):
     reason: str
     delay_s: float
     tries_max: int
-    needs_newer_release: bool = False  # a newer engine may take the signal
+    needs_newer_release: bool = False  # a newer engine may be able to process the signal
     is_logged: bool = True
     raises_incident: bool = False  # The instance has an incident while the signal waits.
-    is_last_try: bool = False  # The engine gives up the signal, unless its instance can begin with an incident.
+    is_last_try: bool = False  # The engine gives up the signal, unless the instance can start with an incident.
 
 
 def deferral_after(error: Exception, attempts: int) -> Deferral:
-    """Choose the delay by the error, after `attempts` earlier failures."""
+    """Choose the retry for an error of a signal that has failed `attempts` times before."""
     if isinstance(error, TOO_NEW):  # checked first, because some errors of TOO_NEW are also ValueErrors
         return Deferral(str(error), SLOW.pause_s(attempts + 1), TOO_NEW_TRIES_MAX, needs_newer_release=True)
     if isinstance(error, FamilyIsFull):

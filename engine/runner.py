@@ -1,4 +1,7 @@
-"""One turn of an engine: read signals, advance their instances, write the effects. A faulty signal fails no other."""
+"""One turn of an engine: read signals, advance their instances, write the effects.
+
+A signal that fails does not make other signals fail.
+"""
 
 import asyncio
 import time
@@ -47,7 +50,7 @@ def _no_workers(count: int) -> None:
 
 
 class SignalRunner:
-    """Advance the instances of one engine's slots, or of one stripe of them."""
+    """Advance the instances in the slots of one engine, or in one stripe of these slots."""
 
     def __init__(
         self,
@@ -70,16 +73,17 @@ class SignalRunner:
         self._stripe = stripe
         self._notify_workers = notify_workers
         self._definitions = Definitions()
-        # After a failure, these instances process one signal in each turn, so that only the faulty signal fails.
+        # After a failure these instances process one signal per turn, so that a signal that can't be processed fails
+        # alone.
         self._one_by_one: set[int] = set()
         # Instances with signals that did not fit into a batch, by tenant; they are skipped until all signals of the
         # tenant fit into one batch.
         self._skipped: dict[str, set[int]] = {}
         self._queue = TenantScheduler()
         self._quotas = TenantQuotas(session)
-        self._next_tenant = ""  # The start of the next search for lanes.
+        self._next_tenant = ""  # The position at which the next search for lanes starts.
         self._behind: Mapping[str, LaneCursor] = {}  # The positions of lanes in which every signal waits.
-        # By root instance: the reason why no instance below the root may call more instances.
+        # For each root instance: the reason why the instances below it may call no more instances.
         self._full: dict[int, str] = {}
         self._failed = FailedSignals(session, holder, definitions=self._definitions, stats=stats, log=log)
 
@@ -91,9 +95,9 @@ class SignalRunner:
         try:
             done = await self._turn()
         except StoreUnavailable:
-            # The answer may have been too large for the timeout, so the next batch is smaller.
+            # Perhaps the answer was too large for the timeout, so the next batch is smaller.
             self._batch = max(1, self._batch // 2)
-            self._skipped.clear()  # a read beyond the signals of all skipped instances may take too long
+            self._skipped.clear()  # after many skipped instances, a read past all their signals may take too long
             raise
         self._batch = min(self._batch_max, 2 * self._batch)
         return done
@@ -121,7 +125,7 @@ class SignalRunner:
         batch = await asyncio.to_thread(
             advance_all, running, self._definitions, self._queue, calls_depth_max=self._calls.depth_max, full=self._full
         )
-        # After a batch in which a family refused no start, the next call counts this family again.
+        # If a family refused no start in this batch, the next call counts the family again.
         self._full = batch.full
         self._skip_unfinished(batch, {signal.tenant_id for signal in poll.signals})
         done = await self._write_all(batch)
@@ -132,11 +136,10 @@ class SignalRunner:
         return done
 
     def _skip_unfinished(self, batch: StepBatch, tenants: Collection[str]) -> None:
-        """Skip instances with signals that did not fit into the batch, until all signals of their tenant fit into one
-        batch.
+        """Skip instances with signals that did not fit into the batch.
 
-        During a read from a cursor the tenant's instances stay skipped, because their earlier signals are before the
-        cursor.
+        The instances are skipped until all signals of their tenant fit into one batch. While reads continue at a
+        cursor, the instances are still skipped, because their earlier signals are before the cursor.
         """
         unfinished = batch.unfinished()
         for key in self._one_by_one & batch.advanced.keys():
@@ -171,9 +174,10 @@ class SignalRunner:
         return [signals for signals, key in named if key is None or key in took_s]
 
     async def _write_all(self, batch: StepBatch) -> bool:
-        """Write a batch, and add to each tenant's usage the time that the tenant's rows took.
+        """Write a batch, and add the time for each tenant's rows to the tenant's usage.
 
-        Instances with a failed signal are written last, so that their slow write delays no other instance."""
+        Instances with a failed signal are written last, because their write may be slow.
+        """
         began_s = time.monotonic()
         allowed = await self._within_quotas(batch)
         suspects, others = batch.suspects()
@@ -185,7 +189,7 @@ class SignalRunner:
         return bool(written)
 
     async def _within_quotas(self, batch: StepBatch) -> Writes:
-        """Return the writes of the instances within their tenants' quotas; all other instances wait."""
+        """Return the writes that are within the tenants' quotas; the instances of other writes wait."""
         now = max((signals[0].server_time for signals in batch.read.values()), default=None)
         if now is None or not (refused := await self._quotas.refused(batch.increases, now=now)):
             return batch.writes
@@ -240,7 +244,10 @@ class SignalRunner:
             await correlate_waiting(self._session, waiting)
 
     async def _defer(self, failed: Iterable[tuple[Signals, Exception]]) -> bool:
-        """Defer signals that can't be processed. If an instance has several signals, first find the faulty signal."""
+        """Defer signals that can't be processed.
+
+        If an instance has several signals, first find the signal that fails.
+        """
         singles: list[tuple[DueSignal, Exception]] = []
         done = False
         for (first, *others), error in failed:

@@ -1,4 +1,4 @@
-"""The settings of an engine, each number with its unit and its reason."""
+"""The settings of an engine."""
 
 from pydantic import Field
 

@@ -26,9 +26,9 @@ class EngineStats:
         self.lags = Buckets(LAG_EDGES_S)
 
     def count(self, advanced: Sequence[Advanced]) -> None:
-        """Add written instances with their signals."""
+        """Count written instances and their signals."""
         for done in advanced:
-            # An instance that was cancelled before its start has not begun.
+            # An instance that was cancelled before its start does not count as started.
             self.begun += done.was == 0 and done.signals[0].is_first
             self.stale += done.stale
             self.incidents += len(done.outbox.incidents)

@@ -4,7 +4,7 @@ from shardclock_server.engine.engine import Engine
 
 
 class SteppedEngine(Engine):
-    """Process due signals in explicit steps, with the code of the engine."""
+    """An engine that processes due signals only when `step` is called."""
 
     async def begin(self) -> None:
         """Register the holder."""
@@ -13,7 +13,7 @@ class SteppedEngine(Engine):
     async def step(self) -> None:
         """Process signals until none is due.
 
-        errors:  StoreUnavailable  the outcome is unknown: the next step takes the remaining signals
+        errors:  StoreUnavailable  the outcome is unknown: the next step processes the remaining signals
         """
         for runner in self._runners:
             while await runner.turn():

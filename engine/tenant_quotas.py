@@ -22,14 +22,14 @@ TENANTS_MAX = 10_000
 
 
 class QuotaExceeded(Refusal):
-    """A step exceeds a quota of its tenant; the engine retries it later."""
+    """A step exceeds a quota of its tenant; the engine retries the step later."""
 
 
 @dataclass(slots=True)
 class QuotaSnapshot:
     """The remaining quotas of one tenant at the last reading, and the writes since that reading.
 
-    shape:   `written` has amounts by resource and by the server's time
+    shape:   `written` has the written amounts; keys: the resource and the server's time of the write
     """
 
     read_at_s: float
@@ -67,7 +67,7 @@ class TenantQuotas:
         wanted = {key: need for key, need in increases.items() if need[1] is not NOTHING}
         totals = _totals(wanted.values())
         await self._read(set(totals), READ_S)
-        # The remaining quota may be larger now, so an old reading must not delay a step.
+        # Read again before a step is delayed, because the remaining quota may be larger now.
         await self._read({tenant for tenant, total in totals.items() if self._exceeded_resource(tenant, total)}, 0.0)
         short = {tenant for tenant, total in totals.items() if self._exceeded_resource(tenant, total)}
         for tenant in totals.keys() - short:
@@ -109,7 +109,7 @@ class TenantQuotas:
 
 
 def _totals(increases: Iterable[tuple[str, UsageIncrease]]) -> dict[str, UsageIncrease]:
-    """Add up the increases of each tenant's instances."""
+    """Sum up the increases of all instances of each tenant."""
     totals: dict[str, UsageIncrease] = {}
     for tenant, (instances, tasks, timers) in increases:
         total = totals.get(tenant, NOTHING)
@@ -118,7 +118,7 @@ def _totals(increases: Iterable[tuple[str, UsageIncrease]]) -> dict[str, UsageIn
 
 
 def _writes_since(before: Counter[datetime] | None, room: RemainingQuota) -> Counter[datetime]:
-    """Return the writes that a reading may have missed. A reading that this call made itself has missed no write."""
+    """Return the writes that a reading may have missed, because they are newer than the reading's count."""
     if before is None or room.counted_at is None:
         return Counter()
     return Counter({at: amount for at, amount in before.items() if at >= room.counted_at})

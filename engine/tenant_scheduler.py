@@ -10,10 +10,10 @@ AHEAD_MAX = 1_000  # the largest number of tenants that are passed to one statem
 
 
 class TenantScheduler:
-    """Choose the tenant with the least used time; the clock is virtual: the used time of the last chosen tenant.
+    """Choose the tenant with the least used time. A virtual clock shows the used time of the last chosen tenant.
 
-    If a tenant had no work for a while, its used time may be less than the clock. Then the clock replaces that
-    value, so that the tenant gets no advantage over tenants that had work.
+    If a tenant had no work for a while, the tenant's used time is behind the clock. Then it is set to the clock, so
+    that the tenant gets no advantage over tenants that had work.
 
     units:   seconds of work
     """

@@ -1,4 +1,4 @@
-"""The increase of a tenant's usage by a step of an instance: instances, open tasks and pending timers.
+"""Compute how much a step increases its tenant's usage: instances, open tasks and pending timers.
 
 A step that opens no more rows than it closes has no increase, so an instance of a tenant without free quota can end.
 """
@@ -11,7 +11,7 @@ from shardclock_server.engine.advance import Advanced
 
 
 class UsageIncrease(NamedTuple):
-    """The increase by one step, with the resource names of `shardclock.remaining_quota`."""
+    """The increase of each resource by one step; the names of resources are those of `shardclock.remaining_quota`."""
 
     instances: int = 0
     tasks: int = 0
@@ -22,7 +22,7 @@ NOTHING = UsageIncrease()
 
 
 def usage_increase_of(done: Advanced, definition: Definition) -> UsageIncrease:
-    """Return the increase by a step; no amount is negative."""
+    """Return the increase by a step; each amount is at least 0."""
     outbox = done.outbox
     begins = int(done.was == 0 and outbox.ended is None)
     tasks, timers = outbox.opened()
@@ -33,7 +33,7 @@ def usage_increase_of(done: Advanced, definition: Definition) -> UsageIncrease:
             timers -= _is_timer(definition, node_id)
             continue
         tasks -= definition.nodes[at].kind == NodeKind.USER
-        if timers > 0:  # a lower number would be 0 as well
+        if timers > 0:
             timers -= _timers_at(definition, at)
     return UsageIncrease(begins, max(0, tasks), max(0, timers))
 

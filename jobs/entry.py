@@ -1,4 +1,4 @@
-"""Read a job from a file; the file's fields are the decorator's arguments and the name of the job's function."""
+"""Read a job from a file; the file's fields are the arguments of the decorator and the name of the function."""
 
 import re
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class JobEntry:
 
 
 def read_entry(value: object, *, now: datetime) -> JobEntry:
-    """Read a job from a file's JSON value; a null means the default.
+    """Read a job from a file's JSON value; null means the default.
 
     The job's rule must have an occurrence after `now`.
 

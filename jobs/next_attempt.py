@@ -1,4 +1,4 @@
-"""Decide the step after a run: another attempt of the same start, or the next start."""
+"""Decide how a job continues after a run: with another attempt of the same start, or with the next start."""
 
 import json
 import random
@@ -27,8 +27,8 @@ class RunEnding:
     """The outcome of a run, and the next action for the job.
 
     shape:   `delay_s` is the pause before the next attempt; None: this start gets no further attempt, and the rule's
-             next start follows. For `rest_s` seconds no run of the job begins, for any start. `fails`: the attempt
-             counts as failed. `result` is JSON text
+             next start follows. For `rest_s` seconds no run of the job starts, not even for another start. `fails`: the
+             attempt counts as failed. `result` is JSON text
     """
 
     outcome: RunOutcome
@@ -48,7 +48,7 @@ def ending_of(
     stop_reason: StopReason | None = None,
     jitter: Jitter = random.uniform,
 ) -> RunEnding:
-    """Decide the next step after a run that ended by itself or on request.
+    """Decide how a job continues after a run that ended by itself or on request.
 
     `stop_reason` is the reason of the request to end the run.
     """
@@ -72,10 +72,10 @@ def ending_of(
 def crash_of(
     reason: str, policy: JobPolicy, *, attempt: int, may_live_s: float = 0.0, jitter: Jitter = random.uniform
 ) -> RunEnding:
-    """Decide the next step after a crash of the run's process or of its worker.
+    """Decide how a job continues after a crash of the run's process or worker.
 
-    units:   `may_live_s` is the longest time for which the run's process may still live; a dead worker can't report the
-             end of the process
+    units:   the run's process may still run for up to `may_live_s`, because a dead worker can't report the end of the
+             process
     """
     rest_s = max(may_live_s, CRASH_WAIT_S)
     delay_s = max(rest_s, backoff_s(attempt, policy, jitter=jitter))
@@ -88,7 +88,7 @@ def backoff_s(attempt: int, policy: JobPolicy, *, jitter: Jitter = random.unifor
 
 
 def too_long(policy: JobPolicy) -> str:
-    """Return the reason text for a run that is ended at its timeout."""
+    """Return the reason of a run that ended by its timeout, as text."""
     return f"the run took longer than {policy.max_runtime_s:g} s, its max_runtime"
 
 

@@ -17,7 +17,7 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(asdict(policy_of(**{word: OPTIONS
 READ_MAX = 256  # the largest number of policies in the cache
 
 
-@lru_cache(maxsize=READ_MAX)  # each start of a job carries the policy as text
+@lru_cache(maxsize=READ_MAX)  # cached, because each start of a job has the policy as text
 def read_policy(text: str) -> JobPolicy:
     """Read a policy from JSON text.
 

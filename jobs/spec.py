@@ -47,7 +47,7 @@ class JobSpec:
 
 
 def check_rule(spec: JobSpec, *, now: datetime) -> None:
-    """Check a job's rule; the client can't check the rule, because the client has no calendar.
+    """Check a job's rule here, because the client has no calendar, which the check needs.
 
     errors:  InvalidJob  the rule or its zone can't be read, or the rule has an end or no occurrence after `now`
     """

@@ -12,7 +12,8 @@ with its own state and loops: a shard or an engine has one component, a worker h
     loops      run iterations until the keeper must stop, with a growing pause after each failure
     hand_over  the socket over which a shard hands deliveries over to a worker
     places     the number of deliveries that a worker accepts over this socket (pure)
-    unconfirmed  the deliveries that a worker has not confirmed, which are sent again over the next connection (pure)
-    life       start, watch and drain the keeper of one process; end the process after a failure
+    unconfirmed  the deliveries that a worker has not confirmed; a shard sends them again over the next connection
+                 (pure)
+    life       start, watch and drain the keeper of one process; exit the process after a failure
     collector  run the garbage collector rarely, and never over the objects that exist at the process start
 """

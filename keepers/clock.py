@@ -1,4 +1,4 @@
-"""Estimate Postgres's time from the round trips of other statements.
+"""Estimate Postgres's time from the responses to all statements.
 
 Each response of Postgres contains the server's time. Postgres reads its clock before it sends the response, so when the
 response arrives, the server's clock shows *at least* the time in the response. The fastest recent response gives a
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-WINDOW_S = 10.0  # older responses are dropped, so that the lower bound also follows a clock that NTP slows down
+WINDOW_S = 10.0  # older responses are dropped, so that the lower bound stays correct if NTP slows Postgres's clock down
 SAMPLES_MAX = 512
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,7 +23,8 @@ class PostgresClock:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        # A monotonic queue for the window's maximum: (received_s ascending, offset descending), the maximum first.
+        # A monotonic queue of (received_s, offset), with ascending received_s and descending offset, so that the first
+        # entry has the largest offset of the window.
         self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES_MAX)
 
     def observe(self, server_time: datetime, *, sent_s: float) -> None:

@@ -1,10 +1,10 @@
 """The socket over which a shard hands deliveries over to a worker on the same machine.
 
 A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Shard and
-worker each refuse a peer process of another operating system user. The worker grants places: for each target,
-the total number of deliveries that the worker accepts over this connection. When the worker lowers a limit, the new
-limit applies after the shard's response, because a running statement of the shard may use the old limit. The shard
-sends the deliveries in the order in which its statements wrote them.
+worker each refuse a peer process of another operating system user. The worker grants places: for each target, the total
+number of deliveries that it accepts over this connection. When the worker lowers a limit, the new limit applies after
+the shard's response, because a running statement of the shard may use the old limit. The shard sends the deliveries in
+the order in which its statements wrote them.
 
 A message is a pickled object; a number in the message header gives the message type. Shard and worker may each close
 the connection at any time. After a close, the shard connects again, and repeats the deliveries that the worker has not
@@ -74,7 +74,7 @@ MESSAGES: tuple[type[Message], ...] = (Begins, GrantLimits, Kept, Taken, HandedO
 
 
 class HandOverSocket(Messages):
-    """A connection: calls `heard` with each received message, and `lost` at the end of the connection."""
+    """A connection, which calls `heard` with each received message, and `lost` when the connection has ended."""
 
     def __init__(
         self, heard: Callable[["HandOverSocket", Any], None], lost: Callable[["HandOverSocket"], None]
@@ -90,7 +90,7 @@ class HandOverSocket(Messages):
 
     @property
     def is_writable(self) -> bool:
-        """Return whether the peer reads its messages. Unread messages would fill this process's memory."""
+        """Return whether the peer reads its messages; unread messages would fill this process's memory."""
         return (
             self.is_open and self._transport is not None and self._transport.get_write_buffer_size() < PASSED_BYTES_MAX
         )

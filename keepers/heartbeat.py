@@ -1,4 +1,4 @@
-"""The heartbeats of one keeper, and Postgres's responses."""
+"""Send the heartbeats of one keeper, and store Postgres's responses."""
 
 import time
 from datetime import UTC, datetime

@@ -14,7 +14,7 @@ from shardclock_server.sql.session import Session
 # A local coordinator assigns slots to a new keeper within 0.1 s; the keeper receives them in the response to a
 # heartbeat.
 EARLY_BEAT_S, EARLY_BEATS = 0.05, 20
-CALLS_END_S = 1.0  # during a drain, running calls may take this much longer
+CALLS_END_S = 1.0  # during a drain, running calls have this time to end
 
 
 class KeeperLoop(NamedTuple):
@@ -33,8 +33,7 @@ class KeeperLoop(NamedTuple):
 class KeeperPart:
     """A component of a keeper: one kind of work, with its state and the loops that change this state.
 
-    A component without calls does not define `end_calls`; a component without final outcomes does not define
-    `hand_back`.
+    `end_calls` and `hand_back` do nothing by default, for components without calls or without final outcomes.
     """
 
     def __len__(self) -> int:
@@ -49,7 +48,7 @@ class KeeperPart:
         """Start the tasks that run outside of the loops."""
 
     def stop(self) -> None:
-        """Start no more calls, and end the waits of the loops."""
+        """Start no more calls, and wake the loops."""
 
     def end_calls(self) -> set[asyncio.Task[None]]:
         """Ask the running calls to end, after all loops have ended; return the tasks of these calls."""
@@ -61,14 +60,14 @@ class KeeperPart:
     async def hand_back(self) -> None:
         """Write the outcomes that must not be lost, before the holder ends.
 
-        errors:  StoreUnavailable  the outcome is unknown: leases end by themselves
+        errors:  StoreUnavailable  the outcome is unknown; the leases expire
         """
 
 
 class Keeper(KeeperPart, ABC):
-    """A holder and its components; a keeper with one kind of work is itself the only component.
+    """A holder and its components. A keeper with one kind of work is its own only component.
 
-    `last` is the session that ends the holder. The end of the holder frees all its leases immediately.
+    The session `last` ends the holder. The end of the holder frees all its leases immediately.
     """
 
     def __init__(self, registration: Registration, settings: KeeperSettings, last: Session) -> None:
@@ -91,7 +90,7 @@ class Keeper(KeeperPart, ABC):
     async def run(self) -> None:
         """Register the holder, then run all loops until drained.
 
-        errors:  HolderEnded  the keeper was declared dead: stop, and let the coordinator start a new one
+        errors:  HolderEnded  the keeper was declared dead: exit, and let the coordinator start a new keeper
                  any other    a fault in Shardclock ended a loop or a call
         """
         self.open()
@@ -102,11 +101,11 @@ class Keeper(KeeperPart, ABC):
             self._log.info("drained", **await self._hand_back())
 
     async def drain(self) -> None:
-        """Ask the loops to end; `run` then waits a second for the calls, and releases all remaining leases."""
+        """Ask the loops to stop; `run` then waits a second for running calls, and releases all leases."""
         self._stop()
 
     async def beat_turn(self) -> float:
-        """Run one iteration of the beat loop: send a heartbeat.
+        """Run the heartbeat loop once: send a heartbeat.
 
         units:   returns the seconds to wait before the next iteration
         """
@@ -148,7 +147,7 @@ class Keeper(KeeperPart, ABC):
     async def hand_back(self) -> None:
         """Write the last outcomes of all components concurrently, so that no component delays another.
 
-        errors:  StoreUnavailable  the outcome is unknown: leases end by themselves
+        errors:  StoreUnavailable  the outcome is unknown; the leases expire
         """
         for error in await self._failures_of(part.hand_back() for part in self._parts):
             raise error

@@ -46,7 +46,7 @@ class Life:
     async def watch(self) -> None:
         """Wait until the keeper has drained; raise the keeper's error if it fails.
 
-        If an actor dies, Ray fails the pending call.
+        If an actor dies, Ray lets its pending call of this method fail.
 
         errors:  HolderEnded  another holder has its slots
         """
@@ -80,6 +80,6 @@ def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: st
 
 
 def _leave_if_failed(work: "asyncio.Task[None]") -> None:
-    """Exit this process after its keeper has failed or ended, even if no coordinator is running."""
+    """Exit this process when its keeper has failed or ended, even if no coordinator is running."""
     if not work.cancelled() and work.exception() is not None:
         asyncio.get_running_loop().call_later(LEAVE_S, os._exit, 1)

@@ -23,8 +23,8 @@ class Loops:
 
     `failed` is called with a loop's name when an iteration of the loop fails.
 
-    After failed iterations, a loop's first successful iteration ends the waits of the other failed loops: most likely
-    Postgres answers again.
+    When a failed loop has its first successful iteration, the waits of the other failed loops end, because Postgres
+    probably answers again.
 
     units:   after a failed iteration a loop waits about `retry_s`; each further failure doubles the wait, up to
              `retry_max_s`
@@ -60,9 +60,9 @@ class Loops:
         self.check()
 
     def end_with(self, error: BaseException) -> None:
-        """End all loops, then let `run` raise `error`.
+        """Stop all loops, and let `run` raise `error`.
 
-        The error comes from a loop or from another task of the keeper.
+        The error may come from a loop or from another task of the keeper.
         """
         self._fault = self._fault or error
         self.stopping.set()
@@ -98,7 +98,10 @@ class Loops:
             await pause(pause_s, self._retry if careful.failures else sooner)
 
     def _end_retry_waits(self) -> None:
-        """Let the other failed loops try again at once; later waits need a new event."""
+        """Let the other failed loops try again immediately.
+
+        The event is replaced, because later waits need a new event.
+        """
         self._retry.set()
         if not self.stopping.is_set():
             self._retry = asyncio.Event()
@@ -141,7 +144,7 @@ class _Careful:
 
 @asynccontextmanager
 async def upkeep(name: str, turn: Callable[[], Awaitable[float]]) -> AsyncIterator[None]:
-    """Call `turn` repeatedly while a block runs; a failed call is logged, and tried again later.
+    """Call `turn` repeatedly while a block runs; log a failed call, and repeat it after a pause.
 
     units:   a turn returns the seconds to wait before the next
     """

@@ -1,4 +1,4 @@
-"""One holder from its registration to its end: its logger, heartbeats, loops and connections."""
+"""The logger, the heartbeats, the loops and the connections of one holder."""
 
 import asyncio
 from collections import Counter
@@ -81,7 +81,7 @@ class Registration:
     async def hand_back(
         self, session: Session, *, held: Callable[[], int], first: Callable[[], Awaitable[None]]
     ) -> bool:
-        """End the holder, which frees all its leases, and close all connections; return whether the holder ended.
+        """End the holder, which frees all its leases, and close all connections; return whether the holder has ended.
 
         Call the coroutine function `first` before the holder ends, within the same time limit.
         """

@@ -1,4 +1,4 @@
-"""The settings that all keepers have in common, each with its unit and its reason."""
+"""The settings that all keepers have in common."""
 
 import re
 
@@ -23,7 +23,7 @@ def written_as(pattern: str, rule: str) -> AfterValidator:
 class KeeperSettings(BaseModel):
     """The common settings of shards, workers and engines.
 
-    The database's address is not among them: each process reads it on its own node.
+    The database's address is not a setting: each process reads the address on its own node.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""The deliveries that a shard has handed over to one worker, and that the worker has not confirmed."""
+"""The deliveries that a shard has handed over to a worker and that the worker has not confirmed."""
 
 import secrets
 import time
@@ -17,7 +17,8 @@ class Unconfirmed:
         self.stream = secrets.randbits(STREAM_BITS)
         self._now_s = now_s
         self._number = 0
-        self._kept: dict[int, tuple[HandedOver, float]] = {}  # each message, and the time at which its leases end
+        # each message, and the time at which the leases of its deliveries end
+        self._kept: dict[int, tuple[HandedOver, float]] = {}
 
     def __len__(self) -> int:
         """Count the messages."""

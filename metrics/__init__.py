@@ -9,9 +9,9 @@ reads Postgres's tables, and serves both on one port.
     families     the metrics that the exporter reads in the tables; each kind of source declares its own metrics
     report       a source's report, and how it is sent
     buckets      the buckets of a histogram
-    aggregator   the totals and present values of all reports, and the living sources
+    aggregator   the sums of all reports, and the active sources
     tables the figures that the exporter reads in Postgres, which are correct even if all shards are dead
-    jobs         the samples of jobs
+    jobs         create the samples of jobs
     table_reader the last reading of the tables, shared by scrapes within a few seconds
     page         reports and tables in Prometheus's format
     refusals     the errors of an exporter that can't listen

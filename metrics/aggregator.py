@@ -1,4 +1,4 @@
-"""Sum the reports of all sources to totals and present values. The caller passes the time."""
+"""Compute totals and present values from the reports of all sources. The caller passes the time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from shardclock_server.metrics.family import OTHER, SHARD, TARGET_NAME, TARGETS_
 from shardclock_server.metrics.report import Histogram, Labels, MetricsReport, Sample
 
 SOURCE_EXPIRES_S = 10.0
-SOURCES_MAX = 2_000  # more than twice the 840 possible shards, because two clusters run during an upgrade
+SOURCES_MAX = 2_000  # more than twice the limit of 840 shards, because two clusters run during an upgrade
 NAMES_MAX = 2 * TARGETS_MAX  # twice the limit of one app, because the two clusters may run two apps
 
 Key = tuple[str, Labels]
@@ -26,9 +26,9 @@ class _Source:
 class Aggregator:
     """Store a total over all sources for each series.
 
-    A source's counters begin at its start. The increase since its last report is added to the shard that the source
-    serves *now*: after a holder moves from shard 5 to shard 3, its increase is added to shard 3. A series that no
-    living source reports is removed. If a source reports again after a pause, for example a frozen process, the
+    A source's counters begin at its start. The increase since a source's last report is added to the shard that the
+    source serves *now*: when a holder has moved from shard 5 to shard 3, the increase is added to shard 3. A series is
+    removed when no active source reports it. If a source reports again after a pause, for example a frozen process, the
     increase since its last report is added. If a source reported to another exporter before, only the increase after
     its first report to this exporter is added.
 
@@ -48,7 +48,7 @@ class Aggregator:
         return len(self._sources)
 
     def add(self, report: MetricsReport, *, now_s: float) -> None:
-        """Add a report. A source's final report removes its series, except series that another source reports, too."""
+        """Add a report. A source's final report removes its series, unless another source also reports the series."""
         before = self._sources.get(report.source)
         if before is None and len(self._sources) >= SOURCES_MAX:
             return

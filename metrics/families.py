@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from shardclock_server.metrics.family import JOB_NAME, TARGET_NAME, Family, Label, by_name
 
-GROUPS_MAX = 50  # users choose the names of consumer groups, so the number of label values must be limited
+GROUPS_MAX = 50  # the number of label values must be limited, because users choose the names of consumer groups
 
 REASON = Label("reason", frozenset(["drained", "died", "silent", "unreachable", "never_started", "other"]))
 AGE = Label("age", frozenset(["under_1s", "under_10s", "under_1m", "under_10m", "over_10m"]))
@@ -13,7 +13,7 @@ JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "termi
 RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
 # The value is only an example, because users choose the names of groups. A page has at most GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
-# Tables that change often or grow. All other tables have few rows, which change rarely.
+# Tables that change often or grow. Tables that are not in this list have few rows, which change rarely.
 TABLE = Label(
     "table",
     frozenset(

@@ -37,7 +37,7 @@ class Label:
         return value in self.values or (self.is_open and self.open_value.fullmatch(value) is not None)
 
 
-# The label value for a holder without slots, which may still sweep, and fire its leased timers.
+# The label value for a holder without slots; such holders still sweep, and fire their leased timers.
 NO_SHARD = "none"
 SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 
@@ -76,7 +76,10 @@ JOB_NAME = Label("job_name", frozenset([OTHER]), is_open=True)
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Define one metric. A `summed` gauge is the sum of all sources' values; any other gauge is the newest value."""
+    """Define one metric.
+
+    A `summed` gauge is the sum of the values of all sources; any other gauge is the newest reported value.
+    """
 
     name: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""Create the samples of jobs: a limited number of jobs with their names, and all other jobs together as `other`."""
+"""Create the samples of jobs: a limited number of jobs by name, and all remaining jobs together as `other`."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from shardclock_server.metrics.family import OTHER, TARGETS_MAX
 from shardclock_server.metrics.report import Sample
 from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 
-# Metrics for which the value of `other` is the largest value of its jobs.
+# For these metrics, the value of `other` is the largest value of the jobs in this group.
 MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_waiting_seconds": lambda job: job.waiting_s,
     "job_start_lag_seconds": lambda job: job.start_lag_s,
@@ -19,8 +19,8 @@ MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_consecutive_failures": lambda job: job.consecutive_failures,
     "job_consecutive_crashes": lambda job: job.consecutive_crashes,
 }
-# The runs of `other` are the sum of the runs of its jobs. A run that did not succeed, fail or crash was cancelled or
-# interrupted.
+# The runs of `other` are the sum of the runs of all jobs in this group. A run that did not succeed, fail or crash was
+# cancelled or interrupted.
 SUMS: Mapping[str, Callable[[JobMeasures], int]] = {
     "succeeded": lambda job: job.successes,
     "failed": lambda job: job.failures,
@@ -30,7 +30,7 @@ SUMS: Mapping[str, Callable[[JobMeasures], int]] = {
 
 
 def samples_of_jobs(measured: JobsMeasured, named: int = TARGETS_MAX) -> Iterator[Sample]:
-    """List the samples of jobs: `named` jobs with their names, first the jobs of the present app."""
+    """List the samples of jobs: `named` jobs have samples of their own; jobs of the present app are chosen first."""
     yield from _of_all(measured)
     groups: defaultdict[str, list[JobMeasures]] = defaultdict(list)
     for number, job in enumerate(measured.jobs):

@@ -13,7 +13,7 @@ from shardclock_server.metrics.family import NO_SHARD, SHARD, Families, Family
 
 REPORT_S = 1.0  # the interval between two reports of a source
 BYTES_MAX = 100_000  # the limit of one datagram, below Linux's default limit
-SOCKET_PATH_MAX = 100  # bytes; the operating systems' limits are 104 to 108
+SOCKET_PATH_MAX = 100  # the limit of a socket's path in bytes; operating systems allow 104 to 108
 
 Labels = tuple[str, ...]
 
@@ -24,7 +24,7 @@ class InvalidReport(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The total of a counter since the start of its source, or the present value of a gauge."""
+    """The total of a counter since the source's start, or the present value of a gauge."""
 
     name: str
     labels: Labels
@@ -33,7 +33,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The counts of each bucket since the source's start, not cumulative; the last bucket is above the highest edge."""
+    """The count of each bucket since the source's start (not cumulative); the last bucket is above the highest edge."""
 
     name: str
     labels: Labels
@@ -73,7 +73,7 @@ class Reporter:
         return self._socket is not None and time.monotonic() >= self._due_at_s
 
     def send(self, report: MetricsReport) -> None:
-        """Send without waiting; if the send fails, the next report contains the same counts."""
+        """Send a report without waiting. If the send fails, nothing is lost: the next report contains all counts."""
         if self._socket is None or self._path is None:
             return
         self._due_at_s = time.monotonic() + REPORT_S

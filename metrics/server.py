@@ -21,7 +21,7 @@ CLOSE_S = 0.1  # the interval between two checks for a stop
 
 @dataclass(frozen=True)
 class Pages:
-    """The content of the pages; `unhealthy` and `unready` list faults."""
+    """The content of the pages; `unhealthy` and `unready` list the faults."""
 
     registry: CollectorRegistry
     unhealthy: Callable[[], list[str]]
@@ -61,7 +61,7 @@ class MetricsServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_port = False  # with a shared port, a second exporter would take some of the requests
+    allow_reuse_port = False  # the port is not shared, because a second exporter would get some of the requests
 
     def __init__(self, address: tuple[str, int], pages: Pages) -> None:
         self.address_family = AF_INET6 if ":" in address[0] else AF_INET
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Don't log requests, because Prometheus sends one every few seconds."""
+        """Don't log requests, because Prometheus sends a request every few seconds."""
 
     def _judge(self, faults: list[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK

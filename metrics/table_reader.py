@@ -29,7 +29,10 @@ class TableReader:
         self.why_not = "the exporter has not read the tables yet"
 
     async def fresh(self) -> Tables | None:
-        """Return a reading that is at most a few seconds old; after a failure None, and `why_not` has the reason."""
+        """Return a reading that is at most a few seconds old.
+
+        After a failure, return None and set `why_not` to the reason.
+        """
         async with self._lock:
             now_s = time.monotonic()
             if now_s >= self._read_at_s + FRESH_S:

@@ -31,8 +31,8 @@ from shardclock_server.sql.metrics.measures import (
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-# The edges of the groups of overdue timers by age, the oldest first; group i is between edges i and i + 1, and the last
-# edge is now.
+# Overdue timers are grouped by age, the oldest first. These are the edges of the groups: group i is between edges i and
+# i + 1; the last edge is now.
 AGES = ("over_10m", "under_10m", "under_1m", "under_10s", "under_1s")
 AGE_EDGES = (EVER, *(timedelta(seconds=-age_s) for age_s in (600, 60, 10, 1, 0)))
 OUTAGE_AGES = ("over_10m", "under_10m", "under_1m")  # the groups of timers that are overdue by more than 10 s
@@ -61,7 +61,7 @@ class Tables:
 
 
 async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
-    """Read all figures once; overdue timers are only searched in the window.
+    """Read all figures once; search overdue timers only in the window.
 
     errors:  StoreUnavailable  no answer before the timeout
     """

@@ -45,7 +45,7 @@ FAMILIES = (
     ),
     Family("timers_refused", "counter", "Timers that can't be fired; the log has the reasons.", (SHARD,)),
     Family("timers_planned", "counter", "Schedules for which a shard computed the first date.", (SHARD,)),
-    Family("occurrences_skipped", "counter", "Missed occurrences that were skipped.", (SHARD,)),
+    Family("occurrences_skipped", "counter", "Missed occurrences that shards skipped.", (SHARD,)),
     Family("turn_failures", "counter", "Failed iterations of a shard's loops; each is repeated.", (SHARD, LOOP)),
     Family("timers_held", "gauge", "Timers leased and waiting in the shard's memory.", (SHARD,)),
     Family("slots_owned", "gauge", "Slots that are assigned to the shard, of 840.", (SHARD,)),

@@ -23,7 +23,9 @@ def is_unplanned(timer: ClaimedTimer) -> bool:
 
 
 def planning_of(timer: ClaimedTimer) -> Planning:
-    """Compute the first occurrence of a new rule; occurrence numbers continue after the last number of the former rule.
+    """Compute the first occurrence of a new rule.
+
+    If a timer's rule was changed, the numbers of occurrences continue after the last number.
 
     errors:  InvalidTimer  the schedule can't be read, or never occurs
     """
@@ -36,7 +38,7 @@ def planning_of(timer: ClaimedTimer) -> Planning:
 
 
 def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
-    """Compute whether a timer fires, and for a schedule its next occurrence.
+    """Decide whether a timer fires, and compute a schedule's next occurrence.
 
     units:   `now` is at most Postgres's time, so that no future occurrence is skipped
     errors:  InvalidTimer  the timer's schedule can't be read
@@ -58,7 +60,7 @@ def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
 def held_and_forgotten(
     due: Sequence[ClaimedTimer], *, now_s: float, lease_s: float
 ) -> tuple[list[ClaimedTimer], list[ClaimedTimer]]:
-    """Separate the timers that are delayed by a hold of the database from the timers with expired leases.
+    """Divide timers: timers that a hold of the database delays, and timers with expired leases.
 
     The ramp limits the rate at which timers with expired leases are claimed again.
 
@@ -70,14 +72,14 @@ def held_and_forgotten(
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Timers that the firing statement got and did not fire."""
+    """Timers that the firing statement received but did not fire."""
 
     early: list[ClaimedTimer]
     unexplained: list[int]
 
 
 def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
-    """Split the timers that did not fire into timers that were sent too early, and timers with an unknown reason."""
+    """Divide the timers that did not fire: timers that were sent too early, and timers with another reason."""
     missing = [timer for timer in sent if timer.timer_key not in fired.timer_keys]
     return Leftover(
         early=[timer for timer in missing if timer.due_date > fired.server_now],
@@ -86,5 +88,5 @@ def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
 
 
 def refusal_of(error: Exception) -> Exception | None:
-    """Return `error` if one timer of a batch may be the cause; None if the cause is outside the batch."""
+    """Return `error` if a timer of the batch may be its cause; None if the cause is outside the batch."""
     return error if isinstance(error, StatementRefused | InvalidTimer) else None

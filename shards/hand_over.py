@@ -1,4 +1,4 @@
-"""Hand deliveries over to the workers of this machine, within the limits that these workers have set."""
+"""Send deliveries directly to the workers of this machine, within the limits that these workers have set."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ TARGET = ClaimedDelivery._fields.index("target")
 
 @dataclass(eq=False)
 class NearWorker:
-    """A worker of this machine, with the number of deliveries (places) that the worker accepts over one connection."""
+    """A connection to a worker of this machine, and the number of deliveries (places) that the worker accepts."""
 
     unconfirmed: Unconfirmed
     socket: HandOverSocket | None = None
@@ -42,7 +42,7 @@ class NearWorker:
             self.unconfirmed.confirm(message.number)
 
     def begin(self) -> None:
-        """Open a connection, and send the deliveries again that an earlier connection may have lost."""
+        """Open a connection, and send again the deliveries that an earlier connection may have lost."""
         assert self.socket is not None
         self.socket.send(Begins(self.unconfirmed.stream))
         for message in self.unconfirmed.lasting():
@@ -51,7 +51,7 @@ class NearWorker:
 
     @property
     def reads(self) -> bool:
-        """Return whether the worker is connected and reads."""
+        """Return whether the worker is connected and reads messages."""
         return self.socket is not None and self.socket.is_writable
 
     def pass_on(self, message: HandedOver) -> bool:
@@ -71,14 +71,14 @@ class DeliveryNotifier(Protocol):
     """The interface of `sql.notification_sender.NotificationSender`, which notifies workers of deliveries."""
 
     def want(self, new: int) -> None:
-        """Request a notification of workers about `new` deliveries."""
+        """Request that workers are notified of `new` deliveries."""
 
 
 ResultT = TypeVar("ResultT", ScanResult, Fired)
 
 
 class HandOver:
-    """Keep a connection to each worker of this machine, and send the worker the deliveries that were claimed for it.
+    """Keep a connection to each worker of this machine, and send each worker the deliveries that were claimed for it.
 
     Firing never waits for a worker. If a delivery can't be sent to its worker, the next iteration of the loop releases
     it, so that any worker can claim it.
@@ -89,11 +89,13 @@ class HandOver:
         self._session, self._notifier = session, notifier
         self._near: frozenset[int] = frozenset()
         self._workers: dict[int, NearWorker] = {}
-        self._unconfirmed: defaultdict[int, Unconfirmed] = defaultdict(Unconfirmed)  # By worker, over all connections.
-        self._left: defaultdict[int, list[Row]] = defaultdict(list)  # By worker; the loop releases these deliveries.
+        # Keys: workers; the counts include earlier connections.
+        self._unconfirmed: defaultdict[int, Unconfirmed] = defaultdict(Unconfirmed)
+        # Keys: workers. The loop releases these deliveries.
+        self._left: defaultdict[int, list[Row]] = defaultdict(list)
 
     def learn(self, workers: Collection[int]) -> None:
-        """Update the workers of this machine."""
+        """Update the list of this machine's workers."""
         near = frozenset(workers)
         if near - self._near:
             self.asked.set()
@@ -104,10 +106,9 @@ class HandOver:
             del self._unconfirmed[gone]
 
     async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
-        """Call `send` with the workers' free places; send the claimed deliveries to their workers.
+        """Call `send` with the workers' free places; send the deliveries that it claimed to the workers.
 
-        errors:  the errors of `send`; the deliveries that the statement may have claimed are free when their leases
-                 expire
+        errors:  the errors of `send`; if the statement has claimed deliveries nevertheless, their leases expire
         """
         workers = {holder: it for holder, it in self._workers.items() if it.reads}
         places = {holder: using for holder, it in workers.items() if (using := it.places.begin())}
@@ -130,7 +131,7 @@ class HandOver:
         """Run the loop once: connect to new workers, and release the deliveries that could not be sent.
 
         units:   returns the seconds to wait before the next iteration, unless `asked` is set
-        errors:  StoreUnavailable  the next iteration releases these deliveries
+        errors:  StoreUnavailable  the deliveries are still claimed; the next iteration releases them
         """
         self.asked.clear()
         for holder in self._near - self._workers.keys():
@@ -159,7 +160,7 @@ class HandOver:
             self._close(worker)
 
     async def _release(self, holder: int, rows: Sequence[Row]) -> None:
-        """Release the claims of deliveries that were not sent; no row matches if the worker has ended."""
+        """Release the claims of unsent deliveries; if the worker has ended, the statement matches no row."""
         settlements = [Settlement(ClaimedDelivery._make(row), None, delay_s=None) for row in rows]
         await settle_deliveries(self._session, holder, settlements, leaves_locked=True)
         self._notifier.want(len(rows))

@@ -1,8 +1,8 @@
 """Alternate between groups of due timers, if more timers are due than one statement can fire.
 
 The schedules of one tenant may become due again as soon as they have fired. If one statement can't fire all due timers,
-every second statement fires plain timers. The statements in between fire the schedules of one tenant after the other,
-so that no tenant delays other tenants for long.
+every second statement fires plain timers. The other statements fire one tenant's schedules each, in turn, so that no
+tenant delays other tenants for long.
 """
 
 import heapq
@@ -18,7 +18,7 @@ class Lanes:
     def __init__(self) -> None:
         self._plain: list[Entry] = []
         self._schedules: dict[str, list[Entry]] = {}
-        self._tenants: deque[str] = deque()  # the tenants with a lane; the first tenant is served next
+        self._tenants: deque[str] = deque()  # the tenants with a lane, in the order of their turns
         self._is_plain_next = True
 
     def __bool__(self) -> bool:
@@ -36,7 +36,7 @@ class Lanes:
         heapq.heappush(lane, entry)
 
     def pop(self) -> Entry:
-        """Remove and return the soonest timer of the next lane; there must be a due timer."""
+        """Remove and return the soonest timer of the next lane. The queues must not be empty."""
         is_plain = bool(self._plain) and (self._is_plain_next or not self._tenants)
         self._is_plain_next = not is_plain
         return heapq.heappop(self._plain) if is_plain else self._pop_schedule()

@@ -1,6 +1,6 @@
 """Retry leased timers if other transactions have locked their rows.
 
-For each of these transactions, the shard retries only one timer.
+For each transaction that holds locks, the shard retries only one timer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import LeasedRow
 from shardclock_server.timers.model import ClaimedTimer
 
-RETRY_S = 0.05  # The time between two tries: a client's transaction usually lasts less.
-TRIES_PER_S = 400  # The limit for all lockers together; a try takes about 20 µs, so tries take 1 % of a shard's time.
+RETRY_S = 0.05  # The time between two tries, because most transactions of clients are shorter.
+# The limit of retries per second, for all lockers together; a retry takes about 20 µs, so retries take at most 1 % of a
+# shard's time.
+TRIES_PER_S = 400
 
 
 @dataclass(frozen=True, slots=True)
 class LockedRetry:
-    """The locked timers that the shard fires again.
+    """The locked timers that the shard tries again.
 
     The timers in `now` are retried immediately, because their locks may have been released.
 
-    `later` has one timer for each locker; these timers are retried after `later_s`.
+    `later` has one timer for each locker (the transaction with the lock); these timers are retried after `later_s`.
     """
 
     now: list[ClaimedTimer]
@@ -30,7 +32,7 @@ class LockedRetry:
 class LockedTimers:
     """Group the locked timers by locker, and retry the first timer of each group.
 
-    While the first timer of a group is locked, all timers of the group are locked.
+    As long as a locker locks the first timer of its group, it also locks the other timers.
 
     The locker is the number in the row's `xmax`: a transaction or a multixact. One transaction may lock all 15,000
     timers that a shard leases; retries of all these timers would take the shard's whole time.
@@ -43,11 +45,11 @@ class LockedTimers:
         self._lease_s = lease_s
         self._timers_max = timers_max
         self._lockers: dict[int, str] = {}  # By timer_key.
-        # By locker, then by timer_key: the moment when the row was found locked, and the timer.
+        # Keys: the locker, then timer_key; values: the moment when the row was found locked, and the timer.
         self._groups: dict[str, dict[int, tuple[float, ClaimedTimer]]] = {}
 
     def __len__(self) -> int:
-        """Count the timers that wait behind the first timer of their group; first timers wait in the timer queue."""
+        """Count the timers of all groups without the first timers, which wait in the timer queue."""
         return len(self._lockers) - len(self._groups)
 
     def learn(self, sent: Iterable[int], locked: Sequence[LeasedRow], *, now_s: float) -> LockedRetry:
@@ -91,7 +93,7 @@ class LockedTimers:
         self._groups.setdefault(held.locker, {})[timer_key] = (found_s, held.timer)
 
     def _first(self, locker: str, *, now_s: float) -> ClaimedTimer | None:
-        """Return the timer that is retried for a locker's group; remove timers that were locked for a whole lease."""
+        """Return the timer to retry for a locker's group; remove timers that were locked for a whole lease."""
         group = self._groups.get(locker, {})
         for timer_key, (found_s, timer) in list(group.items()):
             if found_s > now_s - self._lease_s:

@@ -12,16 +12,16 @@ from shardclock_server.shards.stats import ShardStats
 from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import Session
 
-PAUSES_S = 1.0  # The time between two searches for ended pauses, so a pause may end this much late.
-AGAIN_S = 60.0  # A timer that Postgres refused to resume is tried again after this time.
+PAUSES_S = 1.0  # The time between two searches for ended pauses; a pause ends late by at most this time.
+AGAIN_S = 60.0  # If Postgres refuses to resume a timer, the next attempt follows after this time.
 
 _log = structlog.get_logger("shardclock")
 
 
 class ShardMaintenance:
-    """Connect to workers, and end the pauses of timers in all slots, so that no pause depends on a single shard.
+    """Connect to workers, and end the pauses of timers in all slots, so that a pause also ends if one shard is dead.
 
-    `claim_soon` is set when a pause has ended, because its timers may be due.
+    `claim_soon` is set when a pause has ended, because the paused timers may be due.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class ShardMaintenance:
         """Make one turn.
 
         units:   returns the seconds to wait before the next iteration
-        errors:  StoreUnavailable  the next iteration does the rest
+        errors:  StoreUnavailable  the next iteration does the remaining work
         """
         wait_s = await self._hand_over.turn()
         # A shard without slots ends no pause. While the database is on hold, no pause ends, because the database may be

@@ -9,21 +9,21 @@ from shardclock_server.keepers.clock import seconds_of
 from shardclock_server.shards.lanes import Lanes
 from shardclock_server.timers.model import ClaimedTimer
 
-# A second lease of a timer leaves a stale entry in the heap. The heap is rebuilt when it has more entries than twice
-# the timers plus this number.
+# If a timer is leased twice, the heap has a stale entry. The heap is rebuilt when it has more entries than twice the
+# timers plus this number.
 STALE_MAX = 1_000
-# Starts of jobs fire at this number of moments in each second, so that one statement fires several starts; a delay of
-# 16 ms does not matter for a job. The number is a power of two, so that floating point numbers represent the moments
-# exactly.
+# Each second has this number of moments at which starts of jobs fire, so that one statement fires several starts; a
+# delay of 16 ms does not matter for a job. The number is a power of two, so that floating point numbers represent the
+# moments exactly.
 STARTS_PER_S = 64
 
 
 class TimerQueue:
     """A queue of leased timers, soonest first; it wakes a waiting task when the soonest timer is due.
 
-    The queue has each timer as the latest query read it; a result that arrives after the result of a later query is
-    ignored. One task waits; any task may add timers. With `gathers_starts`, starts of jobs that are due within
-    milliseconds fire together.
+    If queries return different versions of a timer, the queue keeps the version of the latest query, even if its result
+    arrives first. Only one task may wait; all tasks may add timers. With `gathers_starts`, starts of jobs that are due
+    within milliseconds fire together.
     """
 
     def __init__(self, *, gathers_starts: bool = True) -> None:
@@ -58,7 +58,7 @@ class TimerQueue:
             self._sooner.set()
 
     def pop_due(self, now_s: float, limit: int) -> list[ClaimedTimer]:
-        """Remove and return the due timers, soonest first; take at most `limit`, alternately from all lanes."""
+        """Remove and return at most `limit` due timers, soonest first; if more are due, alternate between the lanes."""
         newly_due = self._pop_heap(now_s)
         if not self._due and len(newly_due) <= limit:
             taken = (self._timers.pop(timer_key, None) for _, timer_key in newly_due)
@@ -75,13 +75,13 @@ class TimerQueue:
         return due
 
     def soonest_s(self) -> float | None:
-        """Return the moment of the soonest timer that the last `pop_due` left in the queue, or None."""
+        """Return the due moment of the soonest timer that the last `pop_due` left in the queue, or None."""
         while self._heap:
             at, timer_key = self._heap[0]
             held = self._timers.get(timer_key)
             if held is not None and held[0] == at:
                 return at
-            heapq.heappop(self._heap)  # a stale entry: the timer was replaced or removed
+            heapq.heappop(self._heap)  # skip a stale entry: the timer was replaced or removed
         return None
 
     def _pop_heap(self, now_s: float) -> list[tuple[float, int]]:
@@ -122,7 +122,7 @@ class TimerQueue:
             alarm.cancel()
 
     def wake(self) -> None:
-        """End the wait now."""
+        """End the wait of `wait` now."""
         self._sooner.set()
 
     def _forget_stale(self) -> None:

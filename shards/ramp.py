@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import Scan, ScanResult
 from shardclock_server.timers.bucket import Bucket
 
-BURST_S = 1.0  # the largest burst is the number of timers that the rate allows in this time
+BURST_S = 1.0  # a burst is at most as large as the number of timers that the rate allows in this time
 
 
 @dataclass(slots=True)
@@ -13,8 +13,8 @@ class Ramp:
     """Limit the firing rate of timers that became overdue during an outage.
 
     Postgres stores the rate, and every scan returns the rate; before the first scan the rate is 0. When a scan finds
-    more timers of an outage than it may lease, later scans lease an equal number for each tenant. The equal shares end
-    when the scans find no more timers of an outage for any tenant.
+    more timers of an outage than it may lease, the next scans lease an equal number for each tenant. The equal shares
+    end when scans find no more timers of an outage.
     """
 
     per_s: int | None = 0
@@ -26,7 +26,8 @@ class Ramp:
     def holds_back(self, batch: int, *, now_s: float) -> bool:
         """Return whether ordinary scans must skip timers of an outage, because `outage` scans claim these timers.
 
-        Ordinary scans skip them while the rate allows less than a whole batch, and while the tenants get equal numbers.
+        Ordinary scans skip these timers while the rate allows less than a whole batch, and while tenants get equal
+        shares.
         """
         return self.catching_up or self.room(batch, now_s=now_s) < batch
 

@@ -7,60 +7,63 @@ from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
 from shardclock_server.sql.claims.scan_window import RotatingScan
 
-# A shard begins direct firing (the claim fires the timers) at 2,000 suitable timers a second, and stops below 1,000:
+# A shard starts direct firing (the claim fires the timers) at 2,000 suitable timers a second, and stops it below 1,000:
 # docs/decisions/0019-direct-firing.md.
 DIRECT_FROM_PER_S, DIRECT_UNTIL_PER_S = 2_000, 1_000
 DIRECT_S = 0.002  # The time between two claims while the shard fires directly.
 RATED_S = 0.5  # The rate of firings is measured over at least this time.
-# The time in which scans read each slot once: own slots 0.5 s, all slots 10 s; slow scans need longer.
+# The time in which scans read each slot once: 0.5 s for the shard's own slots, 10 s for all slots; slow scans need
+# longer.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
 # A timer with a delay of zero is due before its transaction commits, so it is overdue when it becomes visible. A scan
-# ahead therefore also reads due dates that passed within this time. A "newest" scan finds timers that commit even
-# later.
+# ahead therefore also reads due dates that passed within this time. A "newest" scan finds timers that commit after this
+# time.
 COMMIT_S = 0.125
-RECENT_S = 2.0  # Older due dates were read by an earlier scan, or will be read by a full scan of the slot.
+# A "newest" scan reads no older due dates: an earlier scan has read them, or a full scan of the slot will read them.
+RECENT_S = 2.0
 LATE_MAX = 2.0  # A late scan reads more slots, at most this many times the planned number.
-SLOW_S = 0.5  # A claim that takes longer reads a million dead rows of fired timers, or Postgres hangs.
+SLOW_S = 0.5  # A claim takes longer only if it reads a million dead rows of fired timers, or if Postgres hangs.
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """One scan of an iteration: the `scan` without its window of slots, and the rotation that chooses this window.
+    """One scan of an iteration: `scan` lacks the window of slots, which the rotation chooses.
 
-    units:   `turn_at_s` is the monotonic time at which the iteration began; `every_s` is the time between two scans;
-             None: the next scan begins when this scan ends
+    units:   `turn_at_s` is the monotonic time at which the iteration started; `every_s` is the time between two scans;
+             None: the next scan starts when this scan ends
     """
 
     scan: Scan
     turn_at_s: float
     rotation: RotatingScan | None = None
     every_s: float | None = None
-    is_ramped: bool = False  # the ramp limits the batch when the scan begins
+    is_ramped: bool = False  # the ramp limits the batch later, when the scan starts
 
 
 @dataclass(slots=True)
 class ScanPlanner:
     """Choose the scans of the next iteration from the results of the last iteration.
 
-    `scans` chooses the scans and changes no state. Each scan begins with `begin`, and ends with `learn` or `fail`.
+    `scans` chooses the scans without a change of the planner's state. The caller calls `begin` before each scan, and
+    `learn` or `fail` after the scan.
 
     `has_backlog`: the last scan left overdue timers in the table. Separate scans then lease overdue and upcoming
     timers, so that a backlog of millions does not delay upcoming timers. A scan for upcoming timers ("ahead") also
-    leases timers that became due since the previous "ahead" scan began, but not longer ago than `COMMIT_S`; otherwise
-    these timers would wait behind the backlog. "Newest" scans, which alternate with "ahead" scans, read the newest
-    overdue timers: they find timers that were committed even later after their due dates. The "outage" scan leases the
-    timers of an outage, at the ramp's rate.
+    leases timers that became due since the previous "ahead" scan began, but not longer ago than `COMMIT_S`; in other
+    scans these timers would wait behind the backlog. "Newest" scans, which alternate with "ahead" scans, read the
+    newest overdue timers, and so find timers that were committed more than `COMMIT_S` after their due dates. The
+    "outage" scan leases the timers of an outage, at the ramp's rate.
 
     `direct`: the claim fires due timers without a lease, because many become due each second. A claim can fire plain
-    timers, and schedules with a fixed period. With many due timers, a scan every few milliseconds that fires them costs
-    less than a lease of each timer.
+    timers, and schedules with a fixed period. If many timers are due, a claim that fires them every few milliseconds
+    costs less than leases.
     """
 
     settings: ShardSettings
     ramp: Ramp = field(default_factory=Ramp)
     has_backlog: bool = False
-    last_ahead_at_s: float = 0.0  # When the last scan of future timers began.
-    passed_at_s: float = 0.0  # When the last "ahead" or "newest" scan began; these scans skip the backlog.
+    last_ahead_at_s: float = 0.0  # The start of the last scan for future timers.
+    passed_at_s: float = 0.0  # The start of the last "ahead" or "newest" scan; these scans skip the backlog.
     swept_at_s: float = 0.0
     direct: bool = False
     _is_newest_next: bool = False
@@ -72,18 +75,18 @@ class ScanPlanner:
     _orphans: RotatingScan = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin without a backlog, with rotations that have read no slot."""
+        """Start without a backlog, with rotations that have read no slot."""
         self._own = RotatingScan(OWN_FULL_SCAN_S, RECENT_S, SLOW_S)
         self._sweep = RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S + self.settings.lease_s, SLOW_S)
         self._outage, self._orphans = (RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S, SLOW_S) for _ in range(2))
 
     @property
     def pause_s(self) -> float:
-        """Return the pause before the next iteration, after an iteration that left no timers."""
+        """Return the pause after an iteration that left no overdue timers."""
         return DIRECT_S if self.direct else self.settings.poll_s
 
     def rate(self, fired: int, *, now_s: float) -> None:
-        """Count timers that a claim fired or could have fired, and decide whether to fire directly."""
+        """Count the timers that a claim fired or could have fired; decide whether the next claims fire directly."""
         self._fired += fired
         elapsed_s = now_s - self._rated_at_s
         if elapsed_s >= RATED_S:
@@ -108,7 +111,7 @@ class ScanPlanner:
         ]
 
     def begin(self, planned: PlannedScan, *, now_s: float) -> Scan | None:
-        """Return the scan to run now; None: the ramp allows no timers."""
+        """Return the scan with its window; None: the ramp allows no timers."""
         scan = planned.scan
         if planned.is_ramped:
             scan = replace(scan, batch=self.ramp.room(scan.batch, now_s=now_s))
@@ -149,8 +152,8 @@ class ScanPlanner:
     def _between_s(self, since_s: float) -> float:
         """Return the time by which this scan advances its rotation: the time since the last scan, at most two polls.
 
-        A late scan reads more slots, so that the rotation takes the same time on a busy machine. The limit of two polls
-        keeps direct firing fast: each further slot delays every timer of the scan.
+        A late scan reads more slots, so that a rotation over all slots takes the same time on a busy machine. The limit
+        of two polls keeps direct firing fast: each further slot delays every timer of the scan.
         """
         if self.direct and since_s < self.settings.poll_s:
             return DIRECT_S
@@ -160,8 +163,8 @@ class ScanPlanner:
         settings, since_s = self.settings, now_s - self.last_ahead_at_s
         batch = settings.claim_batch
         if not self.has_backlog:
-            # While the queue is full, scans read overdue timers only: the scan itself fires plain timers, without the
-            # queue.
+            # While the queue is full, scans read only overdue timers, because a scan fires overdue plain timers without
+            # the queue.
             horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
             scan = Scan("own", horizon_s, batch, floor_s)
             return [PlannedScan(scan, now_s, self._own, self._between_s(since_s))]

@@ -1,4 +1,4 @@
-"""A shard's settings, each number with its unit and its reason."""
+"""A shard's settings."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from shardclock_server.sql.claims.notifications import SHARD_POLL_S
 
 
 class ShardSettings(KeeperSettings):
-    """All settings of one shard, without the database's address, which the shard finds on its node.
+    """All settings of one shard. The database's address is not a setting: the shard reads the address on its node.
 
     `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """

@@ -44,11 +44,11 @@ from shardclock_server.timers.refusal import InvalidTimer
 # The SQLSTATE of a duplicate key. The sequence of keys causes this error, not the timer:
 # docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
-# After Postgres refuses a scan, scans only lease timers for this time, so that a bad row can't fail the firing of
-# others.
+# When Postgres has refused a scan, scans only lease timers for this time, so that one bad row can't prevent the firing
+# of other timers.
 CLAIM_ONLY_S = 10.0
-# The precision of the alarm for the soonest timer. The alarm is set again if the estimate of Postgres's time was wrong
-# by more.
+# The precision of the alarm for the soonest timer. If the estimate of Postgres's time changes by more than this, the
+# alarm is set again.
 ALARM_SLACK_S = 0.001
 # A notification starts a claim; this is the minimum time between two such claims. The time is also at least
 # NOTIFIED_SHARE times the duration of the last claim, so that claims after notifications take at most a quarter of a
@@ -106,7 +106,7 @@ class Shard(Keeper):
         ]
 
     def learn_beat(self, *, first: bool) -> None:
-        """Update Postgres's time and this machine's workers; claim as soon as the holder is registered."""
+        """Update Postgres's time and the list of local workers; claim as soon as the holder is registered."""
         self._hand_over.learn(self._heartbeat.last.workers)
         self._observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
@@ -167,7 +167,7 @@ class Shard(Keeper):
             self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
 
     async def _wait_for_release(self, due: Sequence[ClaimedTimer]) -> None:
-        """Retry these timers after the next heartbeat, because the hold of the database may be over then.
+        """Retry timers that a hold of the database delays after the next heartbeat, because the hold may be over then.
 
         Without a retry these timers would wait until their leases expire.
         """
@@ -177,7 +177,10 @@ class Shard(Keeper):
         await self._sort_out(forgotten, [])
 
     async def _recall(self) -> None:
-        """Read the timers that this shard has leased, after a claim's result was lost: no other shard can fire them."""
+        """Read the timers that this shard has leased, because a claim's result was lost.
+
+        No other shard can fire these timers.
+        """
         if self._answer_lost:
             horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
             self._queue.add(await leased_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
@@ -250,7 +253,7 @@ class Shard(Keeper):
         await self._sort_out(timers, left.unexplained)
 
     async def _refuse(self, timer: ClaimedTimer, error: Exception) -> None:
-        """Remove a timer that can't be fired from the queue.
+        """Remove from the queue a timer that can't be fired.
 
         Pause the timer if its data are the cause, otherwise release it.
         """
@@ -278,7 +281,7 @@ class Shard(Keeper):
         believed_s = self._clock.now_s()
         self._clock.observe(server_time, sent_s=sent_s)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
-            self._queue.wake()  # the earlier estimate of Postgres's time was too low, so the alarm would come late
+            self._queue.wake()  # the alarm would be late, because the earlier estimate of Postgres's time was too low
 
     async def break_off(self) -> None:
         """Close the connections to workers."""
@@ -296,7 +299,7 @@ class Shard(Keeper):
         self._reporter.send(report_of(self._registration.name, self.stats, present, leaving=leaving))
 
     def stop(self) -> None:
-        """End the waits of the loops."""
+        """Wake the loops, so that they stop."""
         self._registered.set()
         self._claim_soon.set()
         self._queue.wake()

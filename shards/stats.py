@@ -36,9 +36,9 @@ class LagHistograms:
 
     Timers that were already overdue when they were scheduled have separate histograms.
 
-    During a backlog most scans are not measured. An unmeasured scan counts like the last measured scan of its kind,
-    because the timers of a backlog are about equally late. Scans for timers of an outage are a separate kind, because
-    these timers are much later.
+    During a backlog, the lags of most scans are not measured. An unmeasured scan counts like the last measured scan of
+    its kind, because the timers of a backlog are about equally late. Scans for timers of an outage are a separate kind,
+    because these timers are much later.
     """
 
     counts: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class LagHistograms:
     _unmeasured: Counter[Kind] = field(default_factory=Counter)
 
     def measures(self, scan: Scan, *, has_backlog: bool) -> bool:
-        """Return whether to measure the lags of a scan."""
+        """Return whether to measure the lags of the next scan."""
         kind = _kind(scan)
         if not has_backlog or kind not in self._like:
             self._unmeasured.pop(kind, None)
@@ -64,7 +64,7 @@ class LagHistograms:
             self._like[_kind(scan)] = lags
 
     def estimate(self, timers: int, scan: Scan) -> None:
-        """Distribute unmeasured firings over the buckets like the last measured scan of the same kind."""
+        """Add unmeasured firings to the buckets, in the proportions of the last measured scan of the same kind."""
         like = sorted(self._like[_kind(scan)], key=lambda lag: lag.timers)
         total, left = sum(lag.timers for lag in like), timers
         for lag in like:
@@ -102,7 +102,7 @@ class ShardStats:
     lag_histograms: LagHistograms = field(default_factory=LagHistograms)
 
     def count_scan(self, scan: Scan, taken: ScanResult, *, measured: bool) -> None:
-        """Add the timers that a scan leased and fired."""
+        """Count the timers that a scan leased and fired."""
         self.claimed += len(taken.claimed)
         self.fired += taken.fired
         self.skipped += taken.skipped
@@ -114,7 +114,7 @@ class ShardStats:
             self.lag_histograms.estimate(taken.fired, scan)
 
     def count_firing(self, firings: Sequence[Firing], fired: Fired) -> None:
-        """Add the outcomes of leased timers that were due."""
+        """Count the outcomes of leased timers that were due."""
         gone = [firing for firing in firings if firing.timer.timer_key in fired.timer_keys]
         self.fired += sum(firing.fires for firing in gone)
         self.skipped += sum(firing.skipped for firing in gone)

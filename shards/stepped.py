@@ -8,23 +8,26 @@ from shardclock_server.sql.session import StatementRefused
 
 
 class SteppedShard(Shard):
-    """Fire the due timers in explicit steps, with the code of the shard."""
+    """A shard that fires due timers only when `step` is called."""
 
-    gathers_starts = False  # The test's clock stops at due dates, and a gathered start fires a little later.
-    measures_lags = False  # With a stopped clock every timer is punctual, and no metric is read.
+    # No gathering: it would fire a start a little after its due date, and the test's clock stops at due dates.
+    gathers_starts = False
+    measures_lags = False  # With a stopped clock there are no lags to measure.
 
     async def begin(self) -> None:
         """Register the holder."""
         await self.beat_turn()
 
     async def step(self, slot: int | None = None) -> None:
-        """Fire the due timers of one slot or of all: the claim fires plain timers; schedules are leased, then fired.
+        """Fire the due timers of one slot or of all slots.
 
-        No timer is leased ahead, and none counts as overdue from an outage, because the clock stops until all due
-        timers have fired.
+        Claims fire plain timers; schedules are first leased and then fired.
+
+        No timer is leased before its due date, and no timer counts as overdue, because the clock stands still until all
+        due timers have fired.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
-                 StatementRefused  a pause can't end, because Postgres refuses to resume its timer
+                 StatementRefused  a pause can't end, because Postgres refuses to resume the paused timer
         """
         await self._recall()
         if slot is None:  # next_due.sql returns no slot if a pause ends

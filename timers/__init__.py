@@ -17,6 +17,6 @@ Only Postgres's clock decides when a timer is due. So callers pass `now` as an a
 because in a repeated hour Python's comparison between zones is never equal (PEP 495). Fractions of a microsecond are
 rounded up, because a timer may be late but never early.
 
-Parsers refuse invalid input with `refusal.InvalidTimer`. The error's message is one sentence with the value, the rule,
+Parsers raise `refusal.InvalidTimer` for invalid input. The error's message is one sentence with the value, the rule,
 and what to write instead.
 """

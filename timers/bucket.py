@@ -40,10 +40,10 @@ class Bucket:
             self._set_refill(now_s, self.refill_s(now_s) + count / self.per_s)
 
     def refund(self, count: float = 1, *, of: float | None = None) -> None:
-        """Return `count` unused units to the bucket; they were taken by a call of `take` with `of` units.
+        """Put back `count` unused units of the `of` units that an earlier `take` requested.
 
-        Because of the limit of the debt, that call may have taken fewer than `of` units. Only units that were really
-        taken are returned.
+        The limit of the debt may have reduced the number of units that were taken. Only units that were really taken
+        are put back.
         """
         if self.per_s is not None:
             of = count if of is None else of
@@ -58,7 +58,7 @@ class Bucket:
             self._set_refill(now_s, used / per_s)
 
     def next_at_s(self, now_s: float) -> float:
-        """Return the moment when the next unit is free."""
+        """Return the moment at which the next unit is free."""
         if self.per_s is None:
             return now_s
         return now_s + max(0.0, self.refill_s(now_s) - (self.burst - 1) / self.per_s)

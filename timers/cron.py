@@ -31,8 +31,8 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 # The zone in the first field of a crontab line, such as CRON_TZ=Europe/Berlin.
 NAMES_ZONE = re.compile(r"\s*((?:CRON_)?TZ=(\S*))")
 
-# From this year on, the clocks of all zones follow fixed rules. So the changes between summer and winter time repeat,
-# like the calendar, after 400 years (20,871 weeks).
+# From this year on, each zone changes its clock by a fixed rule. So these changes repeat after 400 years (20,871
+# weeks), as the calendar does.
 LAST_LISTED = date(RULES_FROM_YEAR, 1, 1).toordinal() * DAY
 CYCLE_YEARS = 400
 CYCLE = 146_097 * DAY
@@ -119,7 +119,7 @@ class Cron:
         return count_local(self.fields, max(low, 0), min(high, END)) if low < high else 0
 
     def _lowest(self, span: OffsetSpan, moment: int) -> int:
-        """Return the first local second in a span that is after a moment and may match."""
+        """Return the first local second that may match, in a span and after a moment."""
         lowest = max(moment + 1, span.start) + span.offset
         return lowest if self.fields.fires_twice else max(lowest, span.first_new_local_s)
 

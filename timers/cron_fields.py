@@ -35,7 +35,7 @@ WORKDAY = re.compile(r"(?P<day>[0-9]+)W")
 WEEKDAY_IN_MONTH = re.compile(r"(?P<day>[0-9]+|[A-Z]{3})(?:L|#(?P<nth>[0-9]+))")
 
 MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# Bit d means day d of a month; bit 0 is never set. The set bits here are 0, 7, 14, 21 and 28.
+# Bit d stands for day d of a month; bit 0 is never set. This mask has the bits 0, 7, 14, 21 and 28.
 EVERY_SEVENTH = 0b10000001000000100000010000001
 
 
@@ -47,7 +47,10 @@ class Month(NamedTuple):
 
 
 class YearDays(NamedTuple):
-    """The matching days of one kind of year: a set of bits for each month, and the total number of days."""
+    """The matching days of a year with a given length and first weekday.
+
+    A set of bits for each month, and the total number of days.
+    """
 
     months: tuple[int, ...]
     total: int
@@ -75,7 +78,7 @@ class CronFields(NamedTuple):
 
 
 class CronFieldKind(NamedTuple):
-    """The values of a field: the range, the names of the numbers in order, and the first number of `*`."""
+    """The allowed values of a field: the range, the numbers' names in order, and the first number of `*`."""
 
     name: str
     lowest: int

@@ -15,7 +15,7 @@ YEAR_MAX = date.max.year
 
 
 def local_match(fields: CronFields, lowest: int) -> int:
-    """Find the first local match at or after the second `lowest`; NEVER: there is none."""
+    """Find the first local match at or after the second `lowest`, or return NEVER."""
     day, time = divmod(max(lowest, 0), DAY)
     found = _next_day(fields.years, day + 1)
     passed = _times_before(fields, time) if found == day + 1 else 0
@@ -45,7 +45,7 @@ def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
 
 
 def _time_at(fields: CronFields, index: int) -> int:
-    """Find the matching second of a day before which the day has `index` matching seconds."""
+    """Return matching second number `index` of a day, counted from 0."""
     rest, second = divmod(index, len(fields.seconds))
     hour, minute = divmod(rest, len(fields.minutes))
     return fields.hours[hour] * 3600 + fields.minutes[minute] * 60 + fields.seconds[second]

@@ -30,7 +30,7 @@ UNIT_US = {"H": 3_600_000_000, "M": 60_000_000, "S": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time: months and days on the calendar, then elapsed time. All values are 0 or more."""
+    """A duration: months and days, which count on the calendar, and elapsed time. All values are 0 or more."""
 
     months: int
     days: int

@@ -40,7 +40,7 @@ MOMENTS = ("due_date", "delay", "schedule")  # a timer has exactly one of these 
 
 
 def slot_of(timer_key: int) -> int:
-    """Compute a timer's slot, like the table's generated column."""
+    """Compute a timer's slot in the same way as the table's generated column."""
     return timer_key % SLOTS
 
 
@@ -65,12 +65,12 @@ class OnConflict(StrEnum):
 class ClaimedTimer:
     """The columns that a shard needs to fire a timer.
 
-    A schedule without `anchor_occurrence` has no first due date yet. `missed_before`: a resume at this moment chose
-    `missed` for earlier occurrences; None: `missed` is the schedule's policy. `starts_job`: the target is a job.
-    `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the `xmin` of the row that was read; a
+    A schedule without `anchor_occurrence` has no first due date yet. `missed_before` is the moment of a resume that
+    chose `missed` for the occurrences before it; None: `missed` is the schedule's policy. `starts_job`: the target is a
+    job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the `xmin` of the row that was read; a
     firing of another version has no effect (the fence). `request_number` is the number of the request to Postgres that
-    read the row; a result with a higher number is newer. Numbers are used instead of times, because clocks may be set
-    back.
+    read the row; a result with a higher number is newer. The order of requests is a number and not a time, because
+    clocks may be set back.
     """
 
     timer_key: int
@@ -95,7 +95,7 @@ def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
             return None
         if not isinstance(value, str):
             raise ValueError("not a text")  # noqa: TRY004 - pydantic reports no TypeError
-        # If the zone is invalid, it is missing in these values, and pydantic reports its refusal.
+        # An invalid zone is missing in these values; pydantic reports it separately.
         return parse(value, info.data.get("zone", "UTC"))
 
     return PlainValidator(read, json_schema_input_type=str | None)
@@ -127,7 +127,7 @@ def _payload(value: object, info: ValidationInfo) -> str | None:
 
 
 class _Reading(NamedTuple):
-    """The context of a validation: the user's names for the fields, and whether `read_json` has parsed the values."""
+    """The context of a validation: the user's names of the fields, and whether `read_json` has parsed the values."""
 
     called: Mapping[str, str]
     was_read: bool
@@ -190,7 +190,7 @@ class NewTimer(BaseModel):
             return fields
         for text in (fields.get("due_date"), fields.get("schedule")):
             if isinstance(text, str) and "[" in text:
-                # The refusal of the text's own field is more precise.
+                # Skip this check, because the refusal of the field itself is more precise.
                 with suppress(InvalidTimer):
                     return fields | {"zone": agreed_zone(text, UTC_ZONE).key}
         return fields
@@ -218,8 +218,8 @@ class NewTimer(BaseModel):
     ) -> Self:
         """Check a request with fields of plain values and any JSON value as the payload.
 
-        `called` maps field names to the user's names for the fields; refusals use the user's names. `was_read`:
-        `read_json` has read the payload, so the payload is not read again.
+        `called` maps field names to the names that the user knows; refusals use these names. `was_read`: `read_json`
+        has read the payload, so the payload is not read again.
 
         errors:  InvalidTimer  the message names the first invalid field, its value, the rule, and what to write instead
         """

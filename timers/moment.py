@@ -23,7 +23,10 @@ DATE_TIME = re.compile(
 
 
 class ParsedMoment(NamedTuple):
-    """A parsed moment; `skipped` is the text's local time if the zone's clock skips it, otherwise None."""
+    """A parsed moment.
+
+    If the zone's clock skips the local time of the text, `skipped` is this local time, otherwise None.
+    """
 
     moment: datetime
     skipped: datetime | None
@@ -45,7 +48,7 @@ def parse_due_date(text: str, zone: ZoneInfo | None = None) -> datetime:
 
 
 def parse_written(text: str, zone: ZoneInfo | None = None) -> ParsedMoment:
-    """Parse a date-time like `parse_due_date`; also return the text's local time if the zone's clock skips it."""
+    """Parse a date-time like `parse_due_date`; if the zone's clock skips the local time of the text, return it too."""
     match = DATE_TIME.fullmatch(text) if len(text) <= DUE_DATE_CHARS_MAX else None
     if match is None:
         check_brackets(text)

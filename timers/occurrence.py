@@ -30,12 +30,12 @@ class CatchUp(NamedTuple):
 
 
 class ScheduleRule(Protocol):
-    """The interface of a rule, which computes one due date after another.
+    """The interface of a rule: it computes one due date after another.
 
     A rule is immutable; `str()` gives its canonical text.
 
-    A method returns None if the occurrence would be after the rule's end or the year 9999. The methods ignore
-    `repetitions`; `timers.schedule` applies it.
+    A method returns None if the occurrence would be after the rule's end or the year 9999. The methods ignore the limit
+    `repetitions`, which `timers.schedule` applies.
     """
 
     @property

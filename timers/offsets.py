@@ -25,13 +25,13 @@ END = date.max.toordinal() * DAY
 
 # The largest step back of a clock was one day (Alaska, 1867).
 BACK_MAX = 2 * DAY
-# Two opposite changes are at least four days apart (Freetown, 1939), so probes at this distance find both changes.
+# A change and its reversal are at least four days apart (Freetown, 1939), so probes at this distance find both.
 PROBE = 3 * DAY
 # The first year in which a zone changed its clock (Manila).
 FIRST_CHANGE_YEAR = 1844
-# The last single change in the zone database is Morocco's in 2087. Later changes follow rules that depend on the year's
-# length and its first weekday. Any 28 years without a century's end contain all fourteen combinations of length and
-# first weekday.
+# The last single change in the zone database is Morocco's in 2087. Later changes follow rules that depend only on the
+# year's length and on the weekday of 1 January. There are fourteen combinations of a year's length (365 or 366 days)
+# and the weekday of 1 January. Each of them occurs in any 28 years without a year such as 2100 or 2200.
 RULES_FROM_YEAR = 2101
 KINDS_CYCLE_YEARS = 28
 
@@ -69,7 +69,7 @@ def clock_changes(zone: ZoneInfo, start: datetime, until: datetime) -> Iterator[
 
 
 def offset_spans(zone: ZoneInfo, year: int) -> tuple[OffsetSpan, ...]:
-    """Divide a UTC year at the changes of a zone's clock; a far year gets the changes of a similar earlier year."""
+    """Divide a UTC year at the changes of a zone's clock. For a far year, use the changes of a similar earlier year."""
     if year < RULES_FROM_YEAR + KINDS_CYCLE_YEARS:
         return _searched_spans(zone, year)
     like = _like(_kind_of(year))
@@ -86,7 +86,7 @@ def _kind_of(year: int) -> tuple[int, bool]:
 
 @cache
 def _like(kind: tuple[int, bool]) -> int:
-    """Return an earlier year with the same first weekday and length, for which the changes are searched."""
+    """Return the year to search for changes: an earlier year of the same length that starts on the same weekday."""
     years = range(RULES_FROM_YEAR, RULES_FROM_YEAR + KINDS_CYCLE_YEARS)
     return next(year for year in years if _kind_of(year) == kind)
 
@@ -144,7 +144,7 @@ def _year_start(year: int) -> int:
 
 
 def _offset(zone: ZoneInfo, second: int) -> int:
-    # In the first and last hours of the years 1 to 9999 the wall clock may be outside these years; no zone's clock
-    # changes in these hours.
+    # Skip the first hours of year 1 and the last hours of year 9999: local times may be outside the years 1 to 9999,
+    # and no clock changes in these hours.
     second = min(max(second, BACK_MAX), END - BACK_MAX)
     return offset_at(moment_of(second), zone) // SECOND

@@ -30,7 +30,7 @@ def parse_payload(text: str | bytes) -> str:
 def payload_of(value: object) -> str:
     """Return the compact text of a JSON value, for storage.
 
-    errors:  InvalidTimer  as `parse_payload`, or a value that JSON can't represent
+    errors:  InvalidTimer  as `parse_payload`; or JSON can't represent the value
     """
     # Parse the formatted text again, to find duplicate keys and integers that are too long for a double.
     return parse_payload(_written(value))

@@ -47,7 +47,7 @@ def iterate_preview(rule: ScheduleRule, created: datetime, *, count: int) -> Ite
 def preview_from(
     rule: ScheduleRule, occurrence: ScheduledOccurrence | None, *, since: datetime, count: int
 ) -> Iterator[PreviewedOccurrence]:
-    """List an occurrence and its successors, without regard to the rule's repetitions.
+    """List an occurrence and its successors; ignore the limit of the rule's repetitions.
 
     shape:   at most `count` occurrences, in order; a note compares an occurrence with the previous occurrence, and the
              first occurrence with `since`
@@ -81,7 +81,7 @@ def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence
 
 
 def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
-    """Return a note about the local times that match the rule and that the clock skips."""
+    """Return a note about the local times that the clock skips although they match the rule."""
     if moment - before > GAP_MAX:
         return
     for change in clock_changes(rule.zone, before, moment):

@@ -54,7 +54,7 @@ def shortened(value: object) -> str:
 def refusal_of(error: ValidationError, model: type[BaseModel], *, called: Mapping[str, str]) -> InvalidTimer:
     """Convert pydantic's report to one sentence about the first invalid field.
 
-    `called` maps field names to the user's names for the fields.
+    `called` maps field names to the names that the user knows.
 
     source:  the rule is the `description` of the field in the model, so the API reference and the refusal agree
     """

@@ -1,6 +1,6 @@
 """Compute the due dates of an ISO 8601 repeat by arithmetic, without visiting each occurrence.
 
-An occurrence is due at its anchor + k·period. Each grid point is computed directly from the start, so late firings and
+Occurrence k is due at the anchor + k·period. Each grid point is computed directly from the start, so late firings and
 short months don't move the grid. If the clock skips the local time of the start, the first occurrence moves forward;
 later occurrences are computed from the start's local time.
 """
@@ -21,7 +21,8 @@ REPEAT_CHARS_MAX = 200  # The table's CHECK has the same limit.
 # A zone's name in brackets contains slashes, which do not separate the parts of a repeat.
 PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
 REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
-# Cron rules have the same limit. Ten thousand schedules of a millisecond would use up a cluster's whole throughput.
+# Cron rules have the same limit. With a limit of a millisecond, ten thousand schedules would use up the throughput of a
+# whole cluster.
 PERIOD_MIN = timedelta(seconds=1)
 FREQUENT_MAX = 10  # a repeat with a shorter period may fire at most this many times
 MICROSECOND = timedelta(microseconds=1)
@@ -100,9 +101,9 @@ class Repeat:
     def _steps_up_to(self, moment: datetime, anchor: datetime) -> int:
         """Return the number of the last grid point up to a moment.
 
-        Due dates are never descending, but two due dates may be equal: Samoa had no 30 December 2011. The number is
-        first estimated from the average period. The estimate is never wrong by more than a few days, so the correction
-        takes one or two steps.
+        Due dates never descend, but two may be equal, because Samoa had no 30 December 2011. The number is first
+        estimated from the average period. The estimate is never wrong by more than a few days, so the correction takes
+        one or two steps.
         """
         steps = (moment - anchor) // self.period.average()
         if not (self.period.months or self.period.days):

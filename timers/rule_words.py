@@ -135,8 +135,7 @@ def _of_hours(hours: Sequence[int]) -> str:
 def _days(day: str, weekday: str, *, is_spring: bool) -> str:
     """Describe the days.
 
-    In Spring's cron both day fields must match; in Unix cron both must match if a field
-    begins with `*`.
+    Return whether both day fields must match: in Spring's cron always, in Unix cron if a field begins with `*`.
     """
     both = is_spring or day.startswith("*") or weekday.startswith("*")
     by_day, by_weekday = _days_of_month(day), _weekdays(weekday, is_spring=is_spring)
@@ -149,7 +148,7 @@ def _days(day: str, weekday: str, *, is_spring: bool) -> str:
 
 
 def _days_of_month(field: str) -> str:
-    """Describe a day-of-month field; '' if it has all days."""
+    """Describe a day-of-month field; '' if the field has all days."""
     numbers, named = set[int](), list[str]()
     for item in field.split(","):
         if item == "LW":
@@ -169,7 +168,7 @@ def _days_of_month(field: str) -> str:
 
 
 def _weekdays(field: str, *, is_spring: bool) -> str:
-    """Describe a day-of-week field; '' if it has all days."""
+    """Describe a day-of-week field; '' if the field has all days."""
     numbers, named = set[int](), list[str]()
     kind = SPRING_WEEKDAY if is_spring else UNIX_WEEKDAY
     for item in field.split(","):
@@ -217,7 +216,7 @@ def _is_range(numbers: Sequence[int]) -> bool:
 
 
 def _step(numbers: Sequence[int], size: int) -> int | None:
-    """Return the step if the numbers divide a whole cycle evenly, beginning at 0; otherwise None."""
+    """Return the step between the numbers if they start at 0 and divide a whole cycle evenly; otherwise None."""
     if len(numbers) < 2 or size % len(numbers):
         return None
     step = size // len(numbers)

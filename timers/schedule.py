@@ -18,7 +18,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.repeat import REPETITIONS_MAX, parse_repeat
 from shardclock_server.timers.zone import zone_of
 
-# An occurrence counts as missed if it fires later than this; a takeover delays timers by less.
+# An occurrence counts as missed if it is late by more than this; a takeover delays timers by less time.
 MISSED_AFTER = timedelta(seconds=60)
 
 
@@ -31,7 +31,7 @@ class Missed(StrEnum):
 
 
 class MissedChoice(StrEnum):
-    """The choice, at a resume, of the policy for the occurrences that were missed during the pause."""
+    """How a resume treats the occurrences that were missed during the pause."""
 
     POLICY = "policy"
     SKIP = "skip"
@@ -40,7 +40,7 @@ class MissedChoice(StrEnum):
 
 
 class Following(NamedTuple):
-    """Whether the current occurrence fires, the number of skipped occurrences, and the next occurrence (or None).
+    """The decision about an occurrence: whether it fires, the number of skipped ones, and the next (or None).
 
     `skipped` includes the current occurrence if it does not fire.
     """
@@ -65,7 +65,7 @@ def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
 
 
 def missed_choice_of(text: str | None, *, called: str = "missed") -> MissedChoice:
-    """Parse the choice for missed occurrences at a resume; None: the schedule's policy.
+    """Parse how a resume treats missed occurrences; None: as the schedule's policy says.
 
     errors:  InvalidTimer  the choice is unknown
     """
@@ -111,8 +111,8 @@ def following(
     occurrences before `missed_before`, including the current occurrence: `fire_once` fires once for all of them, and
     `skip` skips all of them. The next occurrence is due at `missed_before` or later; it may be before now.
 
-    Rn counts firings, as in Camunda 8. Skipped occurrences don't count as firings, so each skipped occurrence increases
-    the number of the last occurrence by one.
+    Rn counts firings, as in Camunda 8. A skipped occurrence is not a firing, so it increases the number of the last
+    occurrence by one.
 
     shape:   the next occurrence is due strictly after now (fire_once), is at most MISSED_AFTER late (skip), or has any
              date (fire_all); its number is at most `last_number(repetitions, skipped)`

@@ -10,7 +10,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 # Files of the zone database that are not zones, or that stand for this machine's zone.
 NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
 IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-# All valid texts are shorter, so longer texts are not searched.
+# Texts longer than this are not searched, because all valid texts are shorter.
 SEARCHED_CHARS_MAX = 300
 AFTER_AT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{4,30})[^/@]{0,9}@")
 UTC_ZONE = ZoneInfo("UTC")

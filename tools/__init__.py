@@ -5,5 +5,5 @@
 sql_reference  docs/sql.md, from the comments of the SQL functions
 openapi        docs/openapi.json, from the routes of the HTTP API
 bpmn_page      docs/bpmn-elements.md, from the models in tests/engine/models
-unasync        the clients without an event loop, from the clients with an event loop
+unasync        the synchronous clients, from the async clients
 """

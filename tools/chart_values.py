@@ -33,7 +33,7 @@ HEAD = """# {name}
 
 
 def read_page(chart: Path) -> str:
-    """Return the page of a chart: one row for each value, and one row for each value that several components have."""
+    """Return the page of a chart; a separate table has the values that several components have."""
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     values = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
     about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def _rows(schema: Any, values: Any, above: str) -> Iterator[str]:
 
 
 def _is_part(schema: Any) -> bool:
-    """Return whether a value describes the pods of a component, which have the shared values."""
+    """Return whether a value describes the pods of a component; such components also have the shared values."""
     return "nodeSelector" in schema.get("properties", {})
 
 

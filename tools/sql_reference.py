@@ -1,9 +1,9 @@
 """Write the reference of the SQL functions, with signatures and comments from Postgres's catalog.
 
 The functions are ordered by subject, the folders in sql/functions. A function's comment has a description, a line for
-each argument, the result, the errors, and an example. If lines are missing, a line `as: other` means that they are in
-the comment of the function `other`. A function without a comment, or with a comment that begins with "Internal", is not
-for users.
+each argument, the result, the errors, and an example. A line `as: other` means that the missing lines are in the
+comment of the function `other`. A function without a comment, or with a comment that begins with "Internal", is not for
+users.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LINE = re.compile(r"^(\w+): (.*)$")
 
 
 class Incomplete(Exception):
-    """The comment of a function lacks a line; the message names it."""
+    """The comment of a function lacks a line; the message names the function and the line."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _part(function: Function, said: Mapping[str, Function]) -> str:
 
 
 def _line(function: Function, about: str, said: Mapping[str, Function]) -> str:
-    """Find the line of an argument or of another part, in this comment or in the comment after `as:`."""
+    """Find the line of an argument or of another part, in this comment or in the comment that `as:` names."""
     if about in function.lines:
         return function.lines[about].replace("|", "\\|")
     other = said.get(function.lines.get("as", ""))

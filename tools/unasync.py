@@ -1,4 +1,4 @@
-"""Write the clients without an event loop from the async clients: python -m tools.unasync."""
+"""Generate the synchronous clients from the async clients: python -m tools.unasync."""
 
 from __future__ import annotations
 

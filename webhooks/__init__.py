@@ -8,14 +8,14 @@ size and number has a limit. The package uses neither Postgres nor Ray. Workers 
     endpoint:        checks an endpoint: URL, headers, secrets; one sentence for each refusal
     policy_defaults: completes a tenant's policy for an endpoint: attempts, timeouts, rate
     addresses:       decides which addresses are permitted: public addresses, with the operator's exceptions
-    resolver:        resolves names in bounded time to few addresses, and limits each tenant's share of the threads
+    resolver:        resolves names to a few addresses in limited time, and limits each tenant's share of the threads
     guard:           makes the sockets, and refuses addresses that are not permitted
     signing:         Standard Webhooks: secrets, key pairs, signatures
     envelope:        the body: the same bytes in every attempt
-    sender:          sends a webhook, and returns the next step; only this module does I/O
-    connection:      accepts one bounded answer to each request on a connection
-    malformed_head:  reads the status of an answer with a harmless breach of HTTP's rules
-    fair_semaphore:  limits the requests: tenants and hosts take turns
+    sender:          sends a webhook, and returns the classified answer; only this module does I/O
+    connection:      accepts one answer of limited size to each request on a connection
+    malformed_head:  reads the status of an answer that breaks HTTP's rules in a harmless way
+    fair_semaphore:  limits concurrent requests; tenants and hosts take turns
     answer_classification:  classifies an endpoint's answer: `Delivered`, `RetryDelivery` or `EndpointGone`
     connection_failures:    classifies a failed connection, and describes it in words
 

@@ -9,8 +9,8 @@ from shardclock_server.timers.refusal import Refusal, shortened
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Private networks that a supported Python release does not know. Networks that the registry calls global, although a
-# webhook must not be sent to them.
+# Private networks that a supported release of Python treats as public. IANA's registry calls some of these networks
+# global, but a webhook must not be sent to them.
 DENIED = tuple(
     ip_network(text)
     for text in (
@@ -128,7 +128,7 @@ def _has_zone(address: Address) -> bool:
 
 
 def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address within an IPv4-mapped or NAT64 address; return any other address unchanged."""
+    """Return the IPv4 address that an IPv4-mapped or NAT64 address contains; return any other address unchanged."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

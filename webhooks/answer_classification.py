@@ -8,9 +8,10 @@ from http import HTTPStatus
 
 REASON_CHARS_MAX = 300
 EXCERPT_BYTES_MAX = 600  # UTF-8: enough bytes for REASON_CHARS_MAX characters.
-STORED_BYTES_MAX = 2_048  # The number of bytes of a body that are stored.
+STORED_BYTES_MAX = 2_048  # The number of bytes that are stored of an answer's body.
 OWN_PAUSE_S = 5.0  # The pause of the sender after it ran out of sockets or threads.
-AFTER_S_MAX = 3_600.0  # Limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries.
+# A longer Retry-After is reduced to this time, so that a recovered endpoint soon gets its deliveries.
+AFTER_S_MAX = 3_600.0
 
 GONE = 410
 BUSY = frozenset({429, 503})  # The Retry-After of these statuses delays all deliveries of the endpoint.
@@ -19,7 +20,7 @@ ABOUT_DELIVERY = frozenset({400, 409, 413, 422})
 
 
 class FaultSide(StrEnum):
-    """Name the side at fault for a failed attempt; only a fault of ENDPOINT counts against the endpoint's breaker."""
+    """The side that is to blame for a failed attempt; only the fault ENDPOINT counts against the endpoint's breaker."""
 
     ENDPOINT = "endpoint"
     DELIVERY = "delivery"
@@ -37,11 +38,11 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class RetryDelivery:
-    """Retry the delivery after the policy's delay, at the earliest after `after_s`.
+    """Retry the delivery after the policy's delay, but not before `after_s` has passed.
 
     `hold_s` is a pause for all deliveries of the endpoint: the endpoint requested the pause, or the sender needs it.
     With the fault SENDER the attempt does not count. `forbidden`: the guard refused the address. Only the operator's
-    logs and metrics show this refusal; the tenant can't see it.
+    logs and metrics show this flag; the tenant can't see it.
     """
 
     reason: str
@@ -56,7 +57,7 @@ class RetryDelivery:
 
 @dataclass(frozen=True, slots=True)
 class EndpointGone:
-    """The endpoint wants no more deliveries: disable it."""
+    """The endpoint wants no more deliveries, and must be disabled."""
 
     reason: str
     duration_s: float
@@ -67,11 +68,11 @@ Answer = Delivered | RetryDelivery | EndpointGone
 
 
 def answer_of(status: int, *, excerpt: bytes, retry_after: str | None, now_s: float, duration_s: float) -> Answer:
-    """Decide the next step after an answer.
+    """Classify an endpoint's answer.
 
-    Only 410 Gone ends the delivery: the endpoint wants no more deliveries. Most other 4xx statuses are mistakes of the
-    receiver, such as a wrong secret or a route that is not deployed yet. The receiver can repair such mistakes while
-    the policy still has attempts.
+    Only 410 Gone ends the delivery, because the endpoint wants no more deliveries. Most other 4xx statuses are mistakes
+    of the receiver, such as a wrong secret or a route that is not deployed yet. The receiver can repair such mistakes
+    while the policy still has attempts.
 
     units:   now_s in seconds since 1970
     source:  Standard Webhooks 1.0, "Delivery success and failure"

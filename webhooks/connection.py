@@ -1,9 +1,9 @@
-"""Bound the answers on a connection: each request gets one answer, of limited size.
+"""Accept only one answer of limited size for each request on a connection.
 
-aiohttp accepts all bytes at any time. An unsolicited answer, which arrives while no request is under way, counts as the
-answer to the next request (aio-libs/aiohttp#13656). aiohttp also skips interim answers (1xx) without a limit. aiohttp
-parses unsolicited and interim answers as fast as they arrive, and so blocks the event loop. An answer that aiohttp's
-parser refuses may still have a status: `malformed_head` reads the status, and the sender closes the connection.
+aiohttp accepts all bytes at any time. An answer that arrives without a request would count as the answer to the next
+request (aio-libs/aiohttp#13656). aiohttp also skips interim answers (1xx) without a limit. aiohttp parses unsolicited
+and interim answers as fast as they arrive, and so blocks the event loop. An answer that aiohttp's parser refuses may
+still have a status: `malformed_head` reads the status, and the sender closes the connection.
 """
 
 import contextlib
@@ -28,8 +28,9 @@ from shardclock_server.webhooks.malformed_head import (
     read_truncated_head,
 )
 
-SLICE_BYTES = 1_024  # The bytes to parse in one step: about 60 of the shortest answers, less than a millisecond.
-INTERIM_MAX = 10  # Servers send one or two interim answers.
+# The number of bytes to parse in one step, which takes less than a millisecond even for 60 minimal answers.
+SLICE_BYTES = 1_024
+INTERIM_MAX = 10  # The limit of interim answers; servers send one or two.
 HEAD_BYTES_MAX = 131_072  # The limit of the final head and all interim heads; most servers send less than 1 KiB.
 # The size is below the limit at which aiohttp pauses its parser, because a resumed parser would parse all remaining
 # bytes in one step.
@@ -73,7 +74,7 @@ class TolerantParser:
 
 
 class BoundedConnection(ResponseHandler):
-    """Pass on one answer for each request, and close the connection if further bytes arrive."""
+    """Accept one answer for each request, and close the connection if further bytes arrive."""
 
     _tolerant: TolerantParser | None = None
     _interim = 0
@@ -91,7 +92,7 @@ class BoundedConnection(ResponseHandler):
         return super().is_connected() and not (self._is_final and self._is_readable())
 
     def set_response_params(self, **params: Any) -> None:
-        """Expect the answer to a request."""
+        """Prepare for the answer to a request."""
         self._interim = self._body_bytes = 0
         self._head = bytearray()
         self._is_final = self._is_surplus = False
@@ -118,7 +119,7 @@ class BoundedConnection(ResponseHandler):
         if self._is_final:
             self._is_surplus = True
         elif 100 <= status < 200 and status != SWITCHING:
-            # Count status 100 too: no request waits for it, because no request has the header `expect`.
+            # Status 100 counts too, because no request has the header `expect`, which asks for status 100.
             self._interim += 1
         elif self._interim <= INTERIM_MAX:
             self._is_final = True
@@ -127,8 +128,8 @@ class BoundedConnection(ResponseHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """End the connection.
 
-        A head that is cut off is an answer if its status line is complete and the receiver closed the connection. Any
-        other head that the parser refused is an error, and the request is not sent again immediately.
+        An incomplete head counts as an answer if its status line is complete and the receiver closed the connection.
+        Any other head that the parser refused is an error, without a second request on a new connection.
         """
         if not self._is_final and self.exception() is None:
             if exc is None:
@@ -165,7 +166,7 @@ class BoundedConnection(ResponseHandler):
         return END.search(self._head, max(0, len(self._head) - len(piece) - END_BYTES)) is None
 
     def _read_malformed(self) -> None:
-        """Answer with the status of a head that the parser refused, as soon as the head is complete."""
+        """If the parser has refused a head, use its status as the answer as soon as the head is complete."""
         try:
             head = read_malformed_head(bytes(self._head), interim_max=INTERIM_MAX)
         except NotHttpHead:
@@ -175,7 +176,7 @@ class BoundedConnection(ResponseHandler):
             self._payload = self._answer(head)
 
     def _read_truncated(self) -> None:
-        """Answer with the status of a head that the end of the connection cut off."""
+        """If the connection ended inside a head, use the status of the head as the answer."""
         with contextlib.suppress(NotHttpHead):
             if head := read_truncated_head(bytes(self._head), interim_max=INTERIM_MAX):
                 self._answer(head).feed_eof()
@@ -192,7 +193,7 @@ class BoundedConnection(ResponseHandler):
         self._abort()
 
     def _end(self) -> None:
-        """End the answer here, drop the remaining bytes, and close the connection."""
+        """Finish the answer, drop the remaining bytes, and close the connection."""
         self.force_close()
         if self._payload is not None:
             self._payload.feed_eof()

@@ -1,4 +1,4 @@
-"""Describe the failure of a request without an answer; the tenant reads the description, so it contains no address."""
+"""Describe why a request got no answer. The tenant reads the description, so it contains no address."""
 
 import errno
 import ssl
@@ -10,8 +10,8 @@ from shardclock_server.webhooks.guard import SocketCounts
 
 Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt; TimeoutError is an OSError
 
-# An unknown name and a name with an internal address have the same message, so that a tenant can't find out the names
-# in our name servers.
+# The message is the same for an unknown name and for a name with an internal address, so that a tenant can't discover
+# internal names.
 NO_ADDRESS = "no permitted address: the host's name can't be resolved, or leads to an address that is not public"
 SENDER_EXHAUSTED = "not sent: the sender has no socket left, or no thread to resolve the name"
 WORDS = {
@@ -37,7 +37,7 @@ NO_PORT_OR_THREAD = frozenset({errno.EADDRNOTAVAIL, errno.EAGAIN})
 
 
 def failure_of(error: Failure, counts: SocketCounts, *, duration_s: float) -> RetryDelivery:
-    """Decide the next step after an attempt without an answer."""
+    """Classify an attempt that got no answer."""
     if counts.forbidden and not counts.opened:
         return RetryDelivery(NO_ADDRESS, duration_s, forbidden=True)
     if isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS | NO_PORT_OR_THREAD:
@@ -46,12 +46,12 @@ def failure_of(error: Failure, counts: SocketCounts, *, duration_s: float) -> Re
 
 
 def sender_exhausted(pause_s: float, *, duration_s: float = 0.0) -> RetryDelivery:
-    """Return the result of an attempt that the sender can't make."""
+    """Return the result of an attempt that failed in the sender itself."""
     return RetryDelivery(SENDER_EXHAUSTED, duration_s, after_s=pause_s, hold_s=pause_s, fault=FaultSide.SENDER)
 
 
 def concerns_all_endpoints(error: Failure) -> bool:
-    """Return whether every endpoint would have the same failure, because the process has no free socket."""
+    """Return whether a request to any endpoint would fail in this way, because the process has no free socket."""
     return isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS
 
 

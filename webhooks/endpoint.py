@@ -43,7 +43,7 @@ RESERVED_PREFIXES = ("webhook-", "proxy-", "forwarded", "x-forwarded-")
 
 
 class InvalidEndpoint(Refusal):
-    """Refuse an endpoint that is forbidden or can't work."""
+    """An endpoint is refused, because it is forbidden or can't work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def check_name(name: str) -> None:
 
 
 def check_url(text: str, rules: EndpointRules) -> URL:
-    """Check the URL of an endpoint, and read it as aiohttp reads it.
+    """Check the URL of an endpoint, and parse it with aiohttp's parser.
 
     errors:  InvalidEndpoint  the message has the URL, the rule and the remedy
     """
@@ -138,7 +138,7 @@ def check_url(text: str, rules: EndpointRules) -> URL:
 def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Check a tenant's headers.
 
-    shape:   names in lower case
+    shape:   returns the headers with names in lower case
     errors:  InvalidEndpoint  the message has the header's name, and never its value
     """
     _check_texts(headers)

@@ -1,9 +1,9 @@
 """Share the permits for concurrent requests fairly between tenants and hosts: a fair queue with dynamic thresholds.
 
 Fixed shares would leave most permits unused if only one tenant sends. So each limit depends on the number of free
-permits: a tenant may hold at most as many permits as are free, and one host half as many. One tenant with hanging
-requests holds at most half of all permits. Ten tenants with hanging requests together hold about nine tenths. If all
-permits are taken, the next free permit goes to a tenant without a permit.
+permits: a tenant may hold at most as many permits as are free, and a host at most half of that number. One tenant with
+hanging requests holds at most half of all permits. Ten tenants with hanging requests together hold about nine tenths.
+If all permits are taken, the next free permit goes to a tenant without a permit.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def acquire(self, tenant: str, origin: Origin) -> AsyncIterator[None]:
-        """Wait for a permit, and hold the permit."""
+        """Wait for a permit, and hold it during the block."""
         if self._may_begin(tenant, origin) and origin not in self._waiting.get(tenant, {}):
             self._take(tenant, origin)
         else:
@@ -87,7 +87,7 @@ class FairSemaphore:
             origins[origin] = queue
         if origins:
             self._waiting[tenant] = origins
-        if not waiter.done():  # a waiter may have been cancelled a moment ago
+        if not waiter.done():  # skip a waiter that was cancelled a moment ago
             waiter.set_result(None)
             self._take(tenant, origin)
 

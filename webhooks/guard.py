@@ -1,7 +1,7 @@
-"""Make the sockets of webhooks, and refuse addresses that are not permitted.
+"""Create the sockets for webhooks, and refuse addresses that are not permitted.
 
-The guard sees the exact address of the next connection, whether the URL contains a name or an address. So an attacker
-gains nothing from a name that changes its address, or from a spelling that only a C library reads as an address.
+The guard sees the exact address of the next connection, whether the URL contains a name or an address. So two attacks
+fail: a name that changes its address, and a spelling that only a C library reads as an address.
 """
 
 import socket
@@ -55,7 +55,7 @@ class Guard:
 
 
 class CountedSocket(socket.socket):
-    """A socket that counts as open until `close`; the object may live longer, until the garbage collector runs."""
+    """A socket that counts as open until `close` is called, even if the object exists longer."""
 
     guard: Guard | None = None
 

@@ -1,4 +1,4 @@
-"""Read the head of an answer that violates HTTP's rules harmlessly, because its status decides about the delivery.
+"""Read the head of an answer that breaks HTTP's rules in a harmless way, because the status decides about the delivery.
 
 curl, Go's net/http and httpx each accept different violations; this module accepts all violations that one of them
 accepts. The body is not parsed, and the connection ends with the answer, so later bytes can't count as the next answer.
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 # Any version is accepted: a receiver that answers 200 has accepted the delivery.
 STATUS_LINE = re.compile(rb"\s*HTTP(?:/[0-9]+(?:\.[0-9]+)?)?[ \t]+([0-9]{3})(?=\s)", re.IGNORECASE)
 BEGIN = b"HTTP"
-# Some servers write surplus carriage returns. The limit bounds the number of bytes that the search for a head's end
-# reads again.
+# Some servers write surplus carriage returns. The limit keeps the search for the end of a head short.
 END = re.compile(rb"\n\r{0,8}\n")
 END_BYTES = 10
 READ_HEADERS = ("retry-after", "location")

@@ -41,7 +41,7 @@ RULES: Mapping[str, PolicyBounds] = {
 
 
 class InvalidPolicy(Refusal):
-    """Refuse the policy of an endpoint."""
+    """The policy of an endpoint is refused."""
 
 
 def policy_of(stored: Mapping[str, Any]) -> Policy:

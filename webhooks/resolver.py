@@ -10,7 +10,8 @@ from contextvars import ContextVar
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 RESOLVE_S = 5.0
-# The limit prevents hundreds of connections to a third party: aiohttp tries all addresses of a name.
+# aiohttp tries all addresses of a name, so without this limit a tenant could direct hundreds of connections at a third
+# party.
 ADDRESSES_MAX = 3  # The maximum number of addresses for each family, IPv4 and IPv6.
 # Lookups have a separate pool of threads, because a hanging name server occupies a thread for about ten seconds.
 THREADS = 64
@@ -56,8 +57,8 @@ class BoundedResolver(AbstractResolver):
 class SystemResolver(AbstractResolver):
     """Resolve names with the operating system.
 
-    As in `fair_semaphore`, a tenant may have at most as many lookups under way as there are free threads. So a tenant
-    with a hanging name server occupies at most half of the threads.
+    As in `fair_semaphore`, the lookups of a tenant may occupy at most as many threads as are free. So a tenant with a
+    hanging name server occupies at most half of the threads.
     """
 
     def __init__(self, threads: int = THREADS) -> None:
@@ -77,7 +78,7 @@ class SystemResolver(AbstractResolver):
         if of_all.count(tenant) >= self._threads_max - len(of_all):
             raise OSError(errno.EAGAIN, "too many lookups are under way")
         lookup = self._threads.submit(_look_up, host, port, family)
-        # The thread is busy until the lookup ends, even if the request has ended before.
+        # The lookup counts until the thread is free, even if the request has ended earlier.
         self._under_way[lookup] = tenant
         lookup.add_done_callback(self._under_way.pop)
         flags = socket.AI_NUMERICHOST

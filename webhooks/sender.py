@@ -24,7 +24,7 @@ from shardclock_server.webhooks.signing import signed_headers
 
 FIXED_HEADERS = {
     "accept": "*/*",
-    "accept-encoding": "identity",  # if an answer is compressed nevertheless, the sender does not unpack it
+    "accept-encoding": "identity",  # ask for uncompressed answers; a compressed answer is not unpacked
     "content-type": "application/json",
     "user-agent": "Shardclock",
 }
@@ -64,7 +64,7 @@ class WebhookMessage:
 
 
 class WebhookSender:
-    """Send many deliveries at a time. Make, use and close a sender in one event loop."""
+    """Send many deliveries at a time. Create, use and close a sender in the same event loop."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class WebhookSender:
         await self._names.close()
 
     async def send(self, endpoint: Endpoint, message: WebhookMessage, *, tenant_id: str | None = None) -> Answer:
-        """Make one attempt, as `send_in_turn` does, with a message that already exists."""
+        """Make one attempt, as `send_in_turn` does, with a finished message."""
         return await self.send_in_turn(endpoint, lambda: message, tenant_id=tenant_id)
 
     async def send_in_turn(
@@ -153,7 +153,7 @@ class WebhookSender:
     async def _post_again_if_stale(
         self, endpoint: Endpoint, message: WebhookMessage, counts: SocketCounts, began_s: float
     ) -> aiohttp.ClientResponse:
-        """Post a webhook; post it again on a new connection if the endpoint has closed the kept connection."""
+        """Post a webhook. If the endpoint has closed the reused connection, post it again on a new connection."""
         try:
             return await self._post(self._keeping, endpoint, message, endpoint.timeout_s)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
@@ -192,7 +192,8 @@ class WebhookSender:
 
     def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:
         connector = Connector(
-            limit=0,  # `requests_max` limits the connections, before the timeout of an attempt begins
+            # no limit here, because `requests_max` limits the connections before the timeout of an attempt starts
+            limit=0,
             resolver=self._names,
             socket_factory=self._guard,
             ssl=tls if tls is not None else True,

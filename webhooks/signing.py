@@ -2,7 +2,7 @@
 
 The signed text is `id.timestamp.body`. Both sides know a symmetric secret (`whsec_`, HMAC-SHA256). With a key pair
 (`whsk_`, ed25519) the receiver knows only the public key (`whpk_`), so a leak at the receiver reveals no signing key.
-During a rotation an endpoint has several secrets, and each of them signs.
+During a rotation an endpoint has several secrets, and each webhook has a signature of each secret.
 
 `cryptography` is imported at the first use of a key pair, because most programs with endpoints have no key pair.
 """
@@ -32,7 +32,7 @@ ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class InvalidSecret(Refusal):
-    """Refuse a secret; the message does not contain the secret."""
+    """A secret is refused; the message does not contain the secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def verifier_of(secret: str) -> str:
 def check_secret(text: str) -> SigningKey:
     """Read a secret.
 
-    errors:  InvalidSecret  the message names the fault, and has no character of the secret
+    errors:  InvalidSecret  the message names the fault, and contains no part of the secret
     """
     _check_text(text)
     for prefix in (SYMMETRIC, PRIVATE):
@@ -107,7 +107,7 @@ def check_secrets(texts: Sequence[str]) -> tuple[SigningKey, ...]:
     """Read an endpoint's secrets.
 
     shape:   1 to 4, in the given order
-    errors:  InvalidSecret  too few secrets, too many secrets, or an invalid secret
+    errors:  InvalidSecret  there are too few or too many secrets, or a secret is invalid
     """
     if not 1 <= len(texts) <= SECRETS_MAX:
         raise InvalidSecret(

@@ -64,7 +64,8 @@ class Handlers:
 
     def waits_for_process(self, target: str) -> bool:
         """Return whether a target is a handler, but no process of the handler is up; then the handler accepts no
-        deliveries."""
+        deliveries.
+        """
         queue = self._queues.get(target)
         return queue is not None and not queue.is_up
 

@@ -13,7 +13,7 @@ PACES = {per_s: Part.keyed(f"{per_s}", f"{per_s} requests a second", LAGS) for p
 
 
 async def measure(contender: Contender) -> Figures:
-    """Send requests at each pace; measure the time from the write of a request until its handler begins."""
+    """Send requests at each pace; measure the time from the write of a request until the handler is called."""
     assert isinstance(contender, OverHttpToHandler)
     await contender.start()
     called = await warm_up(contender)

@@ -1,4 +1,4 @@
-"""Fire timers for the log at a steady pace, first without other work, then during thousands of deliveries a second."""
+"""Fire timers without targets at a steady pace: first alone, then during thousands of deliveries a second."""
 
 import time
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ BESIDE = Part.keyed("beside", f"the same beside {DELIVERIES_PER_S:,} deliveries 
 
 
 async def measure(contender: Contender) -> Figures:
-    """Fire at the pace twice: first without, then with deliveries at the same time."""
+    """Fire at the pace twice: first without deliveries, then with concurrent deliveries."""
     assert isinstance(contender, WithHandler)
     await contender.start()
     called = await warm_up(contender)

@@ -10,7 +10,7 @@ PER_S = 1_000
 
 
 async def measure(contender: Contender) -> Figures:
-    """Fire at the pace; measure the time from each due date until the handler begins, by the machine's clock."""
+    """Fire at the pace; measure the time from each due date until the handler is called, on the machine's clock."""
     require_quick(contender)
     put_per_s = await fill(contender, min(PENDING, contender.pending_most))
     await contender.start()

@@ -1,4 +1,4 @@
-"""The definition of a case: the work of each contender, and the figures."""
+"""Define a case: the work of each contender, and the figures."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,7 +11,10 @@ QUICK = 50_000
 
 
 class NotForIt(Exception):
-    """A contender can't run or finish a case; the message has the reason, `figures` has the figures until then."""
+    """A contender can't run or finish a case; the message has the reason.
+
+    `figures` has the figures that were measured before the failure.
+    """
 
     def __init__(self, message: str, figures: Figures | None = None) -> None:
         super().__init__(message)
@@ -34,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A table of a case, and a picture of the table's first figure; `key` is the end of the picture's file name."""
+    """A table of a case, and a picture of the table's first figure; the picture's file name ends with `key`."""
 
     title: str
     figures: Sequence[Figure]
@@ -42,11 +45,11 @@ class Part:
 
     @classmethod
     def keyed(cls, key: str, title: str, figures: Sequence[Figure]) -> "Part":
-        """Create one of several tables with the same figures; keys of figures begin with the table's key."""
+        """Create one of several tables with the same figures; the key of each figure starts with the table's key."""
         return cls(title, [replace(it, key=f"{key}_{it.key}") for it in figures], key)
 
     def fill(self, figures: Figures) -> dict[str, float]:
-        """Return the figures with the keys that they have in this table."""
+        """Return the figures with this table's keys."""
         return {f"{self.key}_{name}": value for name, value in figures.items()}
 
 

@@ -61,7 +61,10 @@ class Consumers(OnRay):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Drain without a group and with a group without members, read all records, then wait for single records."""
+    """Drain a backlog without a group and with a group without members; then read records.
+
+    The group first reads all records of the log, and then waits for single records.
+    """
     assert isinstance(contender, Consumers)
     await contender.start()
     drained = await drained_per_s(contender, RECORDS)
@@ -82,7 +85,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def _read_all(contender: Consumers, count: int) -> float:
-    """Read the log with one insert for each batch; return the records a second until the last commit."""
+    """Consume the log with one insert for each batch; return the rate in records per second, until the last commit."""
 
     async def insert(connection: Connection, records: Sequence[LogRecord]) -> None:
         await connection.execute(INSERT, len(records), records[-1].position)
@@ -98,7 +101,7 @@ async def _read_all(contender: Consumers, count: int) -> float:
 
 
 async def _wait_for_each(contender: Consumers) -> list[Firing]:
-    """Fire timers one by one; return the time of each record, and of the begin of the waiting group's work."""
+    """Fire timers one by one; return for each record its time, and when the waiting group starts to work on it."""
     seen: list[Firing] = []
 
     async def look(_: Connection, records: Sequence[LogRecord]) -> None:

@@ -10,20 +10,20 @@ WITHIN_S = 300.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Add the backlog while the workers are idle; measure the time from the first firing to the last."""
+    """Add the backlog while the workers are idle; measure the time from the first firing to the last firing."""
     await contender.start()
     return {"per_s": await drained_per_s(contender, contender.drained)}
 
 
 async def drained_per_s(contender: Contender, count: int) -> float:
-    """Drain `count` overdue timers; return the rate of firings in a second.
+    """Drain `count` overdue timers; return the number of firings per second.
 
     errors:  NotForIt  some timers did not fire within five minutes
     """
     batch, before, began_s = Batch.overdue(count), await contender.count(), time.time()
     await contender.put(batch)
     await contender.until_fired(before + batch.count, within_s=WITHIN_S)
-    # Timers of an earlier case may have the same due dates as this batch. So select only firings after `began_s`.
+    # Timers of an earlier case may have the same due dates as this batch. So only firings after `began_s` are selected.
     fired = sorted(it.fired_s for it in among(await contender.firings(), batch) if it.fired_s > began_s)
     if len(fired) < batch.count:
         raise NotForIt(f"fired {len(fired):,} of {batch.count:,} in {WITHIN_S:.0f} s")

@@ -1,4 +1,4 @@
-"""Create a load for several minutes: timers are added continuously, some seconds before their due dates."""
+"""Create a load for several minutes: add timers continuously, each timer some seconds before its due date."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Handle many timers that are due at one moment, each with a call of an empty handler."""
+"""Call an empty handler for each of many timers that are due at the same moment."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from benchmarks.postgres import connected, settle
 
 COUNT = 200_000
 WARM = 1_000
-PUT_PER_S = 10_000  # the slowest rate at which SQL fills a contender's table
+PUT_PER_S = 10_000  # assume at least this rate at which SQL fills a contender's table
 WITHIN_S = 120.0
 LOOK_S = 0.02
 
@@ -33,7 +33,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def warm_up(contender: Contender) -> int:
-    """Call some handlers before the measurement, so that processes have started and plans are cached.
+    """Call some handlers before the measurement, so that the processes are started and Postgres's plans are cached.
 
     shape:   returns the number of calls
     errors:  NotForIt  not all of these handlers were called
@@ -46,7 +46,7 @@ async def warm_up(contender: Contender) -> int:
 
 
 async def completed(contender: Contender, calls: int, *, within_s: float) -> float:
-    """Wait until `calls` handlers were called and no job is uncompleted; return the time of the end.
+    """Wait until `calls` handlers were called and all jobs are completed; return the time of the last completion.
 
     errors:  NotForIt  some jobs were not completed in time
     """

@@ -1,4 +1,4 @@
-"""Fire many timers that are due at one moment, and single timers afterwards, whose lag must be small."""
+"""Fire many timers that are due at the same moment, and single timers afterwards with a small lag."""
 
 import time
 from datetime import timedelta
@@ -12,7 +12,7 @@ TRICKLE = 500
 TRICKLE_AFTER_S = 0.25
 TRICKLE_EVERY_S = 0.02
 PATIENCE_S = 90.0
-PUT_PER_S = 20_000  # the slowest rate at which SQL fills a contender's table
+PUT_PER_S = 20_000  # assume at least this rate at which SQL fills a contender's table
 
 FIGURES = (
     Figure("drained", "drained in", "s"),

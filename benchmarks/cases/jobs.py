@@ -8,7 +8,7 @@ from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.jobs import WithJobs
 
 SECONDS = 20
-WARM_S = 45.0  # the time until each concurrent run has a process, which must import Ray and the app
+WARM_S = 45.0  # the warm-up: each concurrent run gets a process, which must import Ray and the app
 SETTLE_S = 5.0
 KEPT = 0.99
 FIGURES = (
@@ -19,7 +19,7 @@ PARTS = {count: Part.keyed(f"j{count}", f"{count:,} jobs", FIGURES) for count in
 
 
 async def measure(contender: Contender) -> Figures:
-    """Run the jobs; count the due starts whose runs have begun, and measure their lags."""
+    """Run the jobs; count the due starts with a started run, and measure the lags of these runs."""
     assert isinstance(contender, WithJobs)
     await contender.start()
     figures: dict[str, float] = {}

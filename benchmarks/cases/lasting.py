@@ -1,4 +1,4 @@
-"""Fire for minutes, with and without a transaction that holds an old snapshot; measure lag, memory and disk."""
+"""Fire timers for minutes, with and without a transaction that holds an old snapshot; measure lag, memory and disk."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence

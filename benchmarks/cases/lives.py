@@ -1,4 +1,4 @@
-"""Run instances from start to end; measure their rate, and the delay until a boundary timer takes effect."""
+"""Run instances from start to end. Measure the number of instances per second, and the delay of boundary timers."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ ZEEBE = "http://camunda.org/schema/zeebe/1.0"
 SCRIPTS = 5
 START = "select shardclock.start_process($1, jsonb_build_object('order', n)) from generate_series(1, $2::integer) n"
 LIFE = "select definition_key from shardclock.definitions where process_id = 'life'"
-# The condition excludes tasks of other instances, which may also wait.
+# The condition excludes waiting tasks of other instances.
 COMPLETE = """
     select count(shardclock.complete_task(t.task_key))
     from (
@@ -84,7 +84,7 @@ class Engines(OnRay):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Start many instances at the same time, then start further instances at a pace."""
+    """Start many instances at the same time, then start further instances at a steady pace."""
     assert isinstance(contender, Engines)
     await contender.start()
     await live_through(contender, AT_ONCE)  # this call warms up the plans of Postgres and the code of Python

@@ -26,7 +26,7 @@ PACES = {
 
 
 async def fill(contender: Contender, count: int) -> float:
-    """Schedule timers for tomorrow, vacuum and checkpoint; return the number of timers scheduled a second."""
+    """Schedule timers for tomorrow, vacuum and checkpoint; return how many timers per second were scheduled."""
     began_s = time.monotonic()
     await contender.put(Batch(count, datetime.now(UTC) + timedelta(days=1), 0.001))
     per_s = count / (time.monotonic() - began_s)
@@ -35,7 +35,7 @@ async def fill(contender: Contender, count: int) -> float:
 
 
 async def measure(contender: Contender) -> Figures:
-    """Fire at one pace after the other, until a pace is too fast."""
+    """Fire at increasing paces, until a pace is too fast."""
     require_quick(contender)
     figures: dict[str, float] = {}
     put_per_s, count = await fill(contender, PENDING), 0

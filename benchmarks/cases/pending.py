@@ -1,4 +1,4 @@
-"""Drain the same backlog with more and more pending timers, which must not increase the time or the memory."""
+"""Drain the same backlog with more and more pending timers; neither the time nor the memory may grow."""
 
 import time
 
@@ -34,7 +34,7 @@ async def measure(contender: Contender) -> Figures:
         await contender.put(batch)
         fired += batch.count
         await contender.until_fired(fired, within_s=WITHIN_S)
-        # An earlier batch may have the same due dates, so the firings of this batch are selected by their time.
+        # An earlier batch may have the same due dates, so firings are selected by the time of the firing.
         at = sorted(it.fired_s for it in await contender.firings() if it.fired_s >= began_s)
         if len(at) < batch.count:
             raise NotForIt(f"fired {len(at):,} of {batch.count:,} in {WITHIN_S:.0f} s", figures)

@@ -16,7 +16,7 @@ FUNCTION = "select shardclock.schedule_timer(delay => 'P1D') from generate_serie
 
 
 class Way(Limit):
-    """A method by which Shardclock schedules many timers."""
+    """A way to schedule many timers with Shardclock."""
 
     added = 100_000
 
@@ -39,7 +39,7 @@ class ByFunction(Way):
 
 
 class ByInsert(Way):
-    """Rows inserted into the table."""
+    """Insert rows into the table."""
 
     name, settings = "Shardclock, bulk insert", "one statement"
 
@@ -51,7 +51,7 @@ class ByInsert(Way):
 
 
 class ByFile(Way):
-    """A file of JSON lines, which the function of `shardclock schedule --file` reads."""
+    """Import a file of JSON lines with the function that `shardclock schedule --file` calls."""
 
     name, settings = "Shardclock, NDJSON file", "batches of 2,000 on three connections, checked line by line"
 

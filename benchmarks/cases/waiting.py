@@ -1,4 +1,4 @@
-"""Measure the cost of a million waiting instances, and their effect on the speed of other instances."""
+"""Measure the cost of a million waiting instances, and how much they slow down other instances."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from benchmarks.postgres import connected, settle
 
 WAITING, AT_ONCE = 1_000_000, 1_000
 LIVES = 10_000
-AHEAD_MAX = 20_000  # the largest number of starts that wait for an engine
+AHEAD_MAX = 20_000  # at most this number of starts wait for an engine at the same time
 WITHIN_S = 1_800.0
 START = "select count(shardclock.start_process('waiting')) from generate_series(1, $1::integer)"
 AHEAD = """
@@ -47,7 +47,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def _start_those_that_wait(contender: Engines) -> float:
-    """Start instances until all of them wait at their tasks; return the time that the starts took."""
+    """Start instances, and wait until each instance waits at its task; return the duration."""
     began_s = time.monotonic()
     async with connected(contender.dsn) as connection:
 

@@ -21,7 +21,10 @@ BESIDE = Part.keyed("beside", f"{PACE_PER_S} a second, beside an endpoint that h
 
 
 async def measure(contender: Contender) -> Figures:
-    """Send many webhooks at one moment, then at a pace: first without, then with an endpoint that never answers."""
+    """Send many webhooks at one moment.
+
+    Then send webhooks at a pace: first alone, then beside an endpoint that never answers.
+    """
     assert isinstance(contender, WithEndpoint)
     await contender.start()
     await contender.put(Batch.overdue(WARM))

@@ -1,7 +1,7 @@
 """The contenders: Shardclock on Ray, its limits (`ours`, `handlers`), and the peers; `contender` is the interface.
 
 A peer is one of the `kinds`; `peers` runs its workers, and `installed` finds its packages. `recorded` is for contenders
-that call handlers or endpoints: the handler or receiver records each call.
+that call handlers or endpoints; each handler or receiver records its calls.
 """
 
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
-POLL_S = 1.0  # a long interval, because each query costs Postgres time
+POLL_S = 1.0  # the interval is long, because each query takes Postgres's time
 STALLED_S = 20.0
 
 
@@ -20,7 +20,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`count` timers: the first is due at `at`, and each next timer `every_s` later (0: all at the same time)."""
+    """`count` timers; the first timer is due at `at`, and each further timer `every_s` after the timer before it."""
 
     count: int
     at: datetime
@@ -28,7 +28,7 @@ class Batch:
 
     @classmethod
     def overdue(cls, count: int) -> "Batch":
-        """Create a batch of overdue timers, with due dates a tenth of a millisecond apart, the last due now."""
+        """Create a batch of overdue timers; their due dates are 0.1 ms apart, and the last due date is now."""
         return cls(count, datetime.now(UTC) - timedelta(seconds=count / 10_000), 0.0001)
 
     @classmethod
@@ -66,9 +66,9 @@ class Firing(NamedTuple):
 class Contender(ABC):
     """Fire the timers of one database, with separate processes.
 
-    `drained` is the number of overdue timers in a backlog, enough for some seconds of work. `pending_most` is the
+    `drained` is the number of overdue timers in a backlog that takes some seconds to drain. `pending_most` is the
     largest number of pending timers, because a larger table would take too long to fill. `left` is a query for the
-    number of timers that are not completed in the database; it is empty if the contender calls no handlers.
+    number of uncompleted timers in the database; "" if the contender calls no handlers.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Contender(ABC):
 
     @abstractmethod
     async def put(self, batch: Batch) -> None:
-        """Schedule timers with the fastest method; overdue timers in one transaction."""
+        """Schedule timers with the fastest method; schedule overdue timers in one transaction."""
 
     @abstractmethod
     async def start(self) -> None:

@@ -148,5 +148,5 @@ class OverHttpToHandler(WithHandler):
         self.kept.callback(self.gateway.close)
 
     def body(self) -> bytes:
-        """Write a request for a timer that is due immediately; the handler records its time as the due date."""
+        """Write a request for a timer that is due now; the handler records the request's time as the due date."""
         return json.dumps({"delay": "PT0S", "target": self.target, "payload": {"due": time.time()}}).encode()

@@ -58,7 +58,7 @@ class _Calling(Ours):
 
 
 class WithHandler(Recorded, _Calling, OnRay):
-    """A cluster of two shards and two workers, like that of `shardclock up --app`; all timers have the same target."""
+    """A cluster of two shards and two workers, as `shardclock up --app` starts it; all timers have the same target."""
 
     def __init__(self, target: str) -> None:
         super().__init__(2)
@@ -88,7 +88,7 @@ async def wait_for_workers(contender: Ours) -> None:
 
 
 class SqlAlone(_Calling, Limit):
-    """Loops of the statements that fire timers, claim and settle deliveries; a claimed delivery counts as called."""
+    """Repeat the statements that fire timers, and claim and settle deliveries; a claim counts as a call."""
 
     name = "our SQL alone"
     settings = "two loops that fire, two that claim deliveries and settle them; no Ray, and nothing is called"
@@ -119,7 +119,7 @@ class SqlAlone(_Calling, Limit):
         return self._called
 
     async def _deliver(self, worker: int) -> None:
-        """Claim deliveries, and settle them while the next claim runs, like a worker."""
+        """Claim deliveries, and settle the deliveries of each claim during the next claim, as a worker does."""
         wanted, planner = DeliveryScan([self.target], WorkerSettings().delivery_batch), DeliveryPlanner()
         settles = Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=SETTLE_PLANS)
         async with self.session() as claims, settles, asyncio.TaskGroup() as tasks:

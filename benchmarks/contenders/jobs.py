@@ -15,7 +15,8 @@ from shardclock_server.sql.jobs.declare import declare_jobs
 from shardclock_server.workers.app import find_app
 
 APP = Path(__file__).with_name("beating.py")
-# The seconds between the starts of two jobs. With this ratio the starts of any number of jobs are spread over a second.
+# The seconds between the starts of two jobs. With this number the starts of any number of jobs are spread over a
+# second.
 SPREAD = (5**0.5 - 1) / 2
 APPLY = "select shardclock.apply_job(said) from unnest($1::jsonb[]) as said"
 BEGUN = """
@@ -26,7 +27,7 @@ BEGUN = """
 
 
 class WithJobs(Recorded, OnRay):
-    """A cluster of two shards and two workers, like that of `shardclock up --app`, with jobs that start each second."""
+    """A cluster of two shards and two workers, as `shardclock up --app` starts it, with jobs that start each second."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -58,6 +59,6 @@ class WithJobs(Recorded, OnRay):
             await connection.execute(APPLY, [json.dumps(job) for job in said])
 
     async def firings(self) -> Sequence[Firing]:
-        """Read the due date and the time of the begin of each run."""
+        """Read the due date and the start time of each run."""
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
             return [Firing(*row) for row in await connection.fetch(BEGUN)]

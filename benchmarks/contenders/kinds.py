@@ -1,7 +1,7 @@
 """The peers, with the configurations that their documentation recommends for many short jobs.
 
-The SQL `put` fills the table of a peer, and `left` counts its uncompleted jobs. Most peers delete a completed job;
-others mark it as completed.
+The SQL statement `put` fills the table of a peer, and `left` counts the uncompleted jobs. Most peers delete a completed
+job; others mark it as completed.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ AWA = """
     ))
     from (select {due} from generate_series(0, $2::integer - 1) n) t (due)
 """
-# awa compresses completed jobs, and later stores only their number.
+# awa compresses completed jobs, and after a while stores only the number of these jobs.
 AWA_LEFT = """
     select (
         (select last_value from awa.job_id_seq)

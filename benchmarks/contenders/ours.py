@@ -28,7 +28,7 @@ from shardclock_server.workers.app import App
 
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001
-QUIET = {"metrics_port": 0, "gateway_enabled": False}  # this contender only fires
+QUIET = {"metrics_port": 0, "gateway_enabled": False}  # this contender only fires timers, and schedules none
 SETTLE_S = 8.0  # Ray still starts idle worker processes after it has answered
 PUT = """
     insert into shardclock.timers (due_date)
@@ -42,7 +42,7 @@ FIRED = """
 
 
 class Ours(Contender):
-    """A contender with Shardclock's database; a timer has fired when its record is in the log."""
+    """A contender with Shardclock's database; a timer counts as fired when its record is in the log."""
 
     version = version("shardclock")
 
@@ -72,7 +72,7 @@ class Ours(Contender):
 
 
 class OnRay(Ours):
-    """A cluster of `shards` shards, like that of `shardclock up`, with an `app` like that of `up --app`."""
+    """A cluster of `shards` shards, as `shardclock up` starts it; with `app`, as `up --app` starts it."""
 
     settings = "as shipped"
 
@@ -113,7 +113,7 @@ class OnRay(Ours):
 
 
 class Limit(Ours):
-    """A loop of the statement that claims and fires, on two connections."""
+    """Repeat the statement that claims and fires timers, on two connections."""
 
     name = "the statement alone"
     settings = "two connections, no Ray; looks every millisecond when there is nothing"

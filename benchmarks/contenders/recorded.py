@@ -1,4 +1,4 @@
-"""A contender that is measured by its calls: the handler or receiver records each call in a file, as two doubles."""
+"""A contender that is measured by its calls. The handler or receiver writes each call to a file, as two doubles."""
 
 import array
 import contextlib
@@ -16,8 +16,8 @@ BYTES = 16  # two doubles
 class Recorded(Contender):
     """Add a folder for recordings to a contender, from `open` to `close`, and read the recordings.
 
-    `Recorded` is the first base class of a contender: `class WithHandler(Recorded, OnRay)`. Processes that must end
-    before the folder is removed are added to the exit stack `kept`.
+    `Recorded` is the first base class of a contender: `class WithHandler(Recorded, OnRay)`. The exit stack `kept` has
+    the processes that must end before the folder is removed.
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:
@@ -31,7 +31,7 @@ class Recorded(Contender):
         self.folder = Path(self.kept.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
 
     async def close(self) -> None:
-        """Stop, and remove the recordings."""
+        """Stop the contender, and remove the recordings."""
         await super().close()
         self.kept.close()
 
