@@ -10,8 +10,9 @@
 #
 # The options are Helm's --set, --values and similar options. The first options are for both charts, options after
 # --shared for the chart shardclock, and options after --cluster for the chart shardclock-cluster. Other values stay
-# unchanged. You can stop the script and start it again at any point: each step first checks whether it is done. No
-# timer is lost or fired twice, because the two clusters share one Postgres.
+# unchanged. You can stop the script and start it again at any point: each step first checks whether it is done. After
+# the end of a killed Helm the script names the command that comes first. No timer is lost or fired twice, because the
+# two clusters share one Postgres.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -115,6 +116,7 @@ read_kustomize() { manifests=$(kubectl kustomize "overlays/$overlay/$colour"); }
 read_helm() {
     local release
     command -v helm > /dev/null || refuse 3 "helm is not on PATH; install Helm 4, then say this again"
+    refuse_pending
     has_release shardclock ||
         refuse 2 "there is no release shardclock in namespace $namespace: install it as docs/operate/kubernetes.md says"
     values="{}"
@@ -122,6 +124,17 @@ read_helm() {
     [ -z "$release" ] || values=$(helm_in get values "$release" --output json)
     manifests=$(chart_of_colour template) || refuse_values shardclock-cluster
     chart_of_shared --dry-run=server > /dev/null || refuse_values shardclock
+}
+
+# A Helm that was killed, or lost the API server, leaves its release pending. Helm then refuses each upgrade of the
+# release. Another Helm may still run, so the script doesn't roll back.
+refuse_pending() {
+    local name
+    name=$(helm_in list --pending --short --filter '^shardclock(-blue|-green)?$') ||
+        refuse 3 "whether a release is pending could not be asked: helm says why above; nothing was changed"
+    name=$(head -n 1 <<< "$name")
+    [ -z "$name" ] ||
+        refuse 2 "the release $name is pending: if no other helm runs, \`helm rollback $name REVISION --namespace $namespace\`, with the last revision that \`helm history $name --namespace $namespace\` shows as deployed, or without such a revision \`helm uninstall $name --namespace $namespace\`; then say this again"
 }
 
 refuse_values() {

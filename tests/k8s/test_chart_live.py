@@ -124,6 +124,33 @@ def test_local_keepers_restart_after_a_changed_setting(tmp_path: Path) -> None:
     assert annotations(SHARDCLOCK_HORIZON_S="2") == before
 
 
+# --- a change of the mode or the colour -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values", "wanted"),
+    [
+        ("deployments", "shardclock-keepers", [], "shardclock-blue"),
+        ("rayclusters", "shardclock-blue", ["mode=local"], "shardclock-keepers"),
+        ("rayclusters", "shardclock-blue", ["colour=green"], "shardclock-green"),
+    ],
+)
+def test_a_release_does_not_delete_its_cluster_before_another_one_fires(
+    tmp_path: Path, kind: str, name: str, values: list[str], wanted: str
+) -> None:
+    def answers(release: str) -> Object:
+        its = {"metadata": {"name": name, "annotations": {"meta.helm.sh/release-name": release}}}
+        if kind == "deployments":
+            return {f"{APPS}/deployments/{name}": {"apiVersion": "apps/v1", "kind": "Deployment"} | its}
+        clusters = {"apiVersion": "ray.io/v1", "kind": "RayClusterList", "items": [its]}
+        return {"/apis/ray.io/v1/namespaces/shardclock/rayclusters": clusters}
+
+    refused = rendered(tmp_path, CLUSTER, answers("of-test"), *values)
+    assert refused.returncode != 0
+    assert f"the release of-test would delete {name} before {wanted} fires" in refused.stderr
+    assert rendered(tmp_path, CLUSTER, answers("another"), *values).returncode == 0
+
+
 # --- the notes --------------------------------------------------------------------------------------------------------
 
 

@@ -124,3 +124,15 @@ def test_a_failed_query_of_the_clusters_ends_the_upgrade_before_a_change(place: 
     assert done.returncode == NOT_THERE
     assert done.stderr.splitlines()[-1].startswith("upgrade: whether there is a raycluster ")
     assert place.state == before
+
+
+def test_a_release_whose_helm_was_killed_is_refused_with_the_commands_that_mend_it(place: Place) -> None:
+    place.becomes(pending=["shardclock"])
+    before = place.state
+    done = place.upgrade("--helm", NAMESPACE, "green")
+    assert done.returncode == BAD_INPUT
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("upgrade: the release shardclock is pending")
+    assert f"`helm history shardclock --namespace {NAMESPACE}`" in line
+    assert f"`helm rollback shardclock REVISION --namespace {NAMESPACE}`" in line
+    assert place.state == before

@@ -129,6 +129,32 @@ def test_a_changed_setting_restarts_the_keepers_with_the_next_upgrade(place: Nam
     assert generations(place)[KEEPERS] == before[KEEPERS] + 1
 
 
+@pytest.mark.parametrize("other", [{"colour": "green"}, LOCAL])
+def test_an_upgrade_that_would_delete_the_running_cluster_is_refused(place: Namespace, other: Object) -> None:
+    helm(place, "install", "shardclock", str(SHARED), values=SHARED_VALUES)
+    helm(place, "install", "shardclock-blue", str(CLUSTER))
+    before = field(place, "raycluster/shardclock-blue", ".metadata.uid")
+
+    code, said = tried(place, "upgrade", "shardclock-blue", str(CLUSTER), values=other)
+
+    assert code == 1
+    assert "the release shardclock-blue would delete shardclock-blue before " in said
+    assert field(place, "raycluster/shardclock-blue", ".metadata.uid") == before
+
+
+def test_the_mode_local_changes_to_ray_by_another_release(place: Namespace) -> None:
+    install(place)
+    code, said = tried(place, "upgrade", "keepers", str(CLUSTER), values={"mode": "ray"})
+    assert code == 1
+    assert "the release keepers would delete shardclock-keepers before shardclock-blue fires" in said
+
+    helm(place, "install", "shardclock-blue", str(CLUSTER), values={"mode": "ray"})
+    assert replicas(place, KEEPERS) == 2
+    helm(place, "uninstall", "keepers")
+    helm(place, "upgrade", "shardclock-blue", str(CLUSTER), values={"mode": "ray"})
+    assert field(place, "raycluster", ".items[*].metadata.name") == "shardclock-blue"
+
+
 def test_zero_keepers_are_refused(place: Namespace) -> None:
     install(place)
     code, said = tried(place, "upgrade", "keepers", str(CLUSTER), values=LOCAL | {"keepers": {"replicas": 0}})

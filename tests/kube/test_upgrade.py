@@ -74,15 +74,20 @@ def place(operated: Kube) -> Iterator[Namespace]:
 
 
 def upgrade(kube: Kube, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {
+    command = [str(K8S / "upgrade.sh"), *words]
+    return subprocess.run(
+        command, env=environment(kube), capture_output=True, text=True, timeout=COMMAND_S, check=False
+    )
+
+
+def environment(kube: Kube) -> dict[str, str]:
+    return {
         **os.environ,
         "KUBECONFIG": str(kube.place / "admin.json"),
         "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
         "WAIT_S": "120",
         "LOOK_S": "0.2",
     }
-    command = [str(K8S / "upgrade.sh"), *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=COMMAND_S, check=False)
 
 
 def clusters(its: Namespace) -> list[str]:
@@ -143,6 +148,30 @@ def test_with_helm_the_script_upgrades_to_one_colour_and_then_to_the_other_colou
         assert refused.returncode == 2
         assert f"the chart {chart} refuses these values" in refused.stderr
         assert clusters(place) == ["shardclock-green"]
+
+
+def test_with_helm_the_script_continues_after_a_killed_helm_and_a_rollback(place: Namespace) -> None:
+    kube = place.kube
+    place.make_secrets(place_of("dev") / "secrets")
+    shared = {"identity": "test", "postgres": {"mode": "existing"}}
+    words = ["shardclock", str(SHARED), f"--namespace={NAMESPACE}"]
+    assert kube.helm("install", *words, values=shared).returncode == 0
+    # Given an upgrade whose Helm was killed while the upgrade waited for a pod that no node takes
+    never_ready = ["--set", "metrics.nodeSelector.disk=none", "--reuse-values", "--wait"]
+    with subprocess.Popen(
+        [PROGRAMS / "helm", "upgrade", *words, *never_ready], env=environment(kube), stderr=subprocess.DEVNULL
+    ) as killed:
+        until(lambda: "shardclock" in kube.helm("list", "--pending", "--all-namespaces").stdout, "an upgrade")
+        killed.kill()
+
+    refused = upgrade(kube, "--helm", NAMESPACE, "blue")
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert "the release shardclock is pending" in refused.stderr
+
+    assert kube.helm("rollback", "shardclock", "1", f"--namespace={NAMESPACE}").returncode == 0
+    done = upgrade(kube, "--helm", NAMESPACE, "blue")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert clusters(place) == ["shardclock-blue"]
 
 
 def test_the_pods_of_the_operator_are_the_pods_that_the_manifests_promise(place: Namespace) -> None:

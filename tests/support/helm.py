@@ -39,7 +39,9 @@ def check(chart, of, steps):
         if step not in of["properties"]:
             sys.exit(f"Error: values of {chart}: additional properties '{step}' not allowed")
         of = of["properties"][step]
-if words[0] == "list":
+if words[0] == "list" and "--pending" in words:
+    print(*state.get("pending", []))
+elif words[0] == "list":
     name = after("--filter")[0].strip("^$")
     print(name if name in state["releases"] else "", end="")
 elif words[:2] == ["get", "values"]:
