@@ -45,10 +45,11 @@ def _lines(results: Results, folder: Path) -> Iterator[str]:
     yield (
         "One run measures all contenders of a case, one after the other. Each contender has an empty database on one"
         " Postgres with default settings. Each round repeats the whole run. Figures are medians, with the least and the"
-        " greatest of the rounds in brackets; the best is bold. `The statement alone` and `our SQL alone` are limits,"
-        " not contenders: our SQL in a loop, with no code around it. On a warm server, Postgres reuses files of its"
-        " write-ahead log; a new server fills each new file with zeros, and all commits wait. Compare only figures of"
-        " one case, because machines of the same name were twice as fast on one day as on another.\n"
+        " greatest value of the rounds in brackets; the best value of a column is bold. `The statement alone` and `our"
+        " SQL alone` are limits, not contenders: they run our SQL in a loop, without any other code. On a warm server,"
+        " Postgres reuses files of its write-ahead log; a new server fills each new file with zeros, and all commits"
+        " wait. Compare only figures of one case, because machines of the same name were twice as fast on one day as on"
+        " another.\n"
     )
     yield (
         f"In `{CASES['handled'].title}` and `{CASES['called'].title}` each contender calls a handler, which does"

@@ -164,15 +164,15 @@ CASE = Case(
     "lives",
     "Processes",
     f"{COUNT:,} instances of a BPMN process, each with a start, a task that is completed, a timer of a second,"
-    f" {SCRIPTS} scripts and an end; starts and completions come in SQL. The figure is the number of whole lives a"
-    f" second, from the first start to the last end. Then {PACED_PER_S} instances a second begin, each with a task that"
-    " a boundary timer ends. The figures are the time from the timer's due date until the timer's step is in the"
-    " database, and the time from a start until the task exists.",
+    f" {SCRIPTS} scripts and an end; clients start instances and complete tasks in SQL. The figure is the number of"
+    f" instances that complete in a second, from the first start to the last end. Then {PACED_PER_S} instances a"
+    " second begin, each with a task that a boundary timer ends. The figures are the time from the timer's due date"
+    " until the timer's step is in the database, and the time from a start until the task exists.",
     (
         Part(
             "",
             (
-                Figure("per_s", "lives a second", "cps", more_is_better=True),
+                Figure("per_s", "completed instances a second", "cps", more_is_better=True),
                 Figure("p50", "a timer's effect, p50", "s"),
                 Figure("p99", "p99", "s"),
                 Figure("task", "the first task, p99", "s"),

@@ -27,7 +27,7 @@ async def measure(contender: Contender) -> Figures:
     await contender.start()
     for size, part in SIZES.items():
         if size > contender.pending_most:
-            raise NotForIt(f"not tried: it is filled with {contender.pending_most:,} at most", figures)
+            raise NotForIt(f"not measured: this case gives it at most {contender.pending_most:,} timers", figures)
         await fill(contender, size - held)
         held = size
         batch, began_s = Batch.overdue(min(OVERDUE, contender.drained)), time.time()

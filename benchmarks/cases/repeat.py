@@ -19,10 +19,10 @@ PUT = """
     ) t
 """
 WHY_NOT = {
-    "graphile-worker": "its schedules are cron rules by the minute, in a file",
-    "pg-boss": "its schedules are cron rules by the minute",
-    "pgqueuer": "its schedules are written in the program",
-    "procrastinate": "its schedules are written in the program",
+    "graphile-worker": "not measured: the smallest period of its schedules is a minute",
+    "pg-boss": "not measured: the smallest period of its schedules is a minute",
+    "pgqueuer": "not measured: its schedules are part of the program's code",
+    "procrastinate": "not measured: its schedules are part of the program's code",
     "apscheduler": "too slow at this size: see `drain`",
 }
 SKIPPED = """

@@ -14,7 +14,7 @@ PATIENCE_S = 120.0
 async def measure(contender: Contender) -> Figures:
     """Fill the table, add an overdue timer, and start; measure the time from the start to the firing."""
     if contender.pending_most < PENDING_OF_PEERS:
-        raise NotForIt(f"to put {PENDING_OF_PEERS:,} in takes it half an hour")
+        raise NotForIt(f"not measured: the insert of {PENDING_OF_PEERS:,} timers takes half an hour")
     await fill(contender, min(PENDING, contender.pending_most))
     await contender.put(Batch.overdue(1))
     began_s = time.time()

@@ -72,18 +72,18 @@ CASE = Case(
     "A million processes that wait",
     f"{WAITING:,} instances of a BPMN process are started in SQL, and wait at a task for thirty days. The figures are"
     " the number of instances a second that reach the task, and the bytes of state of an instance. Then"
-    f" {LIVES:,} whole lives (as in `Processes`) take place without and beside the waiting instances; the figures are"
-    " their rate, and the memory of an engine after them.",
+    f" {LIVES:,} other instances (as in `Processes`) start and complete, once before and once beside the waiting"
+    " instances; the figures are the completed instances a second, and the memory of an engine afterwards.",
     (
         Part(
             "",
             (
-                Figure("starts_per_s", "come to wait, a second", "cps", more_is_better=True),
-                Figure("state", "state of one", "bytes"),
-                Figure("alone_per_s", "lives a second before", "cps", more_is_better=True),
-                Figure("beside_per_s", "beside", "cps", more_is_better=True),
-                Figure("alone_rss", "memory of an engine before", "bytes"),
-                Figure("beside_rss", "beside", "bytes"),
+                Figure("starts_per_s", "instances that reach the task, a second", "cps", more_is_better=True),
+                Figure("state", "state of an instance", "bytes"),
+                Figure("alone_per_s", "completed a second, before", "cps", more_is_better=True),
+                Figure("beside_per_s", "completed a second, beside", "cps", more_is_better=True),
+                Figure("alone_rss", "memory of an engine, before", "bytes"),
+                Figure("beside_rss", "memory of an engine, beside", "bytes"),
             ),
         ),
     ),

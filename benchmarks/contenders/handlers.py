@@ -91,7 +91,7 @@ class SqlAlone(_Calling, Limit):
     """Repeat the statements that fire timers, and claim and settle deliveries; a claim counts as a call."""
 
     name = "our SQL alone"
-    settings = "two loops that fire, two that claim deliveries and settle them; no Ray, and nothing is called"
+    settings = "two loops that fire, two loops that claim and settle deliveries; no Ray, and no calls"
     target = "nothing"
 
     def __init__(self) -> None:

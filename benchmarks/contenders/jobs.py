@@ -32,7 +32,7 @@ class WithJobs(Recorded, OnRay):
     def __init__(self) -> None:
         super().__init__(2)
         self.name = "Shardclock, jobs"
-        self.settings = f"as shipped, two shards and {WORKERS} workers, which make 4 runs at a time each"
+        self.settings = f"as shipped, two shards and {WORKERS} workers, each with 4 concurrent runs"
 
     async def open(self, dsn: str) -> None:
         """Set up the database, and declare the app's job."""

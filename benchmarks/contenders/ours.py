@@ -116,7 +116,7 @@ class Limit(Ours):
     """Repeat the statement that claims and fires timers, on two connections."""
 
     name = "the statement alone"
-    settings = "two connections, no Ray; looks every millisecond when there is nothing"
+    settings = "two connections, no Ray; polls every millisecond while no timer is due"
 
     def __init__(self) -> None:
         super().__init__()
