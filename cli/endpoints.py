@@ -32,12 +32,7 @@ from shardclock_server.cli.output import DONE, Json, print_json, print_line, pri
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service import endpoints as use_cases
-from shardclock_server.service.endpoints import (
-    Done,
-    EndpointChange,
-    EndpointInUse,
-    NewSecret,
-)
+from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse, NewSecret
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from shardclock_server.sql.session import Session

@@ -31,13 +31,7 @@ from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import TIMEOUT_S, with_session
 from shardclock_server.cli.streams import ANSWER_LOST
 from shardclock_server.keepers.collector import collecting_seldom
-from shardclock_server.service.bulk_import import (
-    PART_LINES,
-    ImportReport,
-    UnreadableLine,
-    import_lines,
-    numbered_lines,
-)
+from shardclock_server.service.bulk_import import PART_LINES, ImportReport, UnreadableLine, import_lines, numbered_lines
 from shardclock_server.service.lines import ImportBroken
 from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.clients.scheduling import ScheduleBatch

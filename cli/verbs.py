@@ -32,13 +32,7 @@ from shardclock_server.service.bulk_change import PAGE_RETRY, ChangeKind
 from shardclock_server.service.filters import GivenFilter
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESUME
 from shardclock_server.sql.clients.search import TimerFilter
-from shardclock_server.sql.clients.verbs import (
-    TimerRef,
-    cancel_process_instance,
-    cancel_timer,
-    resume_timer,
-    run_timer,
-)
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_process_instance, cancel_timer, resume_timer, run_timer
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.schedule import missed_choice_of
 

@@ -4,17 +4,7 @@ import re
 from typing import TypeVar
 
 from shardclock_server.feel.calendar import YEAR_MAX, exists
-from shardclock_server.feel.temporal import (
-    DAY_NS,
-    SECOND_NS,
-    Date,
-    DateTime,
-    Elapsed,
-    Months,
-    Time,
-    Zone,
-    at_local,
-)
+from shardclock_server.feel.temporal import DAY_NS, SECOND_NS, Date, DateTime, Elapsed, Months, Time, Zone, at_local
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.zone import zone_of
 

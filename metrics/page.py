@@ -4,12 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, groupby
 from operator import attrgetter
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from shardclock_server.metrics.families import OF_EXPORTER, RELEASE
 from shardclock_server.metrics.family import PREFIX, Families, Family

@@ -8,13 +8,7 @@ from shardclock_server.service.bulk_run import BulkBroken, BulkProgress, BulkRun
 from shardclock_server.service.operation_verbs import PAUSE, RESUME, change_keys
 from shardclock_server.service.operations import record_done
 from shardclock_server.service.pauses import Pause
-from shardclock_server.sql.clients.search import (
-    TimerCount,
-    TimerFilter,
-    count_timers,
-    find_keys,
-    find_timers_of_system,
-)
+from shardclock_server.sql.clients.search import TimerCount, TimerFilter, count_timers, find_keys, find_timers_of_system
 from shardclock_server.sql.clients.verbs import end_of_pause
 from shardclock_server.sql.operations.operations import Counts, NewOperation
 from shardclock_server.sql.retry import StoreRetry

@@ -10,12 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from shardclock.api.refusals.tenants import (
-    ENDPOINT_CHANGED,
-    ENDPOINT_EXISTS,
-    ENDPOINT_SECRETS_FULL,
-    UNKNOWN_ENDPOINT,
-)
+from shardclock.api.refusals.tenants import ENDPOINT_CHANGED, ENDPOINT_EXISTS, ENDPOINT_SECRETS_FULL, UNKNOWN_ENDPOINT
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.endpoints.endpoints import (
     COUNTED_MAX,

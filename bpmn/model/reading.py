@@ -19,13 +19,7 @@ from shardclock_server.bpmn.model.definition import (
 )
 from shardclock_server.bpmn.model.document import read_document
 from shardclock_server.bpmn.model.expressions import InvalidValue, read_expression
-from shardclock_server.bpmn.model.extensions import (
-    read_call,
-    read_loop,
-    read_script,
-    read_service_work,
-    read_user_work,
-)
+from shardclock_server.bpmn.model.extensions import read_call, read_loop, read_script, read_service_work, read_user_work
 from shardclock_server.bpmn.model.mappings import read_mappings
 from shardclock_server.bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
 from shardclock_server.bpmn.model.paths import joins_of, upstream_of

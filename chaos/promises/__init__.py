@@ -13,14 +13,7 @@ from typing import NamedTuple, TypeAlias
 from chaos.promises.answers import each_call_returns, read_once
 from chaos.promises.claims import claims_bounded, fenced, legal_transitions
 from chaos.promises.deliveries import delivered
-from chaos.promises.firings import (
-    cancelled_stays,
-    never_early,
-    never_lost,
-    once,
-    one_key_one_timer,
-    survives_a_crash,
-)
+from chaos.promises.firings import cancelled_stays, never_early, never_lost, once, one_key_one_timer, survives_a_crash
 from chaos.promises.instances import ended, nothing_after_the_end, one_start_one_instance
 from chaos.promises.isolation import poison_fails_alone, tenants_apart
 from chaos.promises.lateness import bounded_lag, drained, floods_apart, serve_again, taken_over

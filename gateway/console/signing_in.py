@@ -16,13 +16,7 @@ from shardclock_server.gateway.console.cookies import THEME, THEMES, drop_cookie
 from shardclock_server.gateway.console.forms import form_of
 from shardclock_server.gateway.console.shell import page, respond
 from shardclock_server.gateway.gateway import gateway_of
-from shardclock_server.gateway.requests.callers import (
-    SESSION_COOKIE,
-    TENANT_COOKIE,
-    Caller,
-    KeyHolders,
-    is_tenant,
-)
+from shardclock_server.gateway.requests.callers import SESSION_COOKIE, TENANT_COOKIE, Caller, KeyHolders, is_tenant
 from shardclock_server.gateway.requests.origins import host_of
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service import sign_ins

@@ -8,12 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shardclock_server.gateway.access import Reader, Writer
-from shardclock_server.gateway.answers.processes import (
-    TaskAnswer,
-    TasksAnswer,
-    TaskStateAnswer,
-    WholeTaskAnswer,
-)
+from shardclock_server.gateway.answers.processes import TaskAnswer, TasksAnswer, TaskStateAnswer, WholeTaskAnswer
 from shardclock_server.gateway.fields import read_model
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of

@@ -48,12 +48,7 @@ from shardclock_server.service.filters import moment_of
 from shardclock_server.service.moves import destination_of, move, operator_destination
 from shardclock_server.service.timeline import Timeline, read_timeline
 from shardclock_server.sql.clients.history import TimerState, records_of
-from shardclock_server.sql.clients.verbs import (
-    TimerRef,
-    cancel_timer,
-    resume_timer,
-    run_timer,
-)
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, resume_timer, run_timer
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import NewTimer

@@ -15,15 +15,7 @@ import pytest
 
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.scripts import functions, steps
-from tests.support.cli_asserts import (
-    BAD_INPUT,
-    DONE,
-    DOWN,
-    NOT_THERE,
-    SECRET,
-    WRONG_SCHEMA,
-    assert_refused,
-)
+from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_THERE, SECRET, WRONG_SCHEMA, assert_refused
 from tests.support.factories import BOUND_S, add_holder, add_timers, query
 from tests.support.postgres import Server
 from tests.support.program import PROGRAM, Shell

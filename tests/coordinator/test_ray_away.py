@@ -13,16 +13,7 @@ from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.session import Session
 from tests.support.clock import Clock
-from tests.support.fake_fleet import (
-    GREEN,
-    FakeFleet,
-    ask,
-    incarnation,
-    kept,
-    reconciler_of,
-    serving,
-    until_left,
-)
+from tests.support.fake_fleet import GREEN, FakeFleet, ask, incarnation, kept, reconciler_of, serving, until_left
 from tests.support.waiting import eventually
 
 

@@ -8,11 +8,7 @@ import pytest
 
 from shardclock.api.refusals.tenants import ENDPOINT_CHANGED, ENDPOINT_EXISTS, ENDPOINT_SECRETS_FULL, UNKNOWN_ENDPOINT
 from shardclock_server.service import endpoints
-from shardclock_server.service.endpoints import (
-    Done,
-    EndpointChange,
-    EndpointInUse,
-)
+from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, find_endpoints, set_secrets
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal

@@ -11,14 +11,7 @@ import pytest
 
 from shardclock.api.refusals.tenants import KEY_NOT_LIVE, KEY_REFUSED
 from shardclock_server.service import keys
-from shardclock_server.service.keys import (
-    SCOPES,
-    InvalidKey,
-    allows,
-    authenticate_all,
-    found_or_refused,
-    new_key,
-)
+from shardclock_server.service.keys import SCOPES, InvalidKey, allows, authenticate_all, found_or_refused, new_key
 from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import parse_duration

@@ -13,20 +13,11 @@ from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import redriving
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, change_keys
-from shardclock_server.service.operations import (
-    NOW,
-    cancel_operation,
-    change_page,
-    continue_operation,
-)
+from shardclock_server.service.operations import NOW, cancel_operation, change_page, continue_operation
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.metrics.status import read_clock
-from shardclock_server.sql.operations.operations import (
-    claim_operation,
-    find_due_operation,
-    take_page,
-)
+from shardclock_server.sql.operations.operations import claim_operation, find_due_operation, take_page
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import HANDLER, bury, declare

@@ -14,13 +14,7 @@ import pytest
 from shardclock_server.shards.firing import firing_of
 from shardclock_server.sql.claims.claim import Scope
 from shardclock_server.timers.model import ClaimedTimer
-from tests.support.factories import (
-    BOUND_S,
-    HolderClient,
-    add_holder,
-    add_schedule,
-    add_timers,
-)
+from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers
 
 FIRED = "TRIGGERED"
 CANCELED = "CANCELED"

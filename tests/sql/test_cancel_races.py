@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardclock_server.sql.claims.claim import still_leased
-from tests.support.factories import (
-    HolderClient,
-    add_schedule,
-    add_timers,
-    ends,
-    intents,
-    pending_keys,
-    query,
-    waits,
-)
+from tests.support.factories import HolderClient, add_schedule, add_timers, ends, intents, pending_keys, query, waits
 
 FIRED = "TRIGGERED"
 CANCELED = "CANCELED"

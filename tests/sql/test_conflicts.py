@@ -15,12 +15,7 @@ import pytest
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch, draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer
-from tests.support.factories import (
-    HolderClient,
-    pending_rows,
-    query,
-    recorded,
-)
+from tests.support.factories import HolderClient, pending_rows, query, recorded
 from tests.support.scheduling import Ask, timer
 from tests.support.sql_client import refusal, schedule
 

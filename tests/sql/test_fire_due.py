@@ -9,16 +9,7 @@ import pytest
 
 from shardclock_server.sql.claims.fire import Firing
 from shardclock_server.sql.session import StatementRefused
-from tests.support.factories import (
-    HolderClient,
-    add_schedule,
-    add_timers,
-    intents,
-    later,
-    pending_keys,
-    query,
-    value,
-)
+from tests.support.factories import HolderClient, add_schedule, add_timers, intents, later, pending_keys, query, value
 
 FIRED = "TRIGGERED"
 CANCELED = "CANCELED"

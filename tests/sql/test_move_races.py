@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.support.factories import (
-    HolderClient,
-    add_timers,
-    intents,
-    later,
-)
+from tests.support.factories import HolderClient, add_timers, intents, later
 
 FIRED = "TRIGGERED"
 MOVED = "RESCHEDULED"

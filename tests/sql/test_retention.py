@@ -19,13 +19,7 @@ from shardclock_server.sql.log.partitions import (
 )
 from shardclock_server.sql.session import Connection, StatementRefused, StoreUnavailable
 from tests.support.consumers import consume_once
-from tests.support.factories import (
-    HolderClient,
-    add_holder,
-    add_timers,
-    query,
-    value,
-)
+from tests.support.factories import HolderClient, add_holder, add_timers, query, value
 from tests.support.log_days import add_records, day_ahead, days_ahead, homes, nothing, partitions, read_keys, session
 from tests.support.roles import OPERATOR, as_role
 from tests.support.sql_client import refusal

@@ -11,17 +11,7 @@ import pytest
 
 from shardclock_server.sql.deliveries.claim import renew_deliveries
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
-from tests.support.deliveries import (
-    HANDLER,
-    WorkerClient,
-    add_worker,
-    dead,
-    declare,
-    deliver,
-    deliveries,
-    done,
-    failed,
-)
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, deliveries, done, failed
 from tests.support.factories import HolderClient, query, recorded
 
 pytestmark = pytest.mark.each_version

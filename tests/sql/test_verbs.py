@@ -26,15 +26,7 @@ from shardclock_server.sql.clients.verbs import (
 )
 from shardclock_server.timers.duration import parse_duration
 from shardclock_server.timers.refusal import InvalidTimer
-from tests.support.factories import (
-    HolderClient,
-    add_schedule,
-    ended_rule,
-    intents,
-    only_timer,
-    query,
-    value,
-)
+from tests.support.factories import HolderClient, add_schedule, ended_rule, intents, only_timer, query, value
 from tests.support.sql_client import call, schedule
 
 DUE = datetime(2031, 1, 31, 8, tzinfo=UTC)

@@ -21,12 +21,7 @@ from shardclock_server.sql.clients.verbs import (
 from shardclock_server.sql.session import StatementRefused
 from shardclock_server.timers.duration import parse_duration
 from shardclock_server.timers.refusal import InvalidTimer
-from tests.support.factories import (
-    HolderClient,
-    add_timers,
-    only_timer,
-    query,
-)
+from tests.support.factories import HolderClient, add_timers, only_timer, query
 from tests.support.sql_client import call, refusal, schedule
 
 DUE = datetime(2031, 1, 31, 8, tzinfo=UTC)

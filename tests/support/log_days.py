@@ -10,10 +10,7 @@ from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
 from shardclock_server.sql.session import Connection, Session
 from tests.support import sql_client
-from tests.support.factories import (
-    live_through,
-    query,
-)
+from tests.support.factories import live_through, query
 from tests.support.roles import OPERATOR, as_role
 
 session = partial(sql_client.session, role=OPERATOR)

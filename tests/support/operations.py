@@ -7,12 +7,7 @@ from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.operation_verbs import CANCEL
 from shardclock_server.service.operations import NOW, Actor, find_operation
 from shardclock_server.sql.clients.search import TimerFilter
-from shardclock_server.sql.operations.operations import (
-    DueOperation,
-    Operation,
-    OperationFilter,
-    find_due_operation,
-)
+from shardclock_server.sql.operations.operations import DueOperation, Operation, OperationFilter, find_due_operation
 from shardclock_server.sql.session import Session
 from tests.support.factories import query, value
 from tests.support.waiting import eventually

@@ -10,9 +10,7 @@ from typing import Any
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.timers.model import NewTimer
-from tests.support.factories import (
-    HolderClient,
-)
+from tests.support.factories import HolderClient
 
 Ask = Callable[..., Awaitable[tuple[int, str]]]
 

@@ -8,16 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from shardclock import (
-    COMPLETED,
-    Handler,
-    Outcome,
-    Timer,
-    call_batch_async,
-    call_batch_plain,
-    call_plain,
-    find_handlers,
-)
+from shardclock import COMPLETED, Handler, Outcome, Timer, call_batch_async, call_batch_plain, call_plain, find_handlers
 from shardclock.executor.concurrent_calls import ConcurrentCalls
 from shardclock.executor.importing import prepare_to_import
 from shardclock.executor.threads import in_a_thread

@@ -28,12 +28,7 @@ from shardclock_server.service.endpoints import Done, EndpointChange, EndpointIn
 from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.endpoints.attempts import find_attempts
-from shardclock_server.sql.endpoints.endpoints import (
-    EndpointName,
-    EndpointsFull,
-    ListedEndpoint,
-    list_endpoints,
-)
+from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, ListedEndpoint, list_endpoints
 from shardclock_server.sql.notify.subscriptions import find_subscriptions
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal

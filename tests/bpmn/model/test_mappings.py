@@ -7,18 +7,7 @@ from shardclock_server.bpmn.model.definition import CallWork, FlowNode, ScriptWo
 from shardclock_server.bpmn.step.effects import TaskOpened
 from shardclock_server.feel import Expression, from_json, to_json
 from tests.support.bpmn import NOW, Played, definition, job, model
-from tests.support.bpmn_parts import (
-    CAUGHT,
-    CYCLE,
-    EVENT,
-    SHARED,
-    START,
-    TEN_MINUTES,
-    boundary,
-    catch,
-    started,
-    sub,
-)
+from tests.support.bpmn_parts import CAUGHT, CYCLE, EVENT, SHARED, START, TEN_MINUTES, boundary, catch, started, sub
 
 FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
 
