@@ -39,6 +39,7 @@ from tests.support.factories import (
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.occurrences import numbers, row, serve
+from tests.support.plans import counting_rows_read
 from tests.support.roles import OPERATOR, as_role
 from tests.support.shard_pool import connect
 from tests.support.sql_client import schedule
@@ -355,15 +356,11 @@ async def test_an_operators_pause_of_a_job_can_also_have_an_end(shard: HolderCli
 
 async def pages_read(hand: HolderClient) -> tuple[int, int]:
     """Count the pages and the rows of timers that one search for ended pauses reads; roll back."""
-    read = (
-        "select coalesce(sum(seq_tup_read + idx_tup_fetch), 0)::integer from pg_stat_xact_user_tables"
-        " where schemaname = 'shardclock' and relname = 'timers'"
-    )
     text = "explain (analyze, buffers, timing off, format json) select * from shardclock.end_pauses(1000)"
     await hand.begin()
     try:
         plan = json.loads(await hand.value(text))[0]["Plan"]
-        return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], await hand.value(read)
+        return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], await hand.value(counting_rows_read("timers"))
     finally:
         await hand.rollback()
 

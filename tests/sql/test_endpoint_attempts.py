@@ -21,6 +21,7 @@ from shardclock_server.sql.endpoints.endpoints import (
 )
 from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query, value
+from tests.support.plans import counting_rows_read
 from tests.support.roles import as_role
 
 BILLING = EndpointName("default", "billing")
@@ -110,10 +111,5 @@ async def test_a_write_waits_for_no_lock_and_reads_only_its_endpoints_rows(dsn: 
 
 async def worker_reads(session: Session) -> int:
     """Count the rows of attempts that this transaction has read."""
-    text = """
-        select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer
-        from pg_stat_xact_user_tables
-        where relname = 'endpoint_attempts'
-    """
     async with session.connection() as connection:
-        return int(await connection.fetchval(text))
+        return int(await connection.fetchval(counting_rows_read("endpoint_attempts")))

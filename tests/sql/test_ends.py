@@ -15,7 +15,7 @@ from shardclock_server.sql.log.ends import find_ends, records_at, skim_ends
 from shardclock_server.sql.session import EACH_TIME, Session
 from shardclock_server.sql.statements import statement
 from tests.support.factories import BOUND_S, HolderClient, add_schedule, add_timers, query
-from tests.support.plans import prepare
+from tests.support.plans import counting_rows_read, prepare
 from tests.support.sql_client import session
 
 # Whether a record with this intent and policy is the end of a timer with this target.
@@ -81,11 +81,7 @@ async def test_the_newest_of_two_ends_is_found_and_read_in_full(dsn: str) -> Non
     assert (record.intent, record.payload) == ("DELIVERED", '"DELIVERED"')
 
 
-READ = """
-    select sum(s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
-    from pg_stat_xact_user_tables s
-    where s.relname like 'command_log%'
-"""
+READ = counting_rows_read("command_log%")
 # Each firing has a record of its delivery's end, like a firing with a target.
 RECORDS = """
     insert into shardclock.command_log (

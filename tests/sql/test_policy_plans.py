@@ -14,21 +14,13 @@ from shardclock_server.sql.session import CLIENT_PLANS, Session
 from shardclock_server.sql.statements import call_of, statement
 from tests.conftest import VERSIONS
 from tests.support.factories import ANCHOR, BOUND_S, add_timers, query
+from tests.support.plans import INDEXES_USED, counting_rows_read
 from tests.support.postgres import Server
 from tests.support.roles import as_role
 
 BIG = "big"
 PAGE = 20
-READ = """
-    select sum(s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
-    from pg_stat_xact_user_tables s
-    where s.schemaname = 'shardclock'
-"""
-USED = """
-    select array_agg(distinct regexp_replace(c.relname, '_[0-9]{8}', ''))
-    from pg_class c
-    where c.relnamespace = 'shardclock'::regnamespace and c.relkind = 'i' and pg_stat_get_xact_numscans(c.oid) > 0
-"""
+READ = counting_rows_read()
 # The big tenant has 5,000 rows, and many small tenants together have 5,000.
 TENANT = "case when i % 2 = 0 then 'big' else 'tenant-' || i % 500 end"
 FILLED = (
@@ -65,21 +57,10 @@ FILLED = (
         select now(), shardclock.request_slot(now()), 201, {TENANT}, 'k' || i, sha256('k'), '{{}}'
         from generate_series(1, 10000) i""",
 )
-SEARCH: dict[str, Any] = dict.fromkeys(
-    (
-        "name",
-        "name_prefix",
-        "due_from",
-        "due_before",
-        "process_instance_key",
-        "page",
-        "target",
-        "bytes",
-        "changed_from",
-        "changed_before",
-        "order_by",
-    )
-) | {"state": "PENDING", "tenant_id": BIG, "page_size": PAGE, "only_schedules": False}
+SEARCH: dict[str, Any] = dict.fromkeys((
+    "name", "name_prefix", "due_from", "due_before", "process_instance_key", "page", "target",
+    "bytes", "changed_from", "changed_before", "order_by",
+)) | {"state": "PENDING", "tenant_id": BIG, "page_size": PAGE, "only_schedules": False}  # fmt: skip
 CONTAINING: dict[str, Any] = {
     **{name: it for name, it in SEARCH.items() if name not in ("name", "name_prefix", "page", "order_by")},
     "name_contains": "R-123", "after": "order-1", "names_max": 2_000,
@@ -182,7 +163,9 @@ async def reading(dsn: str, role: str, name: str, values: dict[str, Any]) -> Rea
                 is_call = name == "end_of_page"
                 asked = call_of(name, values) if is_call else statement(name).with_values(values)
                 rows = await connection.fetch(*asked)
-                return Reading(len(rows), await connection.fetchval(READ), await connection.fetchval(USED) or [])
+                return Reading(
+                    len(rows), await connection.fetchval(READ), await connection.fetchval(INDEXES_USED) or []
+                )
             finally:
                 await transaction.rollback()
 

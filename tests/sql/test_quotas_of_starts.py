@@ -19,6 +19,7 @@ from shardclock_server.sql.tenant_limits.tenant_limits import (
 )
 from tests.support.bpmn import model
 from tests.support.factories import query, value
+from tests.support.plans import counting_rows_read
 from tests.support.refusals import refusing
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
@@ -27,11 +28,7 @@ KEEP = """
     select shardclock.publish_message('m', format('%s-%s', pg_backend_pid(), n), time_to_live => 'PT1H')
     from generate_series(1, $1::integer) n
 """
-READ = """
-    select (s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
-    from pg_stat_xact_user_tables s
-    where s.schemaname = 'shardclock' and s.relname = 'deliveries'
-"""
+READ = counting_rows_read("deliveries")
 USAGE = "select array_agg(resource order by resource) from shardclock.tenant_usage where resource <> 'definitions'"
 NO_WAIT = {"lock_timeout": "200ms"}
 

@@ -15,6 +15,7 @@ from shardclock_server.sql.clients.search import SelectionFilter, TimerFilter, f
 from shardclock_server.sql.statements import statement
 from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import add_timers, query
+from tests.support.plans import INDEXES_USED, counting_rows_read
 from tests.support.postgres import Server
 from tests.support.sql_client import session
 
@@ -23,16 +24,7 @@ RARE = "cart.left"
 PAGE = 20
 SLOTS = 840
 
-READ = """
-    select sum(s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
-    from pg_stat_xact_user_tables s
-    where s.schemaname = 'shardclock'
-"""
-USED = """
-    select array_agg(distinct regexp_replace(c.relname, '_[0-9]{8}', ''))
-    from pg_class c
-    where c.relnamespace = 'shardclock'::regnamespace and c.relkind = 'i' and pg_stat_get_xact_numscans(c.oid) > 0
-"""
+READ = counting_rows_read()
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +83,7 @@ async def reading(
         async with connection.transaction():
             text = f"select from shardclock.{function}({', '.join(named)})"
             rows = await connection.fetch(text, PAGE, page, state, *arguments.values())
-            return Reading(len(rows), await connection.fetchval(READ), await connection.fetchval(USED) or [])
+            return Reading(len(rows), await connection.fetchval(READ), await connection.fetchval(INDEXES_USED) or [])
     finally:
         await connection.close()
 
@@ -190,7 +182,7 @@ async def test_a_section_of_names_reads_a_limited_number_of_names_and_the_matchi
         async with connection.transaction():
             await connection.execute(f"set local plan_cache_mode = {plan}; set local enable_seqscan = off")
             rows = await connection.fetch(*statement("find_containing").with_values(filters))
-            read, used = await connection.fetchval(READ), await connection.fetchval(USED)
+            read, used = await connection.fetchval(READ), await connection.fetchval(INDEXES_USED)
     finally:
         await connection.close()
 

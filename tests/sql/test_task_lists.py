@@ -12,6 +12,7 @@ from shardclock_server.sql.session import CLIENT_PLANS, Session
 from shardclock_server.sql.statements import statement
 from shardclock_server.timers.refusal import Refusal
 from tests.support.factories import BOUND_S, query
+from tests.support.plans import counting_rows_read
 from tests.support.sql_client import session
 
 OTHERS = 10_000
@@ -30,11 +31,7 @@ FILL = """
         case when i in (8000, 4000) then array['ann', 'eve'] else array['eve'] end
     from generate_series(1, $1::integer) i
 """
-READ = """
-    select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer
-    from pg_stat_xact_user_tables
-    where schemaname = 'shardclock' and relname = 'tasks'
-"""
+READ = counting_rows_read("tasks")
 NOTHING: dict[str, Any] = dict.fromkeys(("tenant_id", "candidate_groups", "candidate_user", "process_id"))
 
 

@@ -23,16 +23,13 @@ from shardclock_server.sql.tenant_limits.tenant_limits import (
     set_limits,
 )
 from tests.support.factories import BOUND_S, add_timers, query
+from tests.support.plans import counting_rows_read
 from tests.support.postgres import Server
 from tests.support.roles import as_role
 from tests.support.sql_client import session
 
 IN_AN_HOUR = "now() + interval '1 hour'"
-READ = """
-    select sum(s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
-    from pg_stat_xact_user_tables s
-    where s.schemaname = 'shardclock' and s.relname = 'timers'
-"""
+READ = counting_rows_read("timers")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,19 @@ SLOTS = 840
 FAR = 300_000
 DUE = 4_200  # five due timers in each slot
 UNLIMITED = 8_400  # ten timers for each slot: more than exist
+INDEXES_USED = """
+    select array_agg(distinct regexp_replace(c.relname, '_[0-9]{8}', ''))
+    from pg_class c
+    where c.relnamespace = 'shardclock'::regnamespace and c.relkind = 'i' and pg_stat_get_xact_numscans(c.oid) > 0
+"""
+
+
+def counting_rows_read(tables: str = "%") -> str:
+    """Return a query for the number of rows that the transaction has read; `tables` is a pattern of `like`."""
+    return (
+        "select coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::integer from pg_stat_xact_user_tables"
+        f" where schemaname = 'shardclock' and relname like '{tables}'"
+    )
 
 
 @dataclass(frozen=True)
