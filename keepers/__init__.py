@@ -10,7 +10,7 @@ with its own state and loops: a shard or an engine has one component, a worker h
     settings   the settings of each keeper
     heartbeat  the heartbeats, and the assignment in their answers
     loops      run iterations until the keeper must stop, with a growing pause after each failure
-    hand_over  the socket over which a shard hands deliveries over to a worker
+    hand_over_socket  the socket over which a shard hands deliveries over to a worker
     places     the number of deliveries that a worker accepts over this socket (pure)
     unconfirmed  the deliveries that a worker has not confirmed; a shard sends them again over the next connection
                  (pure)

@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from shardclock_server.keepers.hand_over import HandedOver
+from shardclock_server.keepers.hand_over_socket import HandedOver
 
 STREAM_BITS = 63
 STREAMS_MAX = 64  # enough streams for all shards of a machine and for the shards that they replaced

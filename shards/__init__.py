@@ -15,7 +15,7 @@ between plain timers and the schedules of each tenant:
     record_notifications    notifies waiting consumers that timers have fired (`sql.notification_sender`)
     delivery_notifications  notifies workers of deliveries, and engines of signals
     maintenance     connects to the workers of the shard's machine, because the shard claims deliveries for these
-                    workers (`hand_over`), and resumes paused timers when their pauses end (`maintenance`)
+                    workers (`hand_over_sender`), and resumes paused timers when their pauses end (`maintenance`)
     reports  once a second, sends counts of outcomes (`stats`) to the node's exporter (`metrics.report`)
 
 A shard can fire any timer, without a coordinator. A shard can also take a dead shard's timers before the coordinator

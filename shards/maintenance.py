@@ -7,7 +7,7 @@ import structlog
 
 from shardclock.reason import reason_of
 from shardclock_server.keepers.heartbeat import Heartbeat
-from shardclock_server.shards.hand_over import HandOver
+from shardclock_server.shards.hand_over_sender import HandOverSender
 from shardclock_server.shards.stats import ShardStats
 from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import Session
@@ -28,7 +28,7 @@ class ShardMaintenance:
         self,
         session: Session,
         heartbeat: Heartbeat,
-        hand_over: HandOver,
+        hand_over: HandOverSender,
         *,
         claim_soon: asyncio.Event,
         stats: ShardStats,

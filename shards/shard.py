@@ -19,7 +19,7 @@ from shardclock_server.shards.firing import (
     planning_of,
     refusal_of,
 )
-from shardclock_server.shards.hand_over import HandOver
+from shardclock_server.shards.hand_over_sender import HandOverSender
 from shardclock_server.shards.locked import LockedTimers
 from shardclock_server.shards.maintenance import ShardMaintenance
 from shardclock_server.shards.queue import TimerQueue
@@ -76,7 +76,7 @@ class Shard(Keeper):
         self._record_notifications = registration.notification_sender(notify_of_records, to="consumers")
         self._delivery_notifications = registration.notification_sender(notify_of_deliveries, to="workers")
         seldom = registration.session("maintenance", SETTLE_PLANS)
-        self._hand_over = HandOver(seldom, self._delivery_notifications)
+        self._hand_over = HandOverSender(seldom, self._delivery_notifications)
         self._clock = clock or PostgresClock()
         self._queue = TimerQueue(gathers_starts=self.gathers_starts)
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)

@@ -9,7 +9,7 @@ separately, so a fault of one handler stops no other handler. `shardclock.execut
 processes.
 
     worker:              the keeper and its four parts: hand-overs, deliveries, endpoints, runs
-    hand_over:           grant places to the shards of the same machine, and receive deliveries from these shards
+    hand_over_receiver:  grant places to the shards of the same machine, and receive deliveries from these shards
     deliveries:          claim, renew and settle deliveries, in loops
     delivery_planner:    the positions at which the next claim reads (pure)
     lane_finder:         find new endpoints while searches are slow

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from shardclock_server.keepers.clock import seconds_of
-from shardclock_server.keepers.hand_over import HandedOver
+from shardclock_server.keepers.hand_over_socket import HandedOver
 from shardclock_server.keepers.keeper import KeeperLoop, KeeperPart
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.sql.deliveries.claim import (

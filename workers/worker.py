@@ -10,7 +10,7 @@ from shardclock_server.sql.cluster.holders import Incarnation
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.workers.deliveries import Deliveries
 from shardclock_server.workers.dependencies import Dependencies
-from shardclock_server.workers.hand_over import HandOvers
+from shardclock_server.workers.hand_over_receiver import HandOverReceiver
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.run_resources import RunResources
@@ -55,7 +55,7 @@ class Worker(Keeper):
             dependencies=dependencies,
         )
         super().__init__(registration, settings, self.deliveries.claims)
-        self.hand_overs = HandOvers(registration.holder, self.deliveries, lease_s=settings.delivery_lease_s)
+        self.hand_overs = HandOverReceiver(registration.holder, self.deliveries, lease_s=settings.delivery_lease_s)
         # Stop the hand-overs first, so that deliveries which arrive during the stop are released too.
         self._parts = [self.hand_overs, self.deliveries, self.deliveries.endpoints, self.runs]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shardclock_server.keepers.hand_over import HandedOver
+from shardclock_server.keepers.hand_over_socket import HandedOver
 from shardclock_server.keepers.unconfirmed import STREAMS_MAX, StreamNumbers, Unconfirmed
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)

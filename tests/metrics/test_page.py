@@ -163,7 +163,12 @@ def test_every_label_has_a_small_fixed_set_of_values(family: Family) -> None:
     [
         (["shards/shard.py"], shardclock_server.shards.families.LOOPS),
         (
-            ["workers/deliveries.py", "workers/endpoints.py", "workers/hand_over.py", "workers/runs/runner.py"],
+            [
+                "workers/deliveries.py",
+                "workers/endpoints.py",
+                "workers/hand_over_receiver.py",
+                "workers/runs/runner.py",
+            ],
             shardclock_server.workers.families.LOOPS,
         ),
         (["engine/engine.py"], shardclock_server.engine.families.LOOPS),

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.keepers.hand_over import HandOverSocket
-from shardclock_server.shards.hand_over import HandOver
+from shardclock_server.keepers.hand_over_socket import HandOverSocket
+from shardclock_server.shards.hand_over_sender import HandOverSender
 from shardclock_server.sql.claims.claim import ScanResult
 from shardclock_server.sql.claims.handed import Grants
 from shardclock_server.sql.cluster.holders import end_holders
@@ -35,7 +35,7 @@ OTHER = 12
 class Near:
     """A shard's end of the hand-over; the test sends its statements."""
 
-    hand_over: HandOver
+    hand_over: HandOverSender
     shard: HolderClient
     notified: list[int] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ async def near(shard: HolderClient, worker: Worker, *, granted: bool = True) -> 
     async with Session(
         as_role(shard.dsn, "shard"), application="test", timeout_s=BOUND_S, plans=SETTLE_PLANS
     ) as session:
-        hand_over = HandOver(session, Notifier())
+        hand_over = HandOverSender(session, Notifier())
         hand_over.learn([worker.holder])
         it = Near(hand_over, shard, notified)
         try:

@@ -13,7 +13,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardclock_server.keepers.hand_over import Begins, GrantLimits, HandedOver, HandOverSocket, Kept, Taken, listen
+from shardclock_server.keepers.hand_over_socket import (
+    Begins,
+    GrantLimits,
+    HandedOver,
+    HandOverSocket,
+    Kept,
+    Taken,
+    listen,
+)
 from shardclock_server.keepers.keeper import KeeperLoop, KeeperPart
 from shardclock_server.keepers.places import GrantedPlaces
 from shardclock_server.keepers.unconfirmed import StreamNumbers
@@ -38,7 +46,7 @@ class NearShard:
     confirmed: int = 0
 
 
-class HandOvers(KeeperPart):
+class HandOverReceiver(KeeperPart):
     """Accept connections from this machine's shards."""
 
     def __init__(self, holder: int, deliveries: Deliveries, *, lease_s: float) -> None:

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from shardclock_server.keepers import hand_over
-from shardclock_server.keepers.hand_over import Begins, GrantLimits, HandedOver, HandOverSocket, Kept, Taken
+from shardclock_server.keepers.hand_over_socket import (
+    Begins,
+    GrantLimits,
+    HandedOver,
+    HandOverSocket,
+    Kept,
+    Taken,
+    connect,
+)
 from shardclock_server.keepers.places import UsablePlaces
 from shardclock_server.keepers.unconfirmed import Unconfirmed
 from shardclock_server.sql.claims.claim import ScanResult
@@ -77,7 +84,7 @@ class DeliveryNotifier(Protocol):
 ResultT = TypeVar("ResultT", ScanResult, Fired)
 
 
-class HandOver:
+class HandOverSender:
     """Keep a connection to each worker of this machine, and send each worker the deliveries that were claimed for it.
 
     Firing never waits for a worker. If a delivery can't be sent to its worker, the next iteration of the loop releases
@@ -152,7 +159,7 @@ class HandOver:
     async def _connect(self, holder: int) -> None:
         worker = NearWorker(self._unconfirmed[holder])
         make = partial(HandOverSocket, worker.hear, partial(self._lose, holder, worker))
-        worker.socket = await hand_over.connect(holder, make)
+        worker.socket = await connect(holder, make)
         if worker.reads and holder in self._near:
             worker.begin()
             self._workers[holder] = worker
