@@ -20,8 +20,9 @@ from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER
 from tests.support.cluster_process import ClusterProcess
-from tests.support.engine_process import EngineProcess
+from tests.support.engine_process import engine_process
 from tests.support.factories import add_holder
+from tests.support.separate_keeper import SeparateKeeper
 from tests.support.shard_pool import incarnation
 from tests.support.shard_process import ShardProcess
 
@@ -145,8 +146,8 @@ class ProcessCluster:
         """Refuse: this cluster has no `up`."""
         raise NotImplementedError
 
-    def _spawn_engine(self, holder: int) -> EngineProcess:
-        return EngineProcess(holder, EngineSettings(), self._dsn, build=self._build, log=self._log)
+    def _spawn_engine(self, holder: int) -> SeparateKeeper:
+        return engine_process(holder, EngineSettings(), self._dsn, build=self._build, log=self._log)
 
     async def _start(self, shard: int) -> None:
         holder = incarnation().holder

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from chaos.waiting import POLL_S, UNAVAILABLE, connected, until
 from tests.support.factories import query
+from tests.support.separate_keeper import SeparateKeeper
 from tests.support.shard_pool import incarnation
 
 AGAIN_S = 1.0  # The pause before the restart of a dead keeper.
@@ -28,32 +28,16 @@ END = """
 """
 
 
-class KeeperProcess(Protocol):
-    """The process of one keeper."""
-
-    holder: int
-
-    @property
-    def pid(self) -> int:
-        """Return the process id."""
-
-    def has_ended(self) -> bool:
-        """Return whether the process has ended."""
-
-    def kill(self) -> None:
-        """Kill the process as `kill -9` does, and wait for its end."""
-
-
 class KeeperPool:
     """Runs a number of keepers of a role, and starts a dead keeper again after a pause.
 
     `spawn` starts the process of a holder.
     """
 
-    def __init__(self, role: str, count: int, spawn: Callable[[int], KeeperProcess]) -> None:
+    def __init__(self, role: str, count: int, spawn: Callable[[int], SeparateKeeper]) -> None:
         self._role, self._count, self._spawn = role, count, spawn
-        self.running: dict[int, KeeperProcess] = {}
-        self._zombies: list[KeeperProcess] = []
+        self.running: dict[int, SeparateKeeper] = {}
+        self._zombies: list[SeparateKeeper] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._direct_dsn = ""
 
@@ -113,7 +97,7 @@ class KeeperPool:
                     del self.running[part]
                     self._tasks.append(asyncio.create_task(self._start_again(part, process)))
 
-    async def _start_again(self, part: int, dead: KeeperProcess) -> None:
+    async def _start_again(self, part: int, dead: SeparateKeeper) -> None:
         """Declare a keeper dead, which frees its claims, and start another keeper; retry until the start succeeds."""
         await asyncio.sleep(AGAIN_S)
         while True:

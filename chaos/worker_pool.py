@@ -3,60 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from subprocess import DEVNULL, Popen
 from typing import IO
 
 import psutil
 
-from chaos.keeper_pool import KeeperPool, KeeperProcess
+from chaos.keeper_pool import KeeperPool
 from shardclock import describe, find_handlers
 from shardclock_server.sql.cluster.holders import WORKER
 from shardclock_server.sql.deliveries.handlers import declare_handlers
 from shardclock_server.sql.session import Session
 from shardclock_server.workers.handler import HandlerSpec
-from tests.support.factories import BOUND_S
 from tests.support.processes import title
+from tests.support.separate_keeper import SeparateKeeper
 
 APP = "chaos.app"
-
-
-class WorkerProcess:
-    """The process of one worker; the processes of its handlers are its children."""
-
-    def __init__(
-        self, holder: int, handlers: Sequence[HandlerSpec], dsn: str, *, build: Path | None, log: IO[bytes] | None
-    ) -> None:
-        self.holder = holder
-        described = json.dumps([asdict(spec) for spec in handlers])
-        self._process = Popen(
-            [sys.executable, "-m", "tests.support.worker_process", str(holder), APP, described, dsn],
-            stdin=DEVNULL,
-            stdout=DEVNULL,
-            stderr=log,
-            # Python imports modules from this directory first, so the worker may run another build than the rig.
-            cwd=build,
-        )
-
-    @property
-    def pid(self) -> int:
-        """Return the process id."""
-        return self._process.pid
-
-    def has_ended(self) -> bool:
-        """Return whether the process has ended."""
-        return self._process.poll() is not None
-
-    def kill(self) -> None:
-        """Kill the process as `kill -9` does, and wait for its end.
-
-        The processes of the worker's handlers then end by themselves.
-        """
-        self._process.kill()
-        self._process.wait(BOUND_S)
 
 
 class WorkerPool:
@@ -97,8 +59,10 @@ class WorkerPool:
         """
         await self._pool.start_successor(holder)
 
-    def _spawn(self, holder: int) -> KeeperProcess:
-        return WorkerProcess(holder, self._handlers, self._dsn, build=self._build, log=self._log)
+    def _spawn(self, holder: int) -> SeparateKeeper:
+        described = json.dumps([asdict(spec) for spec in self._handlers])
+        words = (APP, described, self._dsn)
+        return SeparateKeeper(holder, "tests.support.worker_process", *words, build=self._build, log=self._log)
 
 
 def _children(pid: int) -> list[psutil.Process]:

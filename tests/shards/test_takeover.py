@@ -16,8 +16,9 @@ from shardclock_server.sql.claims.claim import Scan, claim_due
 from shardclock_server.sql.cluster.holders import cut_off
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S, add_holder, add_schedule, add_timers, query
+from tests.support.separate_keeper import HOLDER_ENDED
 from tests.support.shard_pool import ShardPool
-from tests.support.shard_process import HOLDER_ENDED, ShardProcess, shard_process
+from tests.support.shard_process import ShardProcess, shard_process
 from tests.support.verdict import breaches
 from tests.support.waiting import eventually
 

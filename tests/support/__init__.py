@@ -17,6 +17,7 @@ Postgres:
 
 Shards and clusters:
     shard_pool       several shards in the test's own process
+    separate_keeper  one keeper in a separate process
     shard_process    one shard in a separate process
     engine_process   one engine in a separate process
     fake_fleet       reconcilers on a fleet that only records

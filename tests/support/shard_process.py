@@ -15,49 +15,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import PIPE
 from typing import IO, Any
 
-import structlog
-
-from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
 from tests.support.factories import BOUND_S, add_holder
 from tests.support.roles import as_role
+from tests.support.separate_keeper import SeparateKeeper, run_until_drained
 from tests.support.shard_pool import incarnation
 
-HOLDER_ENDED = 3
 JUMP_S = 1.5
 
 
-class ShardProcess:
+class ShardProcess(SeparateKeeper):
     """One shard's process, for a test."""
 
     def __init__(
         self, holder: int, settings: ShardSettings, dsn: str, *, build: Path | None = None, log: IO[bytes] | None = None
     ) -> None:
-        self.holder = holder
-        self._process = Popen(
-            [sys.executable, "-m", "tests.support.shard_process", str(holder), settings.model_dump_json(), dsn],
-            stdout=PIPE,
-            stderr=log,
-            text=True,
-            cwd=build,  # Python looks here first, so the shard may run another build than the test
-        )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(BOUND_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        words = (settings.model_dump_json(), dsn)
+        super().__init__(holder, "tests.support.shard_process", *words, stdout=PIPE, build=build, log=log)
 
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -92,17 +70,12 @@ def _jump(shard: Shard) -> None:
 
 
 async def _main(holder: int, settings: ShardSettings, dsn: str) -> int:
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     shard = Shard(replace(incarnation(), holder=holder), settings, dsn)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _jump, shard)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: asyncio.ensure_future(shard.drain()))
     try:
-        await shard.run()
-    except HolderEnded:
-        return HOLDER_ENDED
+        return await run_until_drained(shard)
     finally:
         sys.stdout.write(json.dumps(shard.stats.counts()))
-    return 0
 
 
 if __name__ == "__main__":

@@ -12,31 +12,25 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import structlog
-
 from shardclock_server.jobs.spec import JobSpec
-from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.sql.cluster.holders import WORKER
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.process import LocalHandlerProcess
 from shardclock_server.workers.runs.process import LocalRunProcess
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
+from tests.support.separate_keeper import run_until_drained
 from tests.support.shard_pool import incarnation
-
-HOLDER_ENDED = 3
 
 
 async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str, *more: str) -> int:
     jobs, settings = more or ("[]", "{}")
     here = os.getcwd()  # noqa: PTH109 - as the worker was started
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     worker = Worker(
         replace(incarnation(), holder=holder, role=WORKER),
         WorkerSettings(**{"webhook_http": True, "webhook_allow": "127.0.0.0/8"} | json.loads(settings)),
@@ -46,12 +40,7 @@ async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str,
         jobs=[JobSpec.of(it) for it in json.loads(jobs)],
         start_run=partial(LocalRunProcess, modules=app, directory=here),
     )
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: asyncio.ensure_future(worker.drain()))
-    try:
-        await worker.run()
-    except HolderEnded:
-        return HOLDER_ENDED
-    return 0
+    return await run_until_drained(worker)
 
 
 if __name__ == "__main__":
