@@ -15,7 +15,7 @@ from typing import IO
 from shardclock_server.engine.engine import Engine
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.sql.cluster.holders import ENGINE
-from tests.support.separate_keeper import SeparateKeeper, run_until_drained
+from tests.support.separate_keeper import SeparateKeeper, log_to_stderr, run_until_drained
 from tests.support.shard_pool import incarnation
 
 
@@ -27,6 +27,7 @@ def engine_process(
 
 
 async def _main(holder: int, settings: EngineSettings, dsn: str) -> int:
+    log_to_stderr()
     return await run_until_drained(Engine(replace(incarnation(), holder=holder, role=ENGINE), settings, dsn))
 
 

@@ -60,9 +60,13 @@ class SeparateKeeper:
             self._process.stdout.close()
 
 
+def log_to_stderr() -> None:
+    """Send the log to stderr; call this before the keeper is made, because a keeper makes its logger at once."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+
+
 async def run_until_drained(keeper: Keeper) -> int:
     """Run a keeper in this process until SIGTERM drains it; return the exit status."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: asyncio.ensure_future(keeper.drain()))
     try:
         await keeper.run()

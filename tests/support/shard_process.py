@@ -22,7 +22,7 @@ from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
 from tests.support.factories import BOUND_S, add_holder
 from tests.support.roles import as_role
-from tests.support.separate_keeper import SeparateKeeper, run_until_drained
+from tests.support.separate_keeper import SeparateKeeper, log_to_stderr, run_until_drained
 from tests.support.shard_pool import incarnation
 
 JUMP_S = 1.5
@@ -70,6 +70,7 @@ def _jump(shard: Shard) -> None:
 
 
 async def _main(holder: int, settings: ShardSettings, dsn: str) -> int:
+    log_to_stderr()
     shard = Shard(replace(incarnation(), holder=holder), settings, dsn)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _jump, shard)
     try:

@@ -24,13 +24,14 @@ from shardclock_server.workers.process import LocalHandlerProcess
 from shardclock_server.workers.runs.process import LocalRunProcess
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
-from tests.support.separate_keeper import run_until_drained
+from tests.support.separate_keeper import log_to_stderr, run_until_drained
 from tests.support.shard_pool import incarnation
 
 
 async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str, *more: str) -> int:
     jobs, settings = more or ("[]", "{}")
     here = os.getcwd()  # noqa: PTH109 - as the worker was started
+    log_to_stderr()
     worker = Worker(
         replace(incarnation(), holder=holder, role=WORKER),
         WorkerSettings(**{"webhook_http": True, "webhook_allow": "127.0.0.0/8"} | json.loads(settings)),
