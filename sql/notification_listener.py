@@ -15,7 +15,7 @@ SILENCE_S = 30.0
 
 
 class NotificationListener:
-    """Receive notifications on a connection of their own, for a worker, engine, shard or gateway."""
+    """Receive notifications on a separate connection, for a worker, engine, shard or gateway."""
 
     def __init__(self, session: Session, channel: str) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""A pool of database sessions: each serves one caller at a time, and callers wait only briefly."""
+"""A pool of database sessions: each session serves one caller at a time, and callers wait only briefly."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ class ShareTaken(PoolEmpty):
 
 
 class Pool:
-    """A pool of `size` sessions; each is opened at its first use.
+    """A pool of `size` sessions; each session is opened at its first use.
 
     The callers of one tenant use at most `share` sessions at a time.
 

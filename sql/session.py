@@ -194,7 +194,7 @@ class Session:
 
     @asynccontextmanager
     async def connection(self, *, timeout_s: float | None = None, tells: bool = True) -> AsyncIterator[Connection]:
-        """Lend the connection, and open it if necessary; drop it if it fails or the timeout passes."""
+        """Lend the connection, opened if necessary; drop the connection if the block fails or the timeout passes."""
         with self._errors_named():
             async with asyncio.timeout(timeout_s or self._timeout_s):
                 yield await self._open(tells=tells)
@@ -210,7 +210,7 @@ class Session:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Translate the driver's errors; drop the connection if it fails or the timeout passes."""
+        """Translate the driver's errors; drop the connection if the block fails or the timeout passes."""
         try:
             yield
         except asyncpg.ClientConfigurationError as error:

@@ -50,7 +50,7 @@ _NO_POOLER = "sessions of Shardclock keep settings and locks, so name Postgres i
 def settings_of(
     application: str, timeout_s: float, *, plans: Mapping[str, str], inherits: Collection[str]
 ) -> dict[str, str]:
-    """Return a session's settings, including its `plans`, without those in `inherits`, which the role sets."""
+    """Return a session's settings, including its `plans`, without the settings in `inherits`, which the role sets."""
     # The server cancels a statement shortly before the session's timeout, so that it doesn't execute a statement
     # without a waiting caller. Also, a frozen client must not keep due rows locked for longer than a statement may
     # take.

@@ -1,7 +1,7 @@
 -- Finds handlers with due deliveries, and jobs with fired starts, if no running worker has the handler or the job in
 -- its app.
 --
--- in:    :target text or null: only this handler or job; :most bigint: the count of a target stops here
+-- in:    :target text or null: only this handler or job; :most bigint: the count of a target stops at this number
 -- out:   target text (a handler's, or job: and the job's name), waiting bigint (at least 1, at most :most), by target;
 --        at most 100 targets
 -- locks: nothing

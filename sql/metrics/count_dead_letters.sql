@@ -2,7 +2,7 @@
 --
 -- in:    :named integer: the limit of handlers with a separate row, handlers of an app first; the row `other` counts
 --        all other targets,
---        :most bigint: the count of a row stops here
+--        :most bigint: the count of a row stops at this number
 -- out:   target_name text, dead_letters bigint
 -- locks: nothing
 -- index: dead_letters_by_target: one probe for each handler, at most 500, and one probe for each target, at most 500,

@@ -3,7 +3,7 @@
 -- in:    :webhooks boolean: true: endpoints, and all other targets except handlers, jobs and processes; false:
 --        handlers. Handlers and endpoints are measured separately, so that many endpoints can't hide the handlers;
 --        other statements measure jobs and processes, :named integer: the limit of handlers with a separate row,
---        handlers of an app first; the row `other` has all other targets, :most bigint: the count of a row stops here,
+--        handlers of an app first; the row `other` has all other targets, :most bigint: the count of a row stops at this number,
 --        :now timestamptz or null
 -- out:   target_name text, waiting bigint, oldest_s double precision (the time since the oldest waiting delivery became
 --        due; 0: none waits)

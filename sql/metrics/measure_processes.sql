@@ -1,6 +1,6 @@
 -- Measures engines, their waiting signals and open incidents, in one row.
 --
--- in:    :most bigint: each count stops here, :now timestamptz or null
+-- in:    :most bigint: each count stops at this number, :now timestamptz or null
 -- out:   engines_wanted integer (0: no process was ever deployed), engines_alive bigint, signals_waiting bigint (due
 --        signals that no engine has claimed; a deferred signal waits since its due_date), oldest_signal_s double
 --        precision (the time since the oldest waiting signal became due; 0: none waits), incidents bigint (open

@@ -2,7 +2,7 @@
 --
 -- in:    :operation_id bigint, :now timestamptz or null
 -- out: operation_id bigint; no row if another gateway works on the operation
--- locks: the row; skips a locked one
+-- locks: the row; skips a locked row
 -- index: operations_pkey
 select o.operation_id
 from shardclock.operations o

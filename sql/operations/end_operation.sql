@@ -1,4 +1,4 @@
--- Ends a running operation before its last page, and deletes its other pages.
+-- Ends a running operation before its last page, and deletes its remaining pages.
 --
 -- in:    :operation_id bigint, :state text (CANCELED or FAILED), :error text or null
 -- out:   operation_id bigint, no row if it had ended

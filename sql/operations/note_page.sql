@@ -1,4 +1,4 @@
--- Adds the counts of one page to a running operation; after the last page, ends the operation as done.
+-- Adds the counts of one page to a running operation; after the last page, the operation ends with the state done.
 --
 -- in:    :operation_id bigint, :changed bigint, :unchanged bigint, :due_in interval
 -- out:   state text, matched bigint, changed bigint, unchanged bigint

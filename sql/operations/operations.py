@@ -163,7 +163,7 @@ async def find_due_operation(session: Session, *, now: datetime | None = None) -
 
 
 async def lock_operation(session: Session, operation_id: int) -> bool:
-    """Lock a running operation until the end of the transaction; False: the operation has ended.
+    """Lock a running operation until the end of the transaction; return False if the operation has ended.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/lock_operation.sql
@@ -172,7 +172,9 @@ async def lock_operation(session: Session, operation_id: int) -> bool:
 
 
 async def claim_operation(session: Session, operation_id: int, *, now: datetime | None = None) -> bool:
-    """Lock a due operation of this login until the end of the transaction; False: the operation has ended or is locked.
+    """Lock a due operation of this login until the transaction ends.
+
+    Return False if the operation has ended or is locked.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/claim_operation.sql
@@ -209,7 +211,7 @@ async def note_page(session: Session, operation_id: int, *, changed: int, unchan
 
 
 async def end_operation(session: Session, operation_id: int, state: str, *, error: str | None = None) -> bool:
-    """End a running operation before its last page; False: the operation has ended already.
+    """End a running operation before its last page; return False if the operation has already ended.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/operations/end_operation.sql

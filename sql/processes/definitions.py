@@ -113,7 +113,7 @@ async def list_definitions(
 
 
 async def delete_definition(session: Session, definition_key: int, *, tenant_id: str | None = None) -> bool:
-    """Delete one version of a process; False: the key is unknown.
+    """Delete one version of a process; return False if the key is unknown.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/delete_definition.sql

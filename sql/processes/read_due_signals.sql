@@ -2,11 +2,11 @@
 -- instance are fenced by the instance's version.
 --
 -- Each tenant has a lane; lanes with the least usage come first. Each lane has an equal share of the batch: the limit
--- of signals that the statement returns for the lane. The statement reads at most ten times as many. In a lane,
--- cancellations come first and wait for no other signal. The statement reads the oldest and the newest cancellations,
--- so that many early cancellations don't hide a later cancellation. Signals that are not cancellations wait until their
--- instance has begun. These signals also wait for an earlier signal of the instance that was deferred because no engine
--- could process it.
+-- of signals that the statement returns for the lane. The statement reads at most ten times as many signals as this
+-- limit. In a lane, cancellations come first and wait for no other signal. The statement reads the oldest and the
+-- newest cancellations, so that many early cancellations don't hide a later cancellation. Signals that are not
+-- cancellations wait until their instance has begun. These signals also wait for an earlier signal of the instance that
+-- was deferred because no engine could process it.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: the batch ends when its signals and states have this size,
 --        :stripe integer of :stripes integer: the stripe's number, from 0, and the number of stripes: a stripe is a
@@ -236,7 +236,7 @@ known as (
         coalesce(i.parent_key, s.parent_key) as parent_key,
         coalesce(i.parent_token, s.parent_token) as parent_token,
         coalesce(i.root_key, d.start_root_key, s.root_key) as root_key,
-        -- Read the state once for each instance, because it may be large and have many signals.
+        -- Read the state once for each instance, because an instance may have a large state and many signals.
         case
             when row_number() over (
                 partition by d.instance_key order by d.rank, d.next_attempt_at, d.timer_key

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.statements import call_of, statement
 
-START_LOCK_WAIT = "100ms"  # A short wait, because it stops the engine.
+START_LOCK_WAIT = "100ms"  # The limit is short, because the engine does nothing else during the wait.
 RECEIVERS_MAX = 500  # One statement sends a thrown signal to at most this many receivers.
 RECEIVERS_BYTES_MAX = 4 * 2**20  # The limit of variables' bytes, for all receivers of one statement together.
 # The limit of bytes of signals and states that one statement reads; the last row may exceed it.
@@ -142,7 +142,7 @@ async def read_due_signals(
 async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
     """Send a thrown signal to the next batch of its subscriptions; return the number of these subscriptions.
 
-    shape:   0: all subscriptions have the signal, or another session has locked it
+    shape:   0: all subscriptions have the signal, or another session has locked the signal
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the stored signal is malformed
     source:  sql/processes/spread_signal.sql

@@ -55,11 +55,12 @@ Begun: TypeAlias = Stored | InFlight | OtherParameters | None
 async def begin_requests(
     connection: Connection, requests: Sequence[IdempotentRequest], *, now: datetime | None = None
 ) -> list[Begun]:
-    """Begin requests in the caller's transaction. Other callers can't begin them before this transaction ends.
+    """Begin requests in the caller's transaction.
 
-    The outcome None means that the caller must do the work, and store the response with `store_requests` in the same
-    transaction. After a rollback nothing of the request is stored, and the next caller begins it again. A transaction
-    must begin a request only once: a second call would get the same lock again.
+    Other callers can't begin these requests before this transaction ends. The outcome None means that the caller must
+    do the work, and store the response with `store_requests` in the same transaction. After a rollback nothing of the
+    request is stored, and the next caller begins the request again. A transaction must begin a request only once: a
+    second call would get the same lock again.
 
     shape:   one outcome for each request, in the order of the requests; if two requests have the same key, and the
              caller must do the first, the second is `InFlight`. In a stored body, spaces and the order of keys may

@@ -147,7 +147,7 @@ async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any])
 
 
 async def remove_limits(session: Session, tenant_id: str) -> bool:
-    """Remove the limits that were set for a tenant; False if there are none.
+    """Remove the limits that were set for a tenant; return False if none were set.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenant_limits/remove_limits.sql

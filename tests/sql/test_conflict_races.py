@@ -1,4 +1,4 @@
-"""Prove that of two concurrent changes by one name, the second changes the timer that has the name after the first."""
+"""Prove that a change by name that waits for another change finds the timer that has the name afterwards."""
 
 from __future__ import annotations
 

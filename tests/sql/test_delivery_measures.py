@@ -1,4 +1,4 @@
-"""Prove that waiting deliveries are measured for each target, and that measuring many costs almost nothing."""
+"""Prove that waiting deliveries are measured for each target, and that measuring many targets costs almost nothing."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ async def test_targets_beyond_the_limit_share_one_row(session: Session, dsn: str
 async def test_handlers_are_measured_whatever_the_number_of_endpoints_with_earlier_names(
     session: Session, dsn: str
 ) -> None:
-    # Given more endpoints and tenants than the limits allow, and handlers with names before and after theirs
+    # Given more endpoints and tenants than the limits allow, and handlers with names before and after the endpoints'
+    # names
     await declare(dsn, "a.first", "zebra")
     for target in ("a.first", "zebra"):
         await add_deliveries(dsn, 7, target, next_attempt_at="now() - interval '1 hour'")

@@ -1,4 +1,4 @@
-"""Prove that a search for instances reads no others, and that instances that ended long ago are deleted."""
+"""Prove that a search for instances reads no other instances, and that instances that ended long ago are deleted."""
 
 from __future__ import annotations
 

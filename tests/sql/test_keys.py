@@ -164,8 +164,8 @@ async def test_keys_in_the_log_count_as_used_and_the_sequence_skips_them(each_ds
 
 
 async def test_a_schedule_continues_after_the_sequence_has_gone_back(dsn: str) -> None:
-    # Given pending timers with keys that the sequence is about to draw again, and a schedule. It also fires missed
-    # dates, because a slow machine misses some.
+    # Given pending timers with keys that the sequence is about to draw again, and a schedule. The schedule also fires
+    # missed dates, because a slow machine misses some dates.
     await add_timers(dsn, 5, "now() + interval '1 hour'")
     await add_schedule(dsn, "R10/PT0.2S", "now()", anchor="now()", missed="'fire_all'")
     async with pool_of(dsn) as pool:

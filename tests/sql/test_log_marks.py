@@ -1,6 +1,4 @@
-"""Prove that every writer of the log takes a mark, that the mark waits for no other session, and that readers wait for
-it.
-"""
+"""Prove that every writer of the log takes a mark without a wait, and that readers wait for the mark."""
 
 from __future__ import annotations
 

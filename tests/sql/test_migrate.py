@@ -283,7 +283,7 @@ async def test_changed_functions_take_no_lock_that_blocks_a_shard(
     owned = "grant create on schema public to shardclock_owner"
     await query(each_dsn, owned)
 
-    # When it is applied while a shard has locked its rows
+    # When the release is applied while a shard has locked its rows
     shard = await asyncpg.connect(each_dsn)
     try:
         await shard.execute("begin; select from shardclock.timers for update; select from shardclock.holders for share")

@@ -1,4 +1,4 @@
-"""Prove that a timer fires once, at its new due date, if a client moves it while a shard leases it."""
+"""Prove that a timer fires once, at its new due date, if a client moves the timer while a shard leases the timer."""
 
 from __future__ import annotations
 

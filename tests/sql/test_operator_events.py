@@ -159,7 +159,7 @@ async def test_further_events_of_a_subject_wait_five_minutes_and_are_counted(dsn
     await query(dsn, BURY, 1, HANDLER)
     assert await send(dsn, now=began) == 1
 
-    # When three more dead letters of this target come, and another target has its first
+    # When three more dead letters of this target come, and another target has its first dead letter
     for key in (2, 3, 4):
         await query(dsn, BURY, key, HANDLER)
         await send(dsn, now=began + timedelta(minutes=key))
