@@ -231,7 +231,7 @@ def _show(changed: BulkResult[int], *, yes: bool, as_json: bool) -> int:
 
 
 def _show_part(run: DeadLetterRun, *, as_json: bool) -> None:
-    """Print the number of dead letters that an interrupted command has changed."""
+    """Print how many dead letters an interrupted command has changed."""
     if run.changed:
         _show(run.outcome(dry_run=False), yes=True, as_json=as_json)
     if run.unsure:

@@ -41,10 +41,11 @@ def add(
         ),
     ] = None,
     cron: Annotated[
-        str | None, typer.Option("--cron", metavar="RULE", help="A cron rule of the starts, such as '0 3 * * *'.")
+        str | None, typer.Option("--cron", metavar="RULE", help="The start times as cron rule, such as '0 3 * * *'.")
     ] = None,
     repeat: Annotated[
-        str | None, typer.Option("--repeat", metavar="RULE", help="An ISO 8601 repeat of the starts, such as R/PT1H.")
+        str | None,
+        typer.Option("--repeat", metavar="RULE", help="The start times as ISO 8601 repeat, such as R/PT1H."),
     ] = None,
     zone: Zone = None,
     missed: MissedRuns = None,

@@ -22,7 +22,7 @@ class ProgramFailed(Exception):
 
 
 def program_of(name: str, server: int) -> str:
-    """Find one of Postgres's programs for a server of this major version.
+    """Find a program of Postgres, such as pg_dump, with the same major version as the server.
 
     errors:  Refusal  the program is neither bundled nor on PATH
     """

@@ -111,7 +111,7 @@ def record_verbs(app: typer.Typer) -> None:
 
 
 async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
-    """Run a command's work; if the command is an operator's verb, record the outcome.
+    """Run a command's work; if the audit records this command, record the outcome.
 
     errors:  NotRecorded  the work is done, but the audit lacks the record
              any other error   from the work
@@ -153,7 +153,7 @@ def note_result(fields: Mapping[str, object]) -> None:
 
 
 def is_recorded() -> bool:
-    """Return whether the running command is an operator's verb, so that its outcome is recorded."""
+    """Return whether the audit records the running command."""
     return _ACT.get() is not None
 
 

@@ -29,8 +29,8 @@ def with_session(
 ) -> T:
     """Open the configured database, check its schema, and run a command's work; `plans` are planner settings.
 
-    If the command is an operator's verb, the audit records the work, unless `is_read_only` is set (for a query before
-    the change). A missing embedded database is created for an operator's verb or with `makes_database`; otherwise the
+    The audit records the work of each command that `recording` lists, unless `is_read_only` is set (for a query before
+    the change). A missing embedded database is created for an audited command or with `makes_database`; otherwise the
     command is refused.
 
     errors:  Refusal  the data directory has no database, and the command must not create a database
@@ -64,7 +64,7 @@ def _warn_if_silent(place: str) -> Iterator[None]:
 
 
 def with_notification(work: Callable[[Session], Awaitable[T]]) -> T:
-    """Run a command's work that sends signals to instances, then notify the engines."""
+    """Run the work of a command that sends signals to instances, and then notify the engines."""
 
     async def do(session: Session) -> T:
         done = await work(session)

@@ -63,7 +63,7 @@ def prepare() -> None:
 
 
 def flush_answer() -> None:
-    """Write the buffered rest of the answer.
+    """Write the part of the answer that is still buffered.
 
     errors:  AnswerLost  the system refuses the write
     """

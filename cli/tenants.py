@@ -23,7 +23,7 @@ from shardclock_server.sql.tenant_limits.tenant_limits import (
 from shardclock_server.timers.refusal import Refusal, shortened
 
 OFF = "off"  # The argument for "no limit".
-# The option of each limit, in the order of the columns.
+# Maps each limit to its option; the order is the order of the table's columns.
 OPTIONS = {
     "timers_max": "--timers",
     "payload_bytes_max": "--payload-bytes",

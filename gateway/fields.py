@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import shortened
 Model = TypeVar("Model", bound=BaseModel)
 PLACES = ("body", "query", "path", "header")
 FIELD = re.compile("[a-z][a-z0-9_]{0,99}")
-NAME_SHOWN = 100  # a message shows at most this many characters of a field's name from the request
+NAME_SHOWN = 100  # a message cuts the name of a field in the request to this number of characters
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:

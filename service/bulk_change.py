@@ -26,7 +26,7 @@ class ChangeKind:
     """One kind of change to many timers.
 
     `verb` is a verb of `operation_verbs`, `parameters` are its parameters. `states` are the states in which a timer can
-    be changed. `whole`, if given, changes all timers of the filter in one statement. `pause`, if given, makes the
+    be changed. `whole`, if given, changes all timers of the filter in one statement. `pause`, if given, computes the
     parameters of a pause.
     """
 

@@ -31,7 +31,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # The limit of rows on one page.
-AT_ONCE_MAX = 10_000  # One statement changes at most this many dead letters.
+AT_ONCE_MAX = 10_000  # The largest number of dead letters that one statement changes.
 NOUN = ("dead letter", "dead letters")
 NONE = "there is no such dead letter"
 

@@ -30,7 +30,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # The limit of rows on one page.
-AT_ONCE_MAX = 10_000  # One statement changes at most this many deliveries.
+AT_ONCE_MAX = 10_000  # The largest number of deliveries that one statement changes.
 ENDS = ("DELIVERED", "DISCARDED", "DEAD")
 
 # The refusals of a change, by the state of the delivery.

@@ -64,7 +64,7 @@ async def check_database(session: Session, its: Installation) -> list[Finding]:
 def _findings_of(server: PostgresState) -> Iterator[Finding]:
     yield _version(server)
     if server.is_standby:
-        yield Finding("primary", Level.FAULT, "this Postgres is a standby, which takes no writes: name the primary")
+        yield Finding("primary", Level.FAULT, "this Postgres is a standby, which accepts no writes: use the primary")
     if server.unsafe:
         settings = ", ".join(server.unsafe)
         yield Finding(

@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import InvalidTimer, Refusal
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 NEAREST_MAX = 3
-KNOWN_MAX = 2_000  # the nearest names are searched among at most this many names
+KNOWN_MAX = 2_000  # the similar names are searched among at most this many names
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ async def list_jobs(session: Session) -> list[Job]:
 async def find_job(session: Session, name: str) -> Job:
     """Read one job.
 
-    errors:  Refusal           unknown_job; the message suggests the nearest names
+    errors:  Refusal           unknown_job; the message suggests the most similar names
              StoreUnavailable  Postgres did not answer within the timeout
     """
     found = await statements.find_jobs(session, names=[name])

@@ -148,7 +148,7 @@ class _PendingParts:
     def __init__(self) -> None:
         self._parts: deque[tuple[LinePart, asyncio.Task[None]]] = deque()
         self._broken: list[tuple[LinePart, StoreUnavailable]] = []
-        self._next_line = 0  # the line after the last line of the parts whose write has started
+        self._next_line = 0  # the first line that is not in a part whose write has started
 
     @property
     def is_broken(self) -> bool:

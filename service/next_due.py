@@ -75,7 +75,7 @@ def _next_due_with_run(plan: UpcomingTimer, kept_due_date: datetime, moment: dat
 
 
 def count_missed(plan: UpcomingTimer, now: datetime) -> int:
-    """Count the occurrences of a paused schedule that a resume with `fire_all` would fire.
+    """Count the occurrences that a paused schedule would fire after a resume with `fire_all`.
 
     errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
     """
@@ -148,7 +148,7 @@ def _without_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:
 
 
 def _current_occurrence(rule: ScheduleRule, plan: UpcomingTimer) -> tuple[ScheduledOccurrence, int]:
-    """Return the next occurrence, and the number of the schedule's last occurrence."""
+    """Return the next occurrence, and the number of the occurrence with which the schedule ends."""
     if plan.anchor_occurrence is not None and plan.anchor is not None:
         return ScheduledOccurrence(
             plan.occurrence, plan.due_date, plan.anchor, plan.anchor_occurrence

@@ -141,7 +141,7 @@ async def change_page(
 
 
 def tenants_of(due: DueOperation) -> Tenants:
-    """Return the tenants whose rows an operation changes."""
+    """Return the tenants of the rows that an operation changes."""
     return ALL_TENANTS if due.tenant_id is None else frozenset({due.tenant_id})
 
 

@@ -30,7 +30,7 @@ class Bounds:
 
     @property
     def are_given(self) -> bool:
-        """Return whether any value is given."""
+        """Return whether at least one of the bounds is given."""
         return (self.least, self.most, self.target_per_s) != (None, None, None)
 
 

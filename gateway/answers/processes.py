@@ -124,7 +124,7 @@ class StepAnswer(
 
     # The reference's page can't show tuples.
     passes: tuple[Annotated[tuple[int, str, str], WithJsonSchema({"type": "array", "items": {}})], ...] = Field(
-        description="for each token that moved: the token, the node, and one of the words entered, left or terminated"
+        description="for each move of a token: the token, the node, and what happened: entered, left or terminated"
     )
 
     @classmethod

@@ -34,7 +34,7 @@ class Inputs(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Filter(Generic[Model]):
-    """A page's filter: the validated model, or the defaults with a refusal's sentence. `given` has the user's input."""
+    """The filter of a page: the validated model, or after a refusal the model's defaults and the refusal's sentence."""
 
     model: Model
     given: Inputs

@@ -16,7 +16,7 @@ from shardclock_server.gateway.gateway import Gateway, gateway_of
 from shardclock_server.gateway.waits.event_stream import EventStream
 from shardclock_server.sql.session import StoreUnavailable
 
-EVENT_S = 1.0  # at most one event in this time
+EVENT_S = 1.0  # the shortest time between two events
 CHANGED = "event: changed\ndata: {}\n\n"
 
 router = APIRouter(prefix=ROOT, include_in_schema=False)
@@ -44,4 +44,4 @@ async def _is_signed_in(request: Request, gateway: Gateway) -> bool:
     try:
         return await gateway.callers.viewer_of(request.headers, request.cookies) is not None
     except StoreUnavailable:
-        return True  # the stream checks again before its next event
+        return True  # the check is repeated before the next event of the stream

@@ -65,7 +65,7 @@ async def show_sign_in(
 ) -> Response:
     """Show the sign-in page; a gateway without keys has no such page.
 
-    After a sign-out, link to the provider's sign-out.
+    After a sign-out from the console, the page links to the sign-out of the identity provider.
     """
     gateway = gateway_of(request)
     if not isinstance(gateway.callers, KeyHolders):

@@ -81,7 +81,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def slot(self, tenant_id: str) -> Iterator[None]:
-        """Hold a slot during a `with` block.
+        """Acquire a slot for the time of a `with` block.
 
         errors:  Problem as in `acquire`
         """

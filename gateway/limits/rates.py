@@ -24,8 +24,8 @@ def _write_rule(per_s: float) -> str:
 class RateLimits:
     """Count the writes of each tenant in a token bucket.
 
-    One burst may use the writes of `burst_s` seconds; `rule` is the text about the limit in a refusal. A wait is at
-    most the largest of `debt_s`, `burst_s` and the time of one write.
+    One burst may use the writes of `burst_s` seconds; `rule` is the text about the limit in a refusal. A tenant waits
+    at most `debt_s`, `burst_s` or the time of one write, whichever is longest.
     """
 
     def __init__(

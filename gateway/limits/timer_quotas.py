@@ -28,7 +28,7 @@ class TimerReservation:
     is_open: bool = True
 
     def settle(self, outcome: Scheduled | Refused | None) -> None:
-        """Use the reserved quota if the timer was added, or if the outcome is unknown (None); else return the quota."""
+        """Use the reserved quota if the timer was added or its outcome is unknown (None); otherwise release it."""
         if self.is_open:
             self.is_open = False
             self.usage.settle(self.reserved, self.size if outcome is None else _written(self, outcome))

@@ -1,4 +1,4 @@
-"""The two ways in which a sign-in at the identity provider fails."""
+"""The two errors with which a sign-in at the identity provider can fail."""
 
 
 class SignInRefused(Exception):

@@ -77,7 +77,7 @@ class Caller:
 
     @property
     def sees_urls(self) -> bool:
-        """Whether lists show whole URLs of endpoints. A path may be a secret, so it needs the scope `operate`."""
+        """Whether lists show whole URLs of endpoints; the path may be a secret, so it needs the scope `operate`."""
         return allows(self.scopes, "operate")
 
     def sees(self, tenant_id: str, target: str) -> bool:

@@ -14,7 +14,7 @@ WAIT_EXAMPLE = "PT30S"
 
 
 def how_long(until: str) -> str:
-    """Describe the parameter `wait` of a route that waits `until` a condition."""
+    """Describe the parameter `wait` of a route; `until` is the text of the condition for which the route waits."""
     return f"wait until {until}, for an ISO 8601 duration of at most PT{WAIT_S_MAX:.0f}S"
 
 

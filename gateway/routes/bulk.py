@@ -35,9 +35,9 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import MissedChoice
 
-KEYS_MAX = 1_000  # A filter names at most this many timers by their keys.
-CHANGED_MAX = 100_000  # One request changes at most this many timers.
-COUNTED_MAX = 100_000  # A page of the console counts at most this many timers.
+KEYS_MAX = 1_000  # The largest number of keys in a filter.
+CHANGED_MAX = 100_000  # The largest number of timers that one request changes.
+COUNTED_MAX = 100_000  # The largest number of timers that a page of the console counts.
 BEGUN_MAX = 1_000_000  # An operation that gateways continue has at most this many timers; the keys take 8 MB.
 TOKEN_S = 600
 TimerKey = Annotated[int, Field(ge=1, le=BIGINT_MAX)]

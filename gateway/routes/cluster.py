@@ -94,7 +94,7 @@ async def get_forecast(gateway: CurrentGateway, _: Operator) -> ForecastAnswer:
 
 @router.get("/scale")
 async def list_scales(gateway: CurrentGateway, _: Operator) -> ScalesAnswer:
-    """Show the wanted and serving numbers of shards, workers and engines, and the bounds of the forecast."""
+    """Show, for shards, workers and engines, the wanted number and the number with slots; and the forecast's bounds."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return ScalesAnswer(scales=[ScaleAnswer.of(await scaling.read_scale(session, role)) for role in ROLES])
 

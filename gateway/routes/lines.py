@@ -34,7 +34,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 LINES_MAX = 10_000
 LINES_BYTES_MAX = 16 * 1024 * 1024
-PART_LINES = 500  # one transaction writes this many lines; twice as many would block the event loop for 20 ms
+PART_LINES = 500  # the number of lines per transaction; twice this number would block the event loop for 20 ms
 RETRY = StoreRetry(attempts=3)
 # The wait for a locked name, which delays the other lines of the body. A longer lock belongs to an open transaction and
 # may never end.

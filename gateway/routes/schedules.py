@@ -138,7 +138,7 @@ async def preview_schedule(
 async def preview_rule(
     gateway: Gateway, caller: Caller, rule: ScheduleRule, created: datetime, count: int
 ) -> list[PreviewedOccurrence]:
-    """Compute the occurrences of a rule in the gateway's thread for previews.
+    """Compute the occurrences of a rule, in the thread that the gateway has for previews.
 
     errors:  InvalidTimer  the rule never occurs, or takes too long
              Problem       too many previews wait already

@@ -59,13 +59,13 @@ class ExtendRequest(BaseModel):
 
 
 class CompleteRequest(VariablesRequest):
-    """The lease, and the result of a service task."""
+    """The completion of a service task: the lease, and the result."""
 
     claim: int = Field(ge=1, le=INTEGER_MAX, description="the claim number of the lease", examples=[1])
 
 
 class FailRequest(BaseModel):
-    """The lease, the reason of the failure, and the retries."""
+    """The failure of a service task: the lease, the reason, and the number of retries."""
 
     model_config = ConfigDict(extra="forbid")
 

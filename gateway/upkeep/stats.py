@@ -148,6 +148,6 @@ def samples_of_measurements(measurements: Measurements) -> Iterator[Sample]:
 
 
 def histograms_of(stats: RequestStats, measurements: Measurements) -> list[Histogram]:
-    """List the durations of requests, by operation, and the lag of the event loop."""
+    """List two kinds of histograms: the durations of each operation's requests, and the lag of the event loop."""
     took = [took.histogram("request_seconds", (operation,)) for operation, took in sorted(stats.took.items())]
     return [*took, measurements.loop_lag.histogram("gateway_loop_lag_seconds", ())]

@@ -77,7 +77,7 @@ W = TypeVar("W", bound=Wait)
 
 
 class Waits(Generic[K, W]):
-    """The waits of one kind at one gateway, by key; for each key, the oldest wait comes first.
+    """The waits of one kind at one gateway, each under the key of its object; for one key, the oldest wait comes first.
 
     The task of `watch` runs only while there are waits. The task wakes or ends the waits of all callers.
     """

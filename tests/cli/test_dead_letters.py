@@ -28,7 +28,7 @@ WAY_ON = (
 
 @pytest.fixture
 def letters(shell: Shell) -> list[int]:
-    """Turn three deliveries into dead letters, the last with another target and tenant; return the keys."""
+    """Turn three deliveries into dead letters; the third has another target and another tenant. Return the keys."""
 
     async def let_die() -> list[int]:
         dsn = shell.dsn

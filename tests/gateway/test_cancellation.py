@@ -1,4 +1,4 @@
-"""Test the cancellation of instances over HTTP by their business key, limited to the caller's tenant."""
+"""Test that a request over HTTP cancels all instances with a business key, but only in the caller's tenant."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ FORMS: tuple[Callable[[str], object], ...] = (str, lambda text: [text], lambda t
 
 
 def filled(path: str, **given: str) -> str:
-    """Fill in the parameters of a path; a parameter that is not given is 7."""
+    """Replace the parameters in a path by the given values, or by 7."""
     return re.sub(r"{(\w+)}", lambda name: given.get(name[1], "shard" if name[1] == "role" else "7"), path)
 
 

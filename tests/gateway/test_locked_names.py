@@ -48,7 +48,7 @@ async def test_timers_without_a_name_are_written_in_batches_while_the_table_is_l
         )
 
     async with open_transaction(dsn, "lock table shardclock.timers in share mode"):
-        first = [ask("one"), ask("two"), ask()]  # one batch, which the gateway halves
+        first = [ask("one"), ask("two"), ask()]  # these timers are one batch; the gateway halves this batch
         await eventually(lambda: waits_in_postgres(dsn, 1))
         await asyncio.sleep(0.5)  # This time is longer than the time for which a batch and its halves wait for locks.
         later = [ask() for _ in range(40)]

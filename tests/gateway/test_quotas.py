@@ -1,4 +1,4 @@
-"""Test that each quota applies only to one tenant, and that no create counts timers."""
+"""Test that each quota applies only to one tenant, and that a request which creates a timer never counts the timers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test for each resource in the table of limits: one tenant's flood takes no more than its share."""
+"""Test for each resource in the table of limits that a tenant which floods the gateway gets only its share."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ def test_writes_during_a_count_are_added_until_the_next_count_ends() -> None:
     usage = usage_of(Limits(timers_max=10))
     for _ in range(3):
         usage.reserve(ONE)
-    usage.settle(ONE, ONE)  # the write was before the count, which includes it
+    usage.settle(ONE, ONE)  # the write came before the count, so the count includes the timer
     usage.begin_count()
-    usage.settle(ONE, ONE)  # the write was during the count, which may include it or not
+    usage.settle(ONE, ONE)  # the write came during the count, so the count may include the timer or not
     usage.end_count(usage.limits, Pending(1, 10), 101.0, next_s=102.0)
 
     assert usage.used("timers") == 1 + 1 + 1, "counted, written meanwhile, and still being written"

@@ -1,4 +1,4 @@
-"""The audit's record of a request is JSON of limited size, and shows only values that are known to be harmless."""
+"""The audit stores a request as JSON of limited size, and stores the values of harmless fields only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run over all dead letters changes each letter once, oldest first, stays below its rate, and reports the changes."""
+"""A run over all dead letters changes each letter once, oldest first; the run stays below its rate."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ class EventSubscriptionChanged(Answer):
     """The result of a change of a subscription."""
 
     message: str = Field(description="a sentence that describes the result")
-    changed: bool = Field(description="whether there was something to change")
+    changed: bool = Field(description="whether the request changed anything")
 
 
 class TimersCounted(Answer):

@@ -193,7 +193,7 @@ BY_NAME: Mapping[str, type[ApiError]] = {
     "no_answer": NoAnswer,  # the client itself makes this error; no gateway sends it
     "broken": Broken,
 }
-# Maps a status to its general code; used for a specific code that only a newer gateway knows.
+# Maps a status to its general code, for specific codes of newer gateways that this client does not know.
 BY_STATUS: Mapping[int, str] = {code.status: code.name for code in GENERAL}
 
 

@@ -26,8 +26,8 @@ class NoForm(ValueError):
 def refuse_changed(name: str, value: object) -> None:
     """Refuse a field's value if JSON would change it.
 
-    errors:  NoForm  names the field, the part, the rule and the remedy; also the part's position, unless the part is
-                     the whole field
+    errors:  NoForm  names the field, the part, the rule and the remedy; the message also has the part's position,
+                     unless the part is the whole field
     """
     try:
         for path, why in _changed_parts(name, value):
@@ -39,8 +39,8 @@ def refuse_changed(name: str, value: object) -> None:
 def refuse_half_pairs(text: str) -> None:
     """Refuse the JSON of fields if UTF-8 can't encode one of its texts.
 
-    errors:  NoForm  names the field, the rule and the remedy; also the text's position, unless the text is the whole
-                     field
+    errors:  NoForm  names the field, the rule and the remedy; the message also has the text's position, unless the text
+                     is the whole field
     """
     if not HALF.search(text):
         return
@@ -76,7 +76,7 @@ def _changed_parts(path: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _half_pairs(path: str, value: object) -> Iterator[str]:
-    """Yield the position of each text that contains half of a surrogate pair; for a key, the position of its object."""
+    """Yield the position of each text with half of a surrogate pair; for a key, the position of the key's object."""
     if isinstance(value, str) and HALF.search(value):
         yield path
     elif isinstance(value, dict):

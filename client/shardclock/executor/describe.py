@@ -42,4 +42,4 @@ def _describe(modules: str) -> dict[str, object]:
 if __name__ == "__main__":
     code = main(*sys.argv[1:])
     sys.stdout.flush()
-    os._exit(code)  # a normal exit could wait for ever for a thread of the user's code
+    os._exit(code)  # a normal exit could hang: it waits for the threads of the user's code

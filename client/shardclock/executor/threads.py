@@ -57,7 +57,7 @@ class _CallThread:
     def __init__(self) -> None:
         self._calls = deque[_Call[Any]]()  # the call in progress, and the next call
         self._process = os.getpid()
-        self._is_called = threading.Lock()  # the lock is open while a call waits for the thread
+        self._is_called = threading.Lock()  # locked, except while a call waits for the thread
         self._is_called.acquire()
         threading.Thread(target=self._work, name="call", daemon=True).start()
 

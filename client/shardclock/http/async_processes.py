@@ -181,7 +181,7 @@ class AsyncProcesses:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> CanceledInstances:
-        """Cancel the unfinished instances with a business key, at most the newest 1,000 in one call.
+        """Cancel the unfinished instances that have a business key; one call cancels at most the newest 1,000.
 
         shape:   if no instance matches, the answer reports this without an error
         """

@@ -40,7 +40,7 @@ class TimerQuery(TypedDict, total=False):
 
 
 class BulkQuery(TimerQuery, total=False):
-    """A filter of the timers of a bulk change, with up to 1,000 keys of timers."""
+    """The filter of a bulk change of timers; it may list up to 1,000 keys."""
 
     timer_keys: Sequence[int]
 

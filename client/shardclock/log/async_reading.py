@@ -41,7 +41,7 @@ async def read_page(
 
 
 async def read_partition(driver: AsyncDriver, state: PartitionState, limit: int) -> LogPage:
-    """Read the records of a partition after its position, up to its horizon.
+    """Read the records of a partition, from the partition's position to its horizon.
 
     errors:  Errors of the driver
     source:  client/shardclock/sql/statements/read_log.sql

@@ -63,12 +63,12 @@ class Link:
     def __exit__(self, *_: object) -> None:
         driver, self._driver = self._driver, None
         if driver is not None:
-            with suppress(Exception):  # the connection may be lost
+            with suppress(Exception):  # the connection may already be lost
                 driver.close()
 
     @property
     def is_lost(self) -> bool:
-        """Whether there is no usable connection now."""
+        """True if there is no usable connection now."""
         return self._driver is None or self._driver.is_closed
 
     def answer(self, statement: Statement, asked: str) -> str | None:

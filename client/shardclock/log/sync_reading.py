@@ -42,7 +42,7 @@ def read_page(
 
 
 def read_partition(driver: Driver, state: PartitionState, limit: int) -> LogPage:
-    """Read the records of a partition after its position, up to its horizon.
+    """Read the records of a partition, from the partition's position to its horizon.
 
     errors:  Errors of the driver
     source:  client/shardclock/sql/statements/read_log.sql

@@ -1,4 +1,4 @@
-"""The page of the audit: the acts of operators, by verb, actor and time."""
+"""The page of the audit: the changes by operators, filtered by verb, actor and time."""
 
 import json
 
@@ -35,7 +35,7 @@ class ActsFilter(BaseModel):
 
 @router.get("/audit")
 async def list_acts(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
-    """List the acts of operators, the newest first."""
+    """List the changes by operators, the newest first."""
     asked = filter_of(request, ActsFilter)
     found = AuditPage([], None)
     if asked.error is None:

@@ -16,10 +16,10 @@ from tests.support.consumers import LOG_COLUMNS, group_of
 from tests.support.factories import BOUND_S, query, value
 from tests.support.waiting import eventually
 
-LARGE = "to_jsonb(repeat('\"', 30000))"  # some 350 bytes in the table, and 120,003 in the answer
+LARGE = "to_jsonb(repeat('\"', 30000))"  # takes about 350 bytes in the table, and 120,003 bytes in the answer
 LARGE_BYTES = 120_000
 LARGEST_FITTING = PAGE_BYTES // LARGE_BYTES + 1
-# 60,800 bytes, in the toast table
+# takes 60,800 bytes, which are in the toast table
 INCOMPRESSIBLE = "to_jsonb((select string_agg(md5(k::text || n::text), '') from generate_series(1, 1900) n))"
 TOAST_BLOCKS = """
 select sum(coalesce(toast_blks_read, 0) + coalesce(toast_blks_hit, 0))::bigint from pg_statio_user_tables

@@ -64,7 +64,7 @@ async def first_load(browser: Browser, path: str) -> int:
 
 
 async def blocks_of(connection: asyncpg.Connection, sent: list[LoggedQuery]) -> int:
-    """Run the reading statements again, and add up the blocks that they read."""
+    """Run each select statement again, and add up the blocks that the statements read."""
     blocks = 0
     for it in sent:
         if READS.match(it.query):
