@@ -28,7 +28,7 @@ def way_on(run: BulkRun, again: str) -> str:
 
     `again` asks the user to repeat the command.
 
-    If an operation has begun, a gateway continues it, and a repeated command would begin a second operation.
+    If an operation has started, a gateway continues it, and a repeated command would start a second operation.
     """
     if run.operation_id is None:
         return again

@@ -59,7 +59,7 @@ def scoped(scope: str) -> Callable[..., Awaitable[Caller]]:
 
 
 async def admit(request: Request, caller: Caller, scope: str) -> None:
-    """Check a caller's scope; begin the audit record of an operator's change.
+    """Check a caller's scope; start the audit record of an operator's change.
 
     errors:  Problem           the scope is missing, or a rate limit is exceeded
              StoreUnavailable  the tenant's limits can't be read now
@@ -71,7 +71,7 @@ async def admit(request: Request, caller: Caller, scope: str) -> None:
 
 
 def admit_bulk(request: Request, caller: Caller) -> None:
-    """Begin the audit record of a tenant's change.
+    """Start the audit record of a tenant's change.
 
     errors:  Problem  the tenant has reached its hourly limit of audited requests
     """
@@ -106,7 +106,7 @@ def operating(scope: str) -> Callable[..., Caller]:
 
 
 def admit_operator(request: Request, caller: Caller, scope: str) -> None:
-    """Check that a caller has the scope for the whole installation, and begin the audit record of its change.
+    """Check that a caller has the scope for the whole installation, and start the audit record of its change.
 
     errors:  Problem  the scope is missing, or the key belongs to one tenant
     """
@@ -152,7 +152,7 @@ Worker = Annotated[Caller, Depends(scoped("write"))]
 
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
-    """Check the write scope, and begin an audit record, because each change by a filter is audited."""
+    """Check the write scope, and start an audit record, because each change by a filter is audited."""
     admit_bulk(request, caller)
     return caller
 

@@ -61,7 +61,7 @@ class Connections:
         return is_admitted
 
     def begin(self, connection: Connection) -> None:
-        """Mark a connection as busy, because a request has begun."""
+        """Mark a connection as busy, because a request has started."""
         if (site := self._open.get(connection)) is not None:
             self._forget_idle(connection, site)
 

@@ -78,7 +78,7 @@ class Gateway:
     task_waiters: TaskWaiters
     long_polls: LongPolls
     changes: LogChanges  # For the pages of the console.
-    operation_begun: asyncio.Event  # The event is set when this gateway begins an operation.
+    operation_begun: asyncio.Event  # The event is set when this gateway starts an operation.
     wait_limits: WaitLimits
     models: WorkThread
     previews: WorkThread

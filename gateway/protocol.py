@@ -81,7 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._keep_alive()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a parser error with a problem, unless another response has begun."""
+        """Answer a parser error with a problem, unless another response has started."""
         if self._is_answered:
             reason = sys.exception()
             self.transport.write(malformed.answer_of(self._piece, msg if reason is None else str(reason)))
@@ -104,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.headers = []  # the parser reports trailers as headers, too: drop them here
 
     def on_chunk_header(self) -> None:
-        """Record that a chunk of the body begins."""
+        """Record that a chunk of the body starts."""
         self._bare_bytes = 0
 
     def on_body(self, body: bytes) -> None:
@@ -143,7 +143,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether the last request is answered and no other request has begun."""
+        """Whether the last request is answered and no other request has started."""
         return self._is_answered and not self._in_body and self._late is None
 
     def _ends_within(self, data: bytes) -> bool:
@@ -159,7 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _keep_alive(self) -> None:
         """Limit the time to the next request.
 
-        Uvicorn's own limit is not enough: each received byte cancels it, even if no request begins.
+        Uvicorn's own limit is not enough: each received byte cancels it, even if no request starts.
         """
         if self.timeout_keep_alive_task is None and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_later(

@@ -14,7 +14,7 @@ values or raises an error; it neither prints nor parses options.
     operator_hold           the author of an operator's hold
     scaling                 the wanted number of shards, workers and engines
     bulk_run                change many rows: find all rows first, then change them page by page
-    operations              bulk operations: begin, continue, list and cancel them
+    operations              bulk operations: start, continue, list and cancel them
     operation_verbs         change one page of rows, with the verb of the page's operation
     bulk_change             change all timers of a filter in one bulk run
     bulk_wording            a bulk change with a single statement: its dry run and its sentences

@@ -51,7 +51,7 @@ class BulkRun(ABC):
 
     `actor` is the caller. `keys` are the found rows, and `changed` counts the changed rows. `unsure` counts the rows
     with an unknown outcome: a change was sent, and Postgres did not answer. `operation_id` is None until the operation
-    begins.
+    starts.
     """
 
     actor: Actor
@@ -87,7 +87,7 @@ class BulkRun(ABC):
         """Describe the operation."""
 
     async def start(self, session: Session, *, due_in_s: float = SILENT_S, retry: StoreRetry = ONCE) -> None:
-        """Begin an operation on the found rows; after `due_in_s`, gateways continue the operation.
+        """Start an operation on the found rows; after `due_in_s`, gateways continue the operation.
 
         errors:  BulkBroken  Postgres did not answer; no row has been changed yet
         """
@@ -109,7 +109,7 @@ class BulkRun(ABC):
         committed: Callable[[], None] | None = None,
         retry: StoreRetry = ONCE,
     ) -> None:
-        """Change the pages of the operation, with `pause` between two pages, until it ends or is cancelled.
+        """Change the pages of the operation, with `pause` between two pages, until the operation ends or is cancelled.
 
         `change` changes one page, and returns the number of changed rows; `committed` is called after the commit.
 

@@ -20,7 +20,7 @@ from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, Dead
 from shardclock_server.sql.operations.operations import NewOperation
 from shardclock_server.sql.session import Session
 
-# With a rate, one page of letters becomes due within this time. An interrupt leaves the later pages unchanged.
+# With a rate, the letters of one page become due within this time. An interrupt leaves the later pages unchanged.
 STEP_S = 10
 
 

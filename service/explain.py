@@ -17,7 +17,7 @@ from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.timers.refusal import InvalidTimer
 
-PUNCTUAL = timedelta(seconds=1)  # a longer delay is explained
+PUNCTUAL = timedelta(seconds=1)  # the explanation gives a reason for a longer delay
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ async def release(session: Session, identity: str, *, silent_s: float, dry_run: 
         raise Refusal.of(NOT_RELEASED, why=why)
     if dry_run:
         return found
-    # The statement repeats the check, because another cluster may have begun to fire since then.
+    # The statement repeats the check, because another cluster may fire since then.
     if not await release_to(session, identity):
         raise Refusal.of(NOT_RELEASED, why="another command released it, or a cluster fires on it; try again")
     return replace(found, released=True)

@@ -156,7 +156,7 @@ class _PendingParts:
         return bool(self._broken) or any(task.done() and task.exception() for _, task in self._parts)
 
     def begin(self, part: LinePart, writing: Coroutine[Any, Any, None]) -> None:
-        """Begin to write another part."""
+        """Start the write of another part."""
         self._next_line = part.lines[-1][0] + 1
         self._parts.append((part, asyncio.create_task(writing)))
 

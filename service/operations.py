@@ -1,9 +1,9 @@
-"""Begin bulk operations, and change their found rows page by page; list and cancel operations.
+"""Start bulk operations, and change their found rows page by page; list and cancel operations.
 
 An operation stores the keys of all found rows, divided into pages. One transaction deletes a page, changes its rows and
 adds the counts, so no row is changed twice.
 
-The process that began an operation changes the pages. If this process ends early, or only begins the operation,
+The process that started an operation changes the pages. If this process ends early, or only starts the operation,
 gateways change the remaining pages.
 
 source:  docs/decisions/0091-operations.md
@@ -70,7 +70,7 @@ class Actor:
     def begin(
         self, verb: str, tenant_id: str | None, chosen: Mapping[str, object], change: Mapping[str, object]
     ) -> NewOperation:
-        """Describe the operation that this caller begins; `chosen` are the fields of the filter."""
+        """Describe the operation that this caller starts; `chosen` are the fields of the filter."""
         return NewOperation(
             request_id=self.request_id,
             verb=verb,
@@ -125,7 +125,7 @@ async def record_done(session: Session, new: NewOperation, counts: Counts) -> in
 async def change_page(
     session: Session, operation_id: int, change: Callable[[Sequence[int]], Awaitable[int]], *, pause_s: float = 0.0
 ) -> Progress:
-    """Change the next page of an operation in the process that began it; return the new progress.
+    """Change the next page of an operation in the process that started it; return the new progress.
 
     errors:  Refusal           operation_ended: another process has ended the operation, because a page was refused
              StoreUnavailable  the outcome is unknown: call again

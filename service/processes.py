@@ -94,7 +94,7 @@ async def start(
     idempotency_key: str | None = None,
     business_key: str | None = None,
 ) -> int:
-    """Start an instance of a process; return its key. A live engine begins the instance within milliseconds.
+    """Start an instance of a process; return its key. A live engine starts the instance within milliseconds.
 
     For a day, a repeated call with the same idempotency key returns the same instance. A call with the same idempotency
     key and a different business key is refused. Several instances may have the same business key.
@@ -174,7 +174,7 @@ async def not_sent(
 def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
     """Return the process variables of a running instance.
 
-    shape:   None: the instance has not begun, has ended, or has a state that a newer release has written
+    shape:   None: the instance has not started, has ended, or has a state that a newer release has written
     """
     from shardclock_server.bpmn.step.state import ROOT
 

@@ -42,9 +42,9 @@ def is_token(text: str) -> bool:
 
 
 async def begin(session: Session, holder: SessionHolder) -> SignIn:
-    """Begin a session for an API key or a person.
+    """Start a session for an API key or a person.
 
-    errors:  StoreUnavailable  the outcome is unknown: begin another session
+    errors:  StoreUnavailable  the outcome is unknown: start another session
     """
     token = f"scs_{urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip('=')}"
     digest, lifetime = _digest(token), Duration(0, 0, LIFETIME)

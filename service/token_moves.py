@@ -20,7 +20,7 @@ LISTED_MAX = 20  # one sentence names at most this many tokens or nodes
 
 
 async def model_of(session: Session, instance_key: int, *, tenant_id: str | None = None) -> StoredDefinition | None:
-    """Read the model of a running instance; None: the instance has not begun, has ended or does not exist.
+    """Read the model of a running instance; None: the instance has not started, has ended or does not exist.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """

@@ -57,7 +57,7 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
     The function takes one `Timer`, or a list of at most `batch` timers. The function is called at least once for each
     timer. If the function raises an exception, it is called again, after a pause that grows from `retry_min` to
     `retry_max`. The limits are `max_attempts` calls, and the time `give_up_after` after the firing. A delivery is
-    discarded without a call if its first call has not begun within `expires_after` after the due date. `Discard` and
+    discarded without a call if its first call has not started within `expires_after` after the due date. `Discard` and
     `RetryIn` override these rules.
 
     In one worker, at most `concurrency` calls run concurrently, and at most `rate_per_s` calls start per second.

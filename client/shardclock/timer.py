@@ -21,7 +21,7 @@ else:
 class Timer(Generic[PayloadT_co]):
     """One timer that fired, for one attempt to handle it.
 
-    A handler may get the same timer more than once, with the same `timer_key`: its work must be idempotent.
+    A handler may get the same timer more than once, with the same `timer_key`, so the handler must be idempotent.
 
     shape:   `timer_key` is unique for ever, also among the occurrences of a schedule; `occurrence` and `attempt` count
              from 1; `schedule` is the rule's text, None without a rule; `due_date` and `fired_at` are aware

@@ -1,4 +1,4 @@
-"""Sign in at the identity provider: redirect the browser, and begin a session with the provider's answer.
+"""Sign in at the identity provider: redirect the browser, and start a session with the provider's answer.
 
 The answer comes from another site, so the cookie of the attempt is `SameSite=Lax`. The browser sends the session's
 `SameSite=Strict` cookie only for a request from a page of the console, so `signed_in.html` opens the first page.
@@ -31,7 +31,7 @@ router = APIRouter(prefix=f"{ROOT}{SIGN_IN}", include_in_schema=False)
 
 @router.get("/provider")
 async def begin(request: Request, to: Annotated[str, Query(max_length=4_000)] = HOME) -> Response:
-    """Begin an attempt: send the browser to the identity provider."""
+    """Start an attempt: send the browser to the identity provider."""
     try:
         attempt, url = await _single_sign_on(request).begin(to if len(to) <= PATH_CHARACTERS_MAX else HOME)
     except ProviderFailed as failure:
@@ -43,7 +43,7 @@ async def begin(request: Request, to: Annotated[str, Query(max_length=4_000)] = 
 
 @router.get("/callback")
 async def finish(request: Request) -> Response:
-    """Finish an attempt: begin a session for the person whom the identity provider names."""
+    """Finish an attempt: start a session for the person whom the identity provider names."""
     single_sign_on = _single_sign_on(request)
     to = HOME
     try:

@@ -188,7 +188,7 @@ class Quotas:
 
     async def _recount(self, usage: TenantUsage) -> None:
         """Count again before a refusal if the last count is old or lacks the schedules."""
-        for _ in range(2):  # a count that has already begun may lack the schedules
+        for _ in range(2):  # a count that has already started may lack the schedules
             if usage.is_due(self._clock()) or usage.lacks_schedules:
                 await self._refresh(usage)
 

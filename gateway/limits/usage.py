@@ -12,7 +12,7 @@ NOTHING = Pending()
 class TenantUsage:
     """One tenant's limits and usage at one gateway.
 
-    Usage = the last database count + timers written since that count began + timers being written now. A count may
+    Usage = the last database count + timers written since that count started + timers being written now. A count may
     miss timers that are written during the count, so these are added until the next count ends. Therefore a single
     gateway never admits more timers than a limit."""
 
@@ -20,12 +20,12 @@ class TenantUsage:
     limits: Limits = field(default_factory=Limits)
     waiting: int = 0
     counted_at_s: float | None = None
-    wants_schedules: bool = False  # Whether a request with a schedule has come since the last count began.
+    wants_schedules: bool = False  # Whether a request with a schedule arrived after the start of the last count.
     knows_schedules: bool = False  # Whether the last count included schedules.
     _next_s: float = 0.0
     _counted: Pending = field(default_factory=Pending)
     _since: Pending = field(default_factory=Pending)
-    _meanwhile: Pending = field(default_factory=Pending)  # the timers written since the count in progress began
+    _meanwhile: Pending = field(default_factory=Pending)  # the timers written since the count in progress started
     _in_flight: Pending = field(default_factory=Pending)
 
     @property
@@ -64,7 +64,7 @@ class TenantUsage:
         return None
 
     def reserve(self, size: Pending) -> None:
-        """Add timers whose write begins now."""
+        """Add timers whose write starts now."""
         self._in_flight = _sum(self._in_flight, size)
 
     def settle(self, taken: Pending, written: Pending) -> None:
@@ -73,7 +73,7 @@ class TenantUsage:
         self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 
     def begin_count(self) -> bool:
-        """Begin a count; the count may not include writes that happen from now on.
+        """Start a count; the count may not include writes that happen from now on.
 
         Return whether the count includes schedules.
         """

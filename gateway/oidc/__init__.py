@@ -6,7 +6,7 @@
     id_tokens     check an ID token, without I/O
     attempts      one attempt to sign in: state, nonce, code verifier, and the answer of the provider
     people        read a person from claims
-    single_sign_on   begin and finish an attempt
+    single_sign_on   start and finish an attempt
     refusals      the two errors of a failed sign-in
 
 source:  docs/decisions/0092-sign-in-by-oidc.md

@@ -1,7 +1,7 @@
 """One attempt to sign in. The browser keeps the secret of the attempt in a cookie; gateways store nothing.
 
-State, nonce and code verifier are derived from the secret. A browser that has not begun the attempt has no cookie with
-this secret, so it can't finish the attempt: the state of its request would be wrong.
+State, nonce and code verifier are derived from the secret. A browser that has not started the attempt has no cookie
+with this secret, so it can't finish the attempt: the state of its request would be wrong.
 """
 
 import hmac
@@ -93,7 +93,7 @@ class SignInAttempt:
     def code_of(self, answer: Mapping[str, str], issuer: str, *, names_itself: bool) -> str:
         """Return the authorization code in the provider's answer, which the browser has delivered.
 
-        `names_itself`: the provider adds its issuer name to each answer.
+        `names_itself`: the provider adds the name of the issuer (the provider itself) to each answer.
 
         errors:  SignInRefused  the answer belongs to another attempt or to another provider, or the answer is a refusal
         """

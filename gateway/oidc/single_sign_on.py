@@ -1,4 +1,4 @@
-"""Begin and finish attempts to sign in at the identity provider."""
+"""Start and finish attempts to sign in at the identity provider."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ class SingleSignOn:
         self._provider = Provider(registration)
 
     async def begin(self, to: str) -> tuple[SignInAttempt, str]:
-        """Begin an attempt to sign in; return the attempt, and the provider's URL.
+        """Start an attempt to sign in; return the attempt, and the provider's URL.
 
         errors:  ProviderFailed
         """

@@ -1,6 +1,6 @@
 """Write audit records of operators' changes, for all routes that operators use.
 
-The check of the scope `operate` or `admin` begins a record (`gateway/access.py`), so no route can forget the record.
+The check of the scope `operate` or `admin` starts a record (`gateway/access.py`), so no route can forget the record.
 `audited_transaction` writes the record in the transaction of the change. All other records (refusals, failures, and
 changes in several transactions) are written just before the response is sent.
 """
@@ -86,7 +86,7 @@ def give_back_unrecorded(request: Request, give_back: Callable[[], None]) -> Non
 
 
 def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> None:
-    """Begin the record of an operator's change by this request, for a tenant or for the whole installation."""
+    """Start the record of an operator's change by this request, for a tenant or for the whole installation."""
     if request.method in SAFE_METHODS or is_dry_run(request):
         return
     path = request.scope["route"].path

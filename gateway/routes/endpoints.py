@@ -150,7 +150,7 @@ async def get(name: Name, gateway: CurrentGateway, caller: Reader) -> EndpointAn
 async def list_attempts(name: Name, gateway: CurrentGateway, caller: Reader) -> Response:
     """List the last 20 attempts to deliver to an endpoint, each with the first 2 KiB of the answer.
 
-    Workers write their attempts once a second.
+    A worker writes attempts to the database once a second, so the newest attempts may be missing.
     """
     async with gateway.pool.session(caller.tenants) as session:
         if not await list_endpoints(session, tenant_id=caller.tenant_id, name=name, limit=1):

@@ -86,11 +86,11 @@ async def cancel_operation(operation_id: Key, request: Request, caller: BulkWrit
 
 
 async def begin_found(request: Request, caller: Caller, run: BulkRun) -> None:
-    """Begin the operation of the found rows with its audit record; gateways change the rows.
+    """Start an operation on the found rows, with an audit record; gateways change the rows.
 
     If no rows were found, do nothing.
 
-    errors:  Problem  Postgres did not answer: the operation may have begun
+    errors:  Problem  Postgres did not answer: the operation may have started
     """
     note_body(request, {"matched": run.matched})
     if not run.keys:

@@ -156,7 +156,7 @@ async def complete_service_task(task_key: Key, request: Request, caller: Worker)
     openapi_extra=body_of(FailRequest, example={"claim": 1, "reason": "no box is left", "retries": 2}),
 )
 async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
-    """Report the failure of a service task; without further retries, its instance has an incident."""
+    """Report the failure of a service task; if no retry is left, the task's instance gets an incident."""
     asked = await read_model(request, FailRequest)
     change = partial(
         statements.fail_service_task,

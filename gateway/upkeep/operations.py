@@ -1,4 +1,4 @@
-"""Continue the operations that the console began, and operations whose command has exited early."""
+"""Continue the operations that the console started, and operations whose command has exited early."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from shardclock_server.sql.operations.operations import find_due_operation
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 
-POLL_S = 5.0  # the time between two searches for operations that other processes have begun or left unfinished
+POLL_S = 5.0  # the time between two searches for operations that other processes have started or left unfinished
 
 
 @asynccontextmanager

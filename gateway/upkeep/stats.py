@@ -52,7 +52,7 @@ class RequestCounter:
         self._stats = stats
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, and count it when its response begins."""
+        """Serve a request, and count it when its response starts."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -16,7 +16,7 @@ from shardclock_server.sql.processes.instances import ended_instances
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
-# The pause between two polls: POLL_S after a wait has begun or ended, later up to POLL_MAX_S.
+# The pause between two polls: POLL_S after a wait has started or ended, later up to POLL_MAX_S.
 POLL_S, POLL_MAX_S = 0.02, 0.25
 POLL_SHARE = 0.2  # Polls take at most this share of the time.
 AWAY_S = 0.2  # The time between two retries while Postgres is away.

@@ -57,7 +57,7 @@ class _Wait(Wait):
             self.checked.set_result(None)
 
     def end_with(self, record: LogRecord) -> None:
-        """End the wait with its record; a second record is ignored."""
+        """End the wait with the record that ended the timer; a second record is ignored."""
         self.record = self.record or record
         self.end()
 

@@ -60,7 +60,7 @@ class Wait:
     async def find(self, read: Callable[[], Awaitable[T | None]], *, every_s: float = inf) -> T | None:
         """Call `read` after each wake, each `every_s`, and at the end, until `read` returns a result.
 
-        A call is never cancelled, and no call begins after the client has disconnected, because the result of the call
+        A call is never cancelled, and no call starts after the client has disconnected, because the result of the call
         would be lost.
 
         shape:   None: nothing was found

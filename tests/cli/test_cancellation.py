@@ -15,7 +15,7 @@ MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 
 
 def start(shell: Shell, business_key: str) -> int:
-    """Start an instance; no engine begins it."""
+    """Start an instance; no engine runs, so the instance does not advance."""
 
     async def make() -> None:
         async with Session(shell.dsn, application="test") as session:

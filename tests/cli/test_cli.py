@@ -1,4 +1,4 @@
-"""All commands have the same rules for errors, settings and help; the commands for a whole cluster do their work."""
+"""All commands follow the same rules for errors, settings and help; commands for a whole cluster succeed."""
 
 from __future__ import annotations
 

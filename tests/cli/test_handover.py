@@ -50,7 +50,7 @@ def do(shell: Shell, work: Callable[[Session], Any]) -> Any:
 
 
 def start(shell: Shell, cluster_id: str, *holders: int, host: str = HERE, role: str = SHARD) -> None:
-    """Register keepers of a cluster, by default shards, without slots."""
+    """Register keepers (by default shards) of a cluster; the keepers have no slots."""
 
     async def register(session: Session) -> None:
         for holder in holders:

@@ -1,4 +1,4 @@
-"""Jobs are made on the command line and from files, and each command reports the true result."""
+"""Jobs are added on the command line and from files, and each command reports the true result."""
 
 from __future__ import annotations
 

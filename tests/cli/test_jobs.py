@@ -177,7 +177,7 @@ async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, 
 
 
 async def asked_for(shard: HolderClient, worker: JobWorker, name: str) -> BegunRun:
-    """Begin due starts until a run of this job has begun."""
+    """Execute due starts until a run of this job is in progress."""
     deadline = time.monotonic() + BOUND_S
     while time.monotonic() < deadline:
         await fire(shard)

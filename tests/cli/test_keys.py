@@ -1,4 +1,4 @@
-"""Commands list, add, rotate and revoke keys, and a refused command stores nothing."""
+"""The commands about keys list, add, rotate and revoke keys; a refused command stores nothing."""
 
 from __future__ import annotations
 

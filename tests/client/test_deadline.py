@@ -64,7 +64,7 @@ async def test_a_handler_that_catches_its_cancellation_has_exceeded_its_timeout(
 
 
 async def test_each_of_many_calls_has_its_own_timeout(declare: Declare) -> None:
-    # Given calls that began one after another; every second call ends immediately
+    # Given calls that started one after another; every second call ends immediately
     loop, begun_s, ended_s = asyncio.get_running_loop(), dict[int, float](), dict[int, float]()
 
     async def waits(timer: Timer) -> None:

@@ -22,7 +22,7 @@ KEY = "sck_aaaaaaaa_" + "B" * 43
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin without the variables of the developer's environment."""
+    """Start without the variables of the developer's environment."""
     for name in ("SHARDCLOCK_API_URL", "SHARDCLOCK_API_KEY", "SHARDCLOCK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
 

@@ -45,7 +45,7 @@ def body(body_budget: BodyBudget, tenant: str, size: int) -> Body:
 
 
 async def begun(*bodies: Body) -> list[bool]:
-    """Let all tasks run until they wait, then return the bodies that have begun."""
+    """Let all tasks run until they wait, then return the bodies that have started."""
     for _ in range(20):
         await asyncio.sleep(0)
     return [it.began.is_set() for it in bodies]

@@ -1,4 +1,4 @@
-"""Test operations over HTTP: their progress, their cancel, a gateway that continues them, and the rights of a key."""
+"""Test bulk operations over HTTP: progress, cancel, their continuation by a gateway, and the rights of a key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def bearer(owner: Session, tenant: str | None, *scopes: str) -> dict[str, 
 
 
 async def begun(dsn: str, tenant: str = "default") -> int:
-    """Begin an operation as a gateway does, and leave it unfinished: gateways continue it in an hour."""
+    """Start an operation as a gateway does, and leave it unfinished: gateways continue it in an hour."""
     async with opened(dsn, "gateway") as gateway:
         bulk = BulkChange(an_operator(), TimerFilter(tenant_id=tenant), ChangeKind(CANCEL, ("PENDING",)))
         await bulk.find(gateway, NO_PROGRESS)

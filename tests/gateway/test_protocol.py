@@ -69,7 +69,7 @@ class Wire(asyncio.Protocol):
         return bytes(self._came)
 
     async def sent_until_closed(self, piece: bytes, *, bytes_max: int = 100 * PIECE) -> int:
-        """Send a piece repeatedly; return how many bytes were sent until the gateway closed the connection."""
+        """Send a piece repeatedly until the gateway closes the connection; return the number of sent bytes."""
         sent = 0
         while sent < bytes_max and not self._closed.is_set():
             await self.send(piece)

@@ -31,7 +31,7 @@ PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="
 
 
 class Shelf:
-    """A store of tasks that records its readers."""
+    """A stand-in for the tasks in Postgres; it records each caller that reads."""
 
     def __init__(self) -> None:
         self.tasks: list[int] = []

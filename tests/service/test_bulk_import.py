@@ -123,7 +123,7 @@ async def test_two_parts_are_written_at_the_same_time_unless_both_may_contain_th
         async with asyncio.timeout(BOUND_S):
             await work
 
-    # Then the import had begun exactly as many parts as it may write at once
+    # Then the import had started exactly as many parts as it may write at once
     assert waiting == at_once
     assert (report.scheduled, report.refused, report.next_line) == (5_000, [], 5_001)
 

@@ -18,7 +18,7 @@ EACH = DeadLetterFilter()
 
 
 class Weighed(Session):
-    """Count the characters of all rows read."""
+    """Count the characters of all rows that the sessions read."""
 
     read = 0
 

@@ -28,7 +28,7 @@ def test_all_expressions_of_a_new_model_are_bounded_together(monkeypatch: pytest
     three = model(START + script("a", half) + script("b", half) + script("c", f"={half}"), connected="s>a a>b b>c")
 
     assert describe_processes(two)
-    assert describe_processes(two)  # the budget is per model
+    assert describe_processes(two)  # each model has its own budget of processor time
     with pytest.raises(InvalidModel, match="the model's expressions have more than 1,000 characters together"):
         describe_processes(three)
     assert read_model(three), "an engine reads earlier definitions"

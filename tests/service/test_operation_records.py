@@ -1,4 +1,4 @@
-"""Each bulk operation leaves one record: it is begun once, found by filter, and deleted after 400 days."""
+"""Each bulk operation leaves one record: it is started once, found by filter, and deleted after 400 days."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class AsyncRound:
         self._group, self._work, self._size = group, work, size
         self._state: PartitionState | None = None
         self._records: Sequence[LogRecord] = ()
-        self._began_on: float | None = None  # the start time of the server on which the work began
+        self._began_on: float | None = None  # the start time of the server on which the work started
         self._error: Exception | None = None
         self._moved = False
 

@@ -121,14 +121,14 @@ async def confirm_discard(request: Request, gateway: CurrentGateway, caller: Man
 
 @router.post("/dead-letters/redrive")
 async def redrive_letters(request: Request, caller: Manager) -> Response:
-    """Begin a new delivery of all dead letters that match a filter."""
+    """Start an operation that redrives all dead letters that match a filter."""
     asked = await form_of(request, RedriveRequest)
     return await _begin(request, caller, asked, partial(redriving, per_s=asked.per_s, enable=asked.enable))
 
 
 @router.post("/dead-letters/discard")
 async def discard_letters(request: Request, caller: Manager) -> Response:
-    """Begin to discard all dead letters that match a filter."""
+    """Start an operation that discards all dead letters that match a filter."""
     asked = await form_of(request, DiscardRequest)
     return await _begin(request, caller, asked, partial(discarding, reason=asked.reason))
 
@@ -136,7 +136,7 @@ async def discard_letters(request: Request, caller: Manager) -> Response:
 async def _begin(
     request: Request, caller: Caller, asked: DeadLettersRequest, change_of: Callable[[Session], DeadLetterChange]
 ) -> Response:
-    """Begin an operation on the dead letters that a form selects, and redirect to the operation's page."""
+    """Start an operation on the dead letters that a form selects, and redirect to the operation's page."""
     asked.check()
     async with gateway_of(request).pool.session(caller.tenants) as session:
         run = DeadLetterRun(actor_of(request, caller), change_of(session), asked.filter_of(caller), batch=PAGE_LETTERS)

@@ -91,7 +91,7 @@ async def cancel_operation(request: Request, operation_id: Key, caller: BulkChan
 
 
 def begun(request: Request, run: BulkRun, nothing_to: str) -> Response:
-    """Redirect to the page of an operation that has begun; if no rows were found, redirect to the list."""
+    """Redirect to the page of an operation that has started; if no rows were found, redirect to the list."""
     if run.operation_id is None:
         return done(request, nothing_to, "nothing was changed: no row matches any more")
     return done(request, url_of(request, "/operations/{}", run.operation_id), f"operation {run.operation_id} has begun")

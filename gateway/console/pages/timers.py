@@ -139,7 +139,7 @@ DryRun = Annotated[bool, Query(description="count the timers only")]
 def _add_bulk_route(verb: str) -> None:
     @router.post(f"/timers/bulk/{verb}", name=f"console_{verb}_timers")
     async def change_timers(request: Request, caller: BulkChanger, *, dry_run: DryRun = False) -> Response:
-        """Count the timers of a filter and ask for a confirmation, or begin the change of the counted timers."""
+        """Count the timers of a filter and ask for a confirmation, or start the change of the counted timers."""
         form = await form_of(request, ChangeForm)
         if not dry_run:
             bulk = await begin_counted(request, caller, verb, form.request(), form.token)

@@ -66,7 +66,7 @@ async def test_a_call_in_a_thread_has_the_callers_context() -> None:
 
 @pytest.fixture
 def _no_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin without idle threads of other tests."""
+    """Start without idle threads of other tests."""
     monkeypatch.setattr(call_threads, "_idle", deque())
 
 

@@ -1,4 +1,4 @@
-"""Test that a forged, replayed or mixed-up answer of an identity provider begins no session."""
+"""Test that a forged, replayed or mixed-up answer of an identity provider starts no session."""
 
 from __future__ import annotations
 
