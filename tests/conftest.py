@@ -26,20 +26,20 @@ from tests.support.sampling import Sampling
 # `make check` and `make test` use only the newest version; `make test-all` runs on each version.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
 
-# Without deadlines for examples, because a busy machine may be slow although the tested code is correct. `make
-# test-all` draws Hypothesis's default number of examples.
+# Examples have no deadlines, because a busy machine may be slow although the tested code is correct. `make test-all`
+# draws Hypothesis's default number of examples.
 hypothesis.settings.register_profile("patient", deadline=None, max_examples=100 if len(VERSIONS) > 1 else 20)
 hypothesis.settings.load_profile("patient")
 
 FEW = ("ray", "timed", "chaos", "kube")  # marks that only a few files have
 HERE = Path(__file__).parent
-RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # the time of a test with this mark, or without a mark
+RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # the estimated time of a test with this mark (None: without a mark)
 
 # Clusters of several sessions on one machine would compete for the default port.
 os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
 # A gateway would cost each cluster a process; tests that need a gateway enable it.
 os.environ["SHARDCLOCK_GATEWAY_ENABLED"] = "false"
-# Readline puts a width into the environment of pytest's workers, and a console keeps the width at its import.
+# Readline writes a width into the environment of pytest's workers, and a console reads the width when it is imported.
 os.environ.pop("COLUMNS", None)
 
 
@@ -67,10 +67,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """In one of several processes, first import the process's share of the test files.
+    """If several processes run the tests, let each process first import a share of the test files.
 
-    Pytest rewrites the asserts of a file at the file's first import. In a new clone this takes longer than the rest of
-    the import, and without shares each process would rewrite all files.
+    Pytest rewrites the asserts of a file at the file's first import. In a new clone this rewriting takes longer than
+    the rest of the import; without shares each process would rewrite all files.
     """
     config = collector.config
     if collector.path != HERE or not hasattr(config, "workerinput") or config.args != ["tests"]:
@@ -79,7 +79,7 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
     for path in sorted(HERE.rglob("test_*.py"))[number::count]:
         if pytest_ignore_collect(path, config):
             continue
-        with suppress(Exception):  # the collection reports it
+        with suppress(Exception):  # the collection reports the error
             importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
 
 
@@ -91,7 +91,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)  # this hook runs after the deselection
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the longest files, so that no process runs a long file alone at the end."""
+    """Run the longest files first, so that no process runs a long file alone at the end."""
     if not hasattr(config, "workerinput"):
         return  # one process runs the files in their order
     takes_s: defaultdict[Path, float] = defaultdict(float)
@@ -110,7 +110,7 @@ def _takes_s(item: pytest.Item) -> float:
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[None]:
-    """Undo the log settings that a command made in this process, because the command logged to the test's stderr."""
+    """Undo the log settings of a command that ran in this process, because they refer to the test's stderr."""
     yield
     structlog.reset_defaults()
 
@@ -137,7 +137,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def shared(postgres: Callable[[int], Server]) -> Iterator[Callable[[int], str]]:
-    """Return the DSN, for each version, of the database of a file's tests with the mark `shared_database`."""
+    """Return for each version the DSN of the database that a file's tests with the mark `shared_database` share."""
     with ExitStack() as databases:
         yield cache(lambda version: databases.enter_context(_clone(postgres(version))))
 

@@ -14,8 +14,9 @@ from chaos.clusters import MODES
 from chaos.history_files import load
 from tests.support import ROOT
 
-RUN_S = 300.0  # 110 to 130 on two idle cores
-# For each mode, a seed with faults in engines, workers, Postgres, `up` and the mode's own processes, besides shards.
+RUN_S = 300.0  # the measured number is 110 to 130 on two idle cores
+# For each mode, a seed with faults in shards, engines, workers, Postgres, `up`, and the processes that only this mode
+# has.
 SEEDS = {"local": 68, "ray": 257, "standby": 48}
 OWN = {
     "local": {"kill local host", "kill fork server", "kill up"},
@@ -44,7 +45,7 @@ def test_a_minute_of_faults_breaks_no_promise(tmp_path: Path, mode: str) -> None
             "15",
             "--instances-per-s",
             "2",
-            # Two cores run the cluster, its clients and the rig.
+            # Two cores run the cluster, the clients and the test program.
             "--patience",
             "4",
             "--to",

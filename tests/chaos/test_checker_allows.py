@@ -53,7 +53,7 @@ def an_occurrence_is_claimed_soon_after_a_suspension(run: ScriptedRun) -> None:
     run.claim(46, B, 701)
     run.holder(46.1, B, 1, silent=True)
     run.holder(46.5, B, 1)
-    run.claim(46.6, A + 2, 701)  # B returned after the snapshot of the claim
+    run.claim(46.6, A + 2, 701)  # B returned its lease after the snapshot of the claim
     run.holder(46.7, B, 1)
     run.fire(51.002, A + 2, 701)
 

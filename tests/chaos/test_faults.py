@@ -38,7 +38,7 @@ POLL_S = 0.005
 
 
 class Admins:
-    """Open superuser connections; the tests need no other function of a sandbox."""
+    """A sandbox that only opens superuser connections, because the tests use nothing else."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -83,7 +83,7 @@ async def test_the_fault_of_a_table_lock_begins_at_the_request_for_the_lock(dsn:
         await eventually(lambda: _waits_for_a_lock(dsn))
         waited_s = time.time()
 
-    # Then the fault began with its request for the lock, because later transactions wait behind the request
+    # Then the fault started with its request for the lock, because later transactions wait behind this request
     hit = await locking
     assert hit.began_at is not None
     assert asked_s <= hit.began_at <= waited_s
@@ -140,7 +140,7 @@ SHARDS = [Keeper(1, 101, 0), Keeper(2, 102, 1)]
 
 @contextmanager
 def running(*command: str) -> Iterator[psutil.Process]:
-    """Run a program during a block, then end the program and its children."""
+    """Run a program during a block; after the block, kill the program and its children."""
     with subprocess.Popen(command) as started:
         process = psutil.Process(started.pid)
         try:

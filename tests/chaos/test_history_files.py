@@ -1,4 +1,4 @@
-"""Prove that a saved history is loaded unchanged, or not at all."""
+"""Prove that a saved history is loaded without a change, or refused."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_an_empty_history_can_be_saved_and_loaded(tmp_path: Path) -> None:
 
 
 def test_the_saved_history_has_a_value_in_every_field() -> None:
-    # A new field must be saved, too; this test fails until the history above has a value for the new field.
+    # New fields must be saved too. This test fails until the history above has a value for each new field.
     filled: set[tuple[str, str]] = set()
     named: set[tuple[str, str]] = set()
     for thing in _things(HISTORY):

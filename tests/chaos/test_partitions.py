@@ -1,4 +1,4 @@
-"""Cut the network between hosts in each direction, and judge the runs as for all faults."""
+"""Cut the network between hosts in each direction, and judge the runs with the judge of all chaos runs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ MINUTE_S, TEN_MINUTES_S, HOUR_S = 60.0, 600.0, 3_600.0
 CALLS_PER_S = 25.0
 SCENARIOS = [Path(__file__).parent / name for name in ("test_scenarios.py", "test_partitions.py")]
 
-# The effects that a run must cover, with their faults.
+# Each effect that a run must cover, and the faults that cause it.
 COVERED = {
     "kill -9 of a shard": (
         "kill shard",
@@ -108,7 +108,7 @@ def plan(seed: int, length_s: float, *, cluster: str = "ray", calls_per_s: float
 
 @cache
 def drawn_faults(length_s: float, *, cluster: str = "ray") -> Sequence[Sequence[PlannedFault]]:
-    """Draw the faults of a run for each seed, with very few client calls."""
+    """Draw the faults of a run for each seed; the runs have very few client calls."""
     return [plan(seed, length_s, cluster=cluster, calls_per_s=0.01).faults for seed in SEEDS]
 
 

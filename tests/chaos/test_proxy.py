@@ -1,4 +1,4 @@
-"""Prove that the proxy between the cluster and Postgres passes all traffic on, except during its faults."""
+"""Prove that the proxy between the cluster and Postgres forwards all traffic, except during faults."""
 
 from __future__ import annotations
 

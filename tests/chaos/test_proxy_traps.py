@@ -1,4 +1,4 @@
-"""Prove that a trap stops a statement before, in or after its execution, and that a lost answer undoes no change."""
+"""Prove that a trap stops a statement before, during or after its execution; a lost answer undoes no change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PENDING = "select count(*) from shardclock.timers"
 
 @asynccontextmanager
 async def trapped(proxy: Proxy, select: Select, name: str, moment: Moment) -> AsyncIterator[Trap]:
-    """Set a trap, and remove it when the block ends, if it still exists."""
+    """Set a trap during a block; after the block, remove the trap if it still exists."""
     trap = proxy.trap(select, name, moment, spring=lambda _: None)
     try:
         yield trap

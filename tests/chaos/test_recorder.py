@@ -1,4 +1,4 @@
-"""Prove that the recorder reads all commits from the slot, in their order, also an engine's."""
+"""Prove that the recorder reads all commits from the slot in their order, including an engine's commits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def recorded(dsn: str) -> AsyncIterator[Recorder]:
-    """Record the commits inside the block; the recorder reads the commits at the end of the block."""
+    """Record the commits of a block; the recorder reads them at the end of the block."""
     recorder = Recorder(dsn)
     await recorder.start()
     yield recorder
@@ -73,7 +73,7 @@ def new_keys(recorder: Recorder) -> list[int]:
 
 
 async def rows_of(dsn: str, table: str) -> list[asyncpg.Record]:
-    """Read a table in the format of the slot: the same columns, with JSON as text."""
+    """Read a table in the format of the replication slot: the same columns, and JSON as text."""
     columns = COLUMNS[table].replace("payload", "payload::text").replace("detail", "detail::text")
     columns = columns.replace("paused_due_date", "paused_due_date is not null as paused")
     return await query(dsn, f"select {columns} from shardclock.{table} order by 1, 2")
@@ -97,7 +97,7 @@ async def test_transactions_are_recorded_in_the_order_of_their_commits(dsn: str)
 
     async with recorded(dsn) as recorder, HolderClient(dsn) as one, HolderClient(dsn) as other:
         await one.begin()
-        await one.cancel(timer_key=early)  # the cancellation draws a position
+        await one.cancel(timer_key=early)  # the cancellation draws the next position of the log
         await other.cancel(timer_key=late)
         await one.commit()
 

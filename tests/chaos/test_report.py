@@ -29,7 +29,7 @@ VERSIONS = {"Postgres": "18.4", "Ray": "2.60.0", "Python": "3.11.7", "cores": 2}
 
 
 def history(*lags: tuple[float, float], faults: Sequence[Fault] = (), length_s: float = 120.0) -> History:
-    """Make a run with timers that were due at these seconds and fired with this lateness."""
+    """Make a run with timers; the keys are due seconds, the values are the lateness."""
     made = History(7, T, T + length_s, faults=list(faults))
     for key, (due_s, lag_s) in enumerate(lags, 1):
         due = START + timedelta(seconds=due_s)

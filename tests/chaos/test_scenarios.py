@@ -115,7 +115,8 @@ async def test_a_full_disk_loses_no_timer() -> None:
 
 
 async def test_a_load_of_twice_the_capacity_piles_up_and_drains_with_bounded_memory() -> None:
-    # With 20 timers a claim and a round trip of 40 ms, two shards fire at most 1,000 a second. The load is 2,000.
+    # With 20 timers per claim and a round trip of 40 ms, two shards fire at most 1,000 timers a second. The load is
+    # 2,000 timers a second.
     cluster = _Weighed(2, claim_batch=20, fire_batch=20, queue_max=1_000)
 
     history, verdict = await _run(
@@ -142,7 +143,7 @@ class _Weighed(ProcessCluster):
         self._tasks.append(asyncio.create_task(self._weigh()))
 
     async def _weigh(self) -> None:
-        await asyncio.sleep(3.0)  # until a shard has allocated the memory that it always needs
+        await asyncio.sleep(3.0)  # after this time a shard has allocated the memory that it always needs
         shards = [psutil.Process(shard.pid) for shard in self._running.values()]
         before = [shard.memory_info().rss for shard in shards]
         while True:

@@ -80,13 +80,13 @@ def test_a_takeover_has_more_time_without_a_leader(began_s: float, bound_s: floa
 def test_after_a_coordinator_s_kill_a_takeover_has_more_time_until_another_leads(
     killed_s: float, bound_s: float
 ) -> None:
-    # Given a killed coordinator; its last renewal of the lead is committed after the kill
+    # Given a killed coordinator that has committed its last renewal of the lead after the kill
     run = blank()
     run.holder(-0.5, B, 1)
     run.lead(9.0, LEADER)
     run.fault("kill", 10.0, 10.0, None, disturbs=False, leaderless=True)
     run.lead(10.1, LEADER)
-    # When an operator takes the lead away, and another coordinator then has the lead
+    # When an operator removes the lead, and then another coordinator takes it
     run.lead(11.0, None)
     run.lead(14.0, LEADER + 1)
     run.fault("kill", killed_s, killed_s, 2.0, victims=[A])
@@ -128,7 +128,7 @@ def test_overlapping_takeovers_may_take_the_time_of_both(began_s: float, bound_s
 def test_a_lost_head_is_replaced_with_the_commit_that_gives_the_last_slots(
     last_s: float, still: bool, took_s: float
 ) -> None:
-    # Given two shards that a lost head takes away, and a rig that finds their successors after 2.25 s
+    # Given a lost head with two shards, and a test program that finds their successors after 2.25 s
     run = blank()
     for at_s, holder, part in ((-0.5, A, 0), (-0.4, B, 1)):
         run.holder(at_s, holder, part)
@@ -141,7 +141,8 @@ def test_a_lost_head_is_replaced_with_the_commit_that_gives_the_last_slots(
     run.holder(last_s, 0xD, 1)
     history = run.end()
 
-    # Then the measured time ends at this commit. If a lost shard still has slots, the time ends at the rig's check
+    # Then the measured time ends at this commit. If a lost shard still has slots, the time ends at the check of the
+    # test program
     assert served_again_at(index_run(history), history.faults[0]) == pytest.approx(rig_s(10.0 + took_s))
     finding = next(it for it in judge(history).findings if it.promise == "T2")
     assert bool(finding.violations) == (took_s > 2.0)

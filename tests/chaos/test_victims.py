@@ -1,4 +1,4 @@
-"""Prove that a fault begins when it hits its victim, and that the choice of a victim does not block the program."""
+"""Prove that a fault starts when it hits its victim; the choice of the victim does not block the program."""
 
 from __future__ import annotations
 

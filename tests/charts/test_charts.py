@@ -1,4 +1,4 @@
-"""Prove the basis of all pictures: units, axes, gaps, legends, and that equal values give equal SVG."""
+"""Test the parts of all pictures: units, axes, gaps, legends; equal values give equal SVG."""
 
 from __future__ import annotations
 

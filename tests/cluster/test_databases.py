@@ -1,4 +1,4 @@
-"""Each test gets a database, and the next test run stops the Postgres server of a killed run."""
+"""Each test gets a database. If a test run is killed, the next test run stops its Postgres server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_server_of_a_killed_test_is_stopped_and_its_files_are_removed(
 
 
 def day(number: int) -> datetime:
-    """Return a moment on a day when no other test begins."""
+    """Return a moment on a day that no other test's clock starts on."""
     return datetime(2031, 1, number, 8, tzinfo=UTC)
 
 

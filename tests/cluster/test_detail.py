@@ -1,4 +1,4 @@
-"""A record's detail is a JSON object in each way to read the record."""
+"""A record's detail is a JSON object, however a client reads the record."""
 
 from __future__ import annotations
 

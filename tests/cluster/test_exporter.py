@@ -1,4 +1,4 @@
-"""Metrics that can't be served are refused or reported, and timers fire nevertheless."""
+"""If metrics can't be served, the cluster reports the reason, and timers fire nevertheless."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def port(server: socket.socket) -> str:
 
 @contextmanager
 def exporter(**environment: str) -> Iterator[tuple[Node, subprocess.Popen[str]]]:
-    """Run `shardclock exporter` in a separate process; begin the block after the exporter has printed its address."""
+    """Run `shardclock exporter` in a separate process, and enter the block when it has printed its address."""
     with short_dir() as place:
         path = str(place / "e.sock")
         settings = os.environ | {"SHARDCLOCK_METRICS_SOCKET": path, "SHARDCLOCK_METRICS_PORT": "0"} | environment
@@ -139,7 +139,7 @@ def test_settings_that_can_not_be_are_refused_by_name(
 
 
 def refused(**environment: str) -> Any:
-    """Run `shardclock exporter` with arguments that end the exporter immediately."""
+    """Run `shardclock exporter` with arguments with which it exits immediately."""
     with short_dir() as place:
         socket_path = {"SHARDCLOCK_METRICS_SOCKET": str(place / "e.sock")}
         done = run("exporter", environment={"SHARDCLOCK_DSN": DOWN, **socket_path, **environment}, timeout_s=60)
@@ -254,7 +254,7 @@ def test_an_exporter_without_tables_sends_no_query_to_the_database(told: list[st
 
 
 class _Stops:
-    """Close the object by stopping it."""
+    """Stop the exporter, for `closing`."""
 
     def __init__(self, exporting: Exporting) -> None:
         self.close = exporting.stop

@@ -17,7 +17,7 @@ from tests.support.program import run, until
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 PAGE = [block for block in blocks() if block.where.startswith("docs/first-timer.md")]
-# Commands that a reader runs once; this test has prepared their results in another way.
+# Commands that a reader runs once; the test skips them, because it has prepared their results.
 DONE_ALREADY = ("make setup", ". .venv/bin/activate", "shardclock up")
 
 

@@ -72,7 +72,7 @@ def type_(up: ClusterProcess, block: Block) -> None:
         if shown:
             assert (typed.code, typed.err.splitlines()) == (BAD_INPUT, shown), "the page shows this refusal"
             continue
-        # `cancel` may find no run that it could end.
+        # `cancel` may find no run.
         assert typed.code in ((DONE, NOT_DONE) if " cancel " in line else (DONE,)), f"{line}: {typed.out}{typed.err}"
 
 

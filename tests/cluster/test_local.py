@@ -1,4 +1,4 @@
-"""`shardclock up --local` keeps its promises without Ray, even if any one of its processes dies."""
+"""`shardclock up --local` keeps its promises without Ray, even if one of its processes dies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOST_START_S = 10.0  # measured on two cores with a load average of ten
 
 @pytest.fixture(scope="module")
 def lasting(shared: Callable[[int], str]) -> Iterator[LocalCluster]:
-    """Run two shards, in a Python that has no Ray, for several tests; the last of these stops the cluster."""
+    """Run two shards for several tests, in a Python that has no Ray; the last test stops the cluster."""
     with directory() as place, local_cluster(place, shared(18)) as up:
         yield up
 

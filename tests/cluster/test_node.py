@@ -1,4 +1,4 @@
-"""No process is sent a password: each process reads the DSN on its own node."""
+"""No process receives a password: each process reads the DSN on its own node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[DSN, DSN_FILE])
 def settings(request: pytest.FixtureRequest, file: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Return the settings of a cluster with a password, given in each of the two ways."""
+    """Return the settings of a cluster with a password: once in the DSN, once in a file."""
     monkeypatch.setenv(request.param, DOWN if request.param == DSN else str(file))
     return load_settings()
 

@@ -29,7 +29,7 @@ from tests.support.roles import as_role, migrate_with_roles
 FIRE_S = 45.0
 TIMERS = 1_500
 
-# Longer than the interval in which a shard sweeps all slots.
+# Longer than the time between two sweeps of a shard over all slots.
 WAITED = (
     "select count(*) from shardclock.presence where shardclock.hold_reason(identity) is not null"
     " and identity = 'staging' and seen_at > started_at + interval '5 s'"
@@ -115,7 +115,7 @@ def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) ->
     production, copy = (postgres.dsn.replace("/postgres?", f"/{name}?") for name in ("production", "staging"))
     asyncio.run(migrate_with_roles(production))
     try:
-        # Given a database on which a cluster has run, and its copy, with a timer that is due
+        # Given a database on which a cluster has run, and a copy of this database with a due timer
         up = ClusterProcess(place, SHARDCLOCK_DSN=as_role(production, "shard"), SHARDCLOCK_IDENTITY="prod")
         try:
             up.until_running()

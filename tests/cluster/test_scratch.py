@@ -1,4 +1,4 @@
-"""`up` removes a killed process's temporary directory, and does not remove a directory that may be in use."""
+"""`up` removes the temporary directories of killed processes, but no directory that may be in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HAND_ON = (
 
 @pytest.fixture(autouse=True)
 def temp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Let this process and its children make their temporary directories in a directory of this test."""
+    """Let this process and its children create temporary directories in a directory of this test."""
     with tempfile.TemporaryDirectory(prefix="sc-") as place:
         monkeypatch.setattr(tempfile, "tempdir", place)
         monkeypatch.setenv("TMPDIR", place)

@@ -22,7 +22,7 @@ from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.memory import IN_MEMORY
 from tests.support.program import PROGRAM, run, until
 
-# Each variable of libpq, with values that are right for another server and values that no server understands.
+# Each variable of libpq, with a value for another server or an invalid value.
 LIBPQ = {
     "PGSSLMODE": ["verify-full", "require", "disable", "nonsense"],
     "PGSSLNEGOTIATION": ["direct", "nonsense"],
@@ -214,7 +214,7 @@ def test_a_command_keeps_its_exit_code_if_pythoninspect_is_set(words: list[str],
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_a_cluster_starts_and_fires_in_a_shell_with_variables_for_other_programs(place: Path) -> None:
-    # Given a shell with all these variables, a umask that gives other users no access, and an app on PYTHONPATH
+    # Given a shell with all these variables, with a strict umask, and with an app on PYTHONPATH
     apps = place / "apps"
     apps.mkdir()
     add_modules_of_our_names(apps)

@@ -48,7 +48,7 @@ class TwoKinds(RecordedCluster):
         return [row[0] for row in rows]
 
     def until_ray_serves(self) -> None:
-        """Wait until Ray's keepers serve, and the local keepers have ended."""
+        """Wait until Ray's keepers have all slots, and the local keepers have ended."""
         until(self.has_moved_to_ray, "Ray's shards to serve alone", within_s=RAY_S)
 
     def lose_ray(self) -> None:
@@ -71,8 +71,8 @@ def two_kinds(place: Path, dsn: str, **environment: str) -> Iterator[TwoKinds]:
 def up(shared: Callable[[int], str]) -> Iterator[TwoKinds]:
     """Run one cluster for all tests of this file: the test of its start is the first, the test of its stop the last.
 
-    A start of Ray takes ten seconds. The measured lag is of all firings so far, so the tests with the shorter limit
-    come first.
+    A start of Ray takes ten seconds. Each test measures the lag of all firings so far, so the tests with the shorter
+    limit come first.
     """
     with directory() as place, two_kinds(place, shared(18)) as up:
         yield up

@@ -1,4 +1,4 @@
-"""Fifty switches of the lead under load lose or double no timer, and fire no timer early.
+"""During fifty switches of the lead under load, each timer fires exactly once, and not early.
 
 Local processes play the cluster of Ray, because a Ray takes many seconds to start again; `test_stand_by.py` has a real
 Ray.
@@ -46,7 +46,7 @@ class Database(Records):
         return {it.cluster_id for it in shards if it.part is not None} == {cluster_id}
 
     def is_back(self, after_term: int) -> bool:
-        """Return whether the lead has moved since a term, and only the shard of Ray's cluster has slots."""
+        """Return whether the lead has moved after a given term, and only the shard of Ray's cluster has slots."""
         return self.term() > after_term and self.serves(RAY)
 
     @contextmanager

@@ -69,7 +69,7 @@ async def test_a_worker_does_not_search_the_start_directory_of_its_cluster_for_m
 
 
 async def test_our_own_ray_listens_only_on_loopback(rays: RayOfNodes) -> None:
-    # Given a Ray with a worker process, which also opens ports
+    # Given a Ray with a worker process that also opens ports
     await rays.module_path()
     listening = {
         (process.name(), connection.laddr.ip)
@@ -78,7 +78,7 @@ async def test_our_own_ray_listens_only_on_loopback(rays: RayOfNodes) -> None:
         if connection.status == psutil.CONN_LISTEN
     }
 
-    # Then no other machine can reach any of its ports
+    # Then no other machine can reach a port of this Ray
     assert {"gcs_server", "raylet"} <= {name for name, _ in listening}
     assert [it for it in listening if not is_loopback(it[1])] == []
 

@@ -1,4 +1,4 @@
-"""A component that can't be started ends no other component, and is retried less and less often."""
+"""If a component can't be started, the others continue, and the pauses between its starts grow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from shardclock_server.sql.dsn import Dsn
 from tests.support.clock import Clock
 from tests.support.factories import BOUND_S
 
-NO_SOCKET = "/nonexistent/metrics.sock"  # with a given socket, there is no directory that a test must remove
+NO_SOCKET = "/nonexistent/metrics.sock"  # with a given socket, no directory is created that a test would have to remove
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ class Parts:
             monkeypatch.setattr(owner, name, lambda part=part: self._tend(part))
 
     def tend(self) -> list[str]:
-        """Maintain all parts once; list the maintained parts."""
+        """Maintain all components once; list the maintained components."""
         self.tended.clear()
         self.cluster.tend()
         return list(self.tended)
@@ -124,7 +124,7 @@ class SilentHost:
 
 
 class SilentHosts:
-    """A kind of host that records each start; none of its hosts becomes ready."""
+    """Hosts that never become ready; each start is recorded."""
 
     name = "Ray"
 
@@ -218,7 +218,7 @@ def test_a_report_of_a_host_ends_the_wait_between_two_turns(parts: Parts, clock:
         waited.join(BOUND_S / 2)
         assert not waited.is_alive()
 
-        # When the output has ended and the process still runs, then the wait uses no processor time
+        # When the output has ended but the process still runs, then the wait uses no processor time
         ray.output_ended = True
         assert parts.cluster._ray.outputs == []
     finally:

@@ -1,5 +1,4 @@
-"""Environment variables lead handlers of a test cluster to this cluster, as under `shardclock up`, never to a live
-cluster."""
+"""Environment variables connect handlers of a test cluster to this cluster, never to a live cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test chooses the jobs of its cluster, and gets the progress of a slow move of the clock."""
+"""A test can choose the jobs of its cluster, and sees the progress while the clock moves slowly."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_run_costs_three_statements_and_two_tasks(monkeypatch: pytest.Mo
     assert runs >= 30
     tasks = sent.pop("task")
     assert sent == {"begin_only_start": runs, "end_runs": runs, "next_due": runs + 1}
-    # On a slow machine a loop of the cluster may take a turn meanwhile.
+    # On a slow machine a loop of the cluster may also run.
     assert 2 * runs <= tasks < 2.5 * runs
     assert moves == [BEGIN + timedelta(minutes=10)]
 

@@ -1,4 +1,4 @@
-"""Two real clusters on one database: the lead moves to the other; no timer is lost, doubled or late."""
+"""Of two real clusters on one database, the second takes the lead; no timer is lost, doubled or late."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COME_UP_S = 120.0  # the time limit for the start of a Ray cluster on a busy mac
 SWITCH_LAG_S = 2.0
 # The largest lag of a switch between two started clusters: docs/operate/scale.md.
 PROMISED_LAG = timedelta(milliseconds=100)
-STEADY_S = 3.0  # The length of a switch, plus one second before and one second after the switch.
+STEADY_S = 3.0  # The duration of a switch, with one second before and one second after the switch.
 # The measurement includes due timers that have not fired.
 LAG_SINCE = """
     select max(lag)
@@ -95,13 +95,13 @@ class Machine:
         return run(*words, environment={"SHARDCLOCK_DSN": self.dsn, "COLUMNS": "200"}, timeout_s=2 * COME_UP_S)
 
     def upgrade(self, new: str, old: str) -> subprocess.CompletedProcess[str]:
-        """Run the script to its end. Its requests to start and stop clusters are files that `supervise` reads."""
+        """Run the script to its end; `supervise` reads files, by which the script starts and stops clusters."""
         start = f"touch '{self.place}/start-{new}'"
         stop = f"touch '{self.place}/stop-{old}'; while [ -e '{self.place}/stop-{old}' ]; do sleep 0.05; done"
         return script(self.dsn, self.place, new, start, stop)
 
     async def supervise(self) -> None:
-        """Start and stop clusters by the script's requests, until cancelled."""
+        """Start and stop clusters when the script requests it, until canceled."""
         while True:
             for name in (BLUE, GREEN):
                 for verb, do in (("start", self.start), ("stop", self.stop)):
@@ -119,7 +119,7 @@ class Machine:
 
 
 def script(dsn: str, place: Path, *words: str, wait_s: float = COME_UP_S) -> subprocess.CompletedProcess[str]:
-    """Run the script with this tree's `shardclock`, for at most four minutes."""
+    """Run the script with the `shardclock` of this repository, for at most four minutes."""
     shardclock = place / "shardclock"
     shardclock.write_text(f"#!/bin/sh\nexec '{PROGRAM[0]}' -c '{PROGRAM[2]}' \"$@\"\n")
     shardclock.chmod(0o755)
@@ -140,7 +140,7 @@ def machine(dsn: str) -> Iterator[Machine]:
 
 
 async def until_served_by(machine: Machine, name: str, *, within_s: float = COME_UP_S) -> None:
-    """Wait until exactly two shards have slots, both of this cluster."""
+    """Wait until exactly two shards have slots, and both belong to this cluster."""
 
     async def served() -> bool:
         return [h.cluster_id for h in await holders_of(machine.dsn) if h.part is not None] == [name, name]
@@ -170,7 +170,7 @@ async def leads(machine: Machine, name: str) -> bool:
 
 def batch(first: int) -> list[NewTimer]:
     """Make evenly spread timers: about 550 firings a second."""
-    # The first timers are due before the next claims; the last timers are leased when the lead moves.
+    # So the first timers are due before the next claims, and the last timers are leased when the lead moves.
     delays = (0.05 + (i + random.random()) * 3 / PER_TURN for i in range(PER_TURN))
     names = ({"name": f"order-{first + i}"} if i % 10 == 0 else {} for i in range(PER_TURN))
     plain = [{"delay": f"PT{delay:.6f}S"} | name for delay, name in zip(delays, names, strict=True)]
@@ -295,9 +295,9 @@ async def test_the_lead_changes_repeatedly_between_two_clusters_and_at_last_leav
 
 
 async def lag_of_switch(machine: Machine, name: str, *, is_local: bool) -> timedelta:
-    """Hand the lead to a cluster; return by how much the longest lag has grown compared with the time just before.
+    """Hand the lead to a cluster. Return how much longer the longest lag is during the handover than before it.
 
-    A busy machine delays timers also without a switch.
+    The difference is used, because a busy machine delays timers even without a handover.
     """
     began_at: datetime = await value(machine.dsn, "select clock_timestamp()")
     await flowing(machine, STEADY_S)

@@ -21,7 +21,7 @@ from tests.support.program import run, until
 
 pytestmark = pytest.mark.ray
 
-START_S = 120.0  # of two workers with seven handlers, on two cores with a load of fifteen
+START_S = 120.0  # the time limit for the start of two workers with seven handlers, on two cores with a load of fifteen
 MODEL = str(ROOT / "examples" / "order.bpmn")
 
 ENDS = """
@@ -173,7 +173,7 @@ def test_a_delivery_that_a_killed_worker_had_claimed_is_called_by_the_next_worke
 
     psutil.Process(pid).kill()
 
-    until(lambda: len(calls.read_text()) == 2, "the next call", within_s=8.0)  # sooner than a lease of 10 s
+    until(lambda: len(calls.read_text()) == 2, "the next call", within_s=8.0)  # before a lease of 10 s would expire
     (up.place / "wait").unlink()
     until(lambda: not ask(up, "select from shardclock.deliveries"), "its end")
     until(lambda: len(up.keepers(WORKER)) == 2, "the next worker")
@@ -186,7 +186,7 @@ def said(up: ClusterProcess, *words: str) -> Any:
 
 
 def engines_of(up: ClusterProcess, *, without: frozenset[int] = frozenset()) -> frozenset[int]:
-    """Wait until two engines serve that are not in `without`; return the engines' processes."""
+    """Wait until two engines that are not in `without` have slots; return the engines' processes."""
 
     def serving() -> frozenset[int]:
         return frozenset(it.pid for it in up.keepers(ENGINE))

@@ -31,7 +31,7 @@ async def fleet() -> AsyncIterator[FakeFleet]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock that measures silences and starts; a move by one second is one turn's silence (`UNSEEN_S`)."""
+    """Return the clock that measures silences and starts; a test moves it by one second per turn (`UNSEEN_S`)."""
     clock = Clock()
     for module in (crew, holders_seen, keeper_processes):
         monkeypatch.setattr(module, "time", clock)

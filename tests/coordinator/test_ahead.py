@@ -26,7 +26,7 @@ def one_ray() -> Iterator[RayOfNodes]:
 
 @pytest.fixture
 async def ray(one_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
-    """Yield a Ray without actors: a coordinator of an earlier test would keep that test's database."""
+    """Yield a Ray without actors, because a coordinator of an earlier test would use the earlier test's database."""
     yield one_ray
     await one_ray.clear()
 

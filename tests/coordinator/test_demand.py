@@ -13,7 +13,7 @@ STEPS = MINUTES * STEPS_A_MINUTE
 
 
 def forecast(**steps: int) -> Forecast:
-    """Make a forecast from the timers in some of its ten-second steps; the keys are the steps' numbers."""
+    """Make a forecast: the keys are the numbers of ten-second steps, the values the timers in a step."""
     timers = [0] * STEPS
     for number, count in steps.items():
         timers[int(number.removeprefix("s"))] = count

@@ -14,7 +14,7 @@ from tests.support.factories import query
 from tests.support.fake_fleet import BLUE, FakeActor, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
 from tests.support.waiting import eventually
 
-TURN_S = 10.0  # much shorter than a drain may take in these tests, and much longer than a turn
+TURN_S = 10.0  # much longer than a turn, and much shorter than the time limit of a drain in these tests
 SCALE = "update shardclock.scale set wanted = {}"
 
 
@@ -143,7 +143,7 @@ async def test_a_draining_keeper_with_an_ended_holder_does_not_count_as_a_starti
 ) -> None:
     reconciler = await third_drains(session, dsn, fleet)
     await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 13")
-    # The start began longer ago than the time limit of a start.
+    # The start is older than the time limit of a start.
     reconciler._crews[0]._processes._processes["shard-3"].since -= 60.0
     third(fleet).dies.set()
 

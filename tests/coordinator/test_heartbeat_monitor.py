@@ -16,13 +16,13 @@ LIMIT_S = 4.0
 
 
 def check(monitor: HeartbeatMonitor, at_s: float, signs: dict[str, datetime], *, age_s: float = 0.0) -> set[str]:
-    """Check the heartbeats once, all of the same age, and name the silent actors."""
+    """Check heartbeats of the same age once; return the names of the silent actors."""
     monitor.check(signs, dict.fromkeys(signs, age_s), now_s=at_s)
     return monitor.silent(longer_than_s=LIMIT_S)
 
 
 def watch(monitor: HeartbeatMonitor, signs: dict[str, datetime], *, at_s: Sequence[float]) -> set[str]:
-    """Check the same heartbeats at several moments; name the actors that are silent at the last moment."""
+    """Check the same heartbeats at several moments; return the names of the actors that are silent at the last."""
     return [check(monitor, moment_s, signs) for moment_s in at_s][-1]
 
 

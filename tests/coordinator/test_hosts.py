@@ -1,4 +1,4 @@
-"""If possible, a new actor gets a node on which the last actor did not fall silent, fail to start, or die."""
+"""If possible, a new actor gets a node on which no actor has recently gone silent, failed to start, or died."""
 
 from __future__ import annotations
 

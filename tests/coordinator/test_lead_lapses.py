@@ -6,7 +6,7 @@ from shardclock_server.coordinator.lead_lapses import Lapses
 
 
 def pause_s(lapses: Lapses, now_s: float) -> float:
-    """Count a loss of the lead; return the seconds until the cluster that lost the lead may get it again."""
+    """Count a loss of the lead; return the seconds until the same cluster may get the lead again."""
     lapses.count(now_s)
     return next(float(s) for s in range(1_000) if lapses.may_give(now_s + s))
 

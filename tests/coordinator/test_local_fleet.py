@@ -1,4 +1,4 @@
-"""A coordinator learns when and why a local process has ended, and the process receives its requests."""
+"""A coordinator is informed when and why a local process has ended, and can send requests to the process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_keeper_that_is_drained_has_left() -> None:
         await keeper.drain()
 
     assert await watched(keeper) == LEFT
-    await keeper.kill()  # the call has no effect on an ended process
+    await keeper.kill()  # a kill has no effect on an ended process
     with pytest.raises(OSError, match="closed"):
         await keeper.drain()
 

@@ -1,4 +1,4 @@
-"""Shards of a Ray that lost its head keep firing until the next Ray has a shard that takes their slots."""
+"""If a Ray loses its head, its shards fire timers until a shard of the next Ray takes over their slots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_shards_of_a_ray_without_a_head_serve_until_a_shard_of_the_next_ra
     await serving(session, reconciler_of(dsn, fleets[0]))
     coordinator = reconciler_of(dsn, fleets[1], leader=2)
 
-    # Then the new coordinator starts its own shards, and does not end the old shards until its own have registered
+    # Then the new coordinator starts new shards, and ends the old shards only when new shards have registered
     await coordinator.turn()
     await coordinator.turn()
     assert list(fleets[1].there) == ["next-1", "next-2"]

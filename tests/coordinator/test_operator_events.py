@@ -1,4 +1,4 @@
-"""The leading coordinator makes deliveries of the events once a second; a failure delays none of its other work."""
+"""The leading coordinator converts events to deliveries once a second; a failure does not delay its other work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ async def test_only_the_coordinator_that_leads_sends_events(dsn: str, fleet: Fak
     await second.turn()
     assert await bodies(dsn, tenant_id="acme") == []
 
-    first._events = OperatorEvents(first._session, CoordinatorSettings())  # its next turn is due at once
+    # the next turn of the events is due immediately
+    first._events = OperatorEvents(first._session, CoordinatorSettings())
     await first.turn()
     assert len(await bodies(dsn, tenant_id="acme")) == 1
 

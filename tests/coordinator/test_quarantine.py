@@ -202,7 +202,7 @@ def test_when_all_shards_are_suspect_a_stalled_start_is_retried_on_a_better_node
 
 @dataclass
 class World:
-    """A simulated cluster with nodes that are sometimes cut off, and a coordinator with realistic observations."""
+    """A simulated cluster with nodes that are sometimes cut off, and the observations of its coordinator."""
 
     wanted: int
     nodes: list[str]
@@ -222,11 +222,11 @@ class World:
             self._take_turn()
 
     def serving(self) -> Counter[str]:
-        """Count the shards that can fire, by node."""
+        """Count the shards that can fire, for each node."""
         return Counter(it.node_id for it in self.keepers if it.registered and it.node_id not in self.cut)
 
     def _live(self) -> None:
-        """Let time pass: keepers on good nodes start, keepers on cut-off nodes fall silent."""
+        """Move the clock: keepers on working nodes start, and keepers on cut-off nodes go silent."""
         for number, it in enumerate(self.keepers):
             if it.node_id in self.cut:
                 since_s = self._silent_since_s.setdefault(it.actor_name, self.now_s)

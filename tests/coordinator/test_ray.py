@@ -1,4 +1,4 @@
-"""On a real Ray, with processes killed, frozen, added and scaled, every timer fires exactly once, and soon."""
+"""On a real Ray, every timer fires exactly once and in time while processes are killed, frozen, added and scaled."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def fired(dsn: str, *, at_least: int) -> bool:
 
 
 async def serving(dsn: str, count: int) -> bool:
-    """Return whether exactly `count` holders serve, each with its own part; other holders may stand by."""
+    """Return whether exactly `count` holders have slots, each holder another part; other holders may have no slots."""
     found = [(holder.part, holder.part_count) for holder in await holders_of(dsn) if holder.part is not None]
     return found == [(shard, count) for shard in range(count)]
 
@@ -131,7 +131,7 @@ async def kill_shard(dsn: str, victim: Holder) -> Kill:
 
 
 async def strike(dsn: str, victim: Holder, sign: signal.Signals) -> Kill:
-    """Send a signal to a shard's process; return the moment by Postgres's clock, and the shard's part of the slots."""
+    """Send a signal to a shard's process; return the moment on Postgres's clock, and the shard's part of the slots."""
     assert victim.part is not None
     assert victim.part_count is not None
     kill = Kill(await value(dsn, "select clock_timestamp()"), victim.part, victim.part_count)
@@ -186,7 +186,7 @@ async def test_a_draining_node_has_no_shards_before_it_leaves(rays: RayOfNodes, 
         await eventually(lambda: spreads(dsn, {rays.head: 2}), within_s=15)
         await until_serving(dsn, 2)
 
-    # On a busy machine a second shard may have existed for a moment.
+    # On a busy machine a second shard may exist for a moment.
     assert set(await ended(dsn, node_id=node)) == {"drained"}, "no shard was taken for dead"
 
 
@@ -326,7 +326,7 @@ async def test_one_of_two_clusters_on_a_database_leads_and_the_other_follows(
         await rays.coordinate(dsn, cluster_id="blue")
         assert await value(dsn, "select cluster_id from shardclock.leadership") == "green"
 
-        # The killed coordinator's shards live on, without slots once the other cluster leads.
+        # The shards of the killed coordinator continue, but have no slots as soon as the other cluster leads.
         await other_rays.kill_coordinator(for_good=True)
         await eventually(lambda: served_by(dsn, "blue"))  # blue's coordinator and shards may still be starting
         await until_serving(dsn, 2)

@@ -23,7 +23,7 @@ def _asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def turn_without(reconciler: Reconciler) -> None:
-    """Take a turn in which the coordinator asks Ray and gets no answer."""
+    """Run a turn in which Ray does not answer the coordinator's request."""
     with pytest.raises(FleetUnavailable):
         await reconciler.turn()
 
@@ -43,7 +43,7 @@ async def test_the_slots_of_a_silent_shard_are_assigned_to_the_other_shards(
     (left,) = await list_holders(session)
     assert (left.part, left.part_count) == (0, 1)
 
-    # When Ray answers again, then the coordinator kills the silent actor and starts another one
+    # When Ray answers again, then the coordinator kills the silent actor and starts another actor
     fleet.is_away = False
     await beat(session, second, held=0)
     await reconciler.turn()

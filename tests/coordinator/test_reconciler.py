@@ -1,4 +1,4 @@
-"""Prove that a leader acts on dead and silent keepers, and that a coordinator that does not lead changes nothing."""
+"""Prove that the leader handles dead and silent keepers, and that any other coordinator changes nothing."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_an_orderly_stop_continues_when_the_input_ends(session: Session, d
 async def test_a_coordinator_whose_shards_never_start_reports_that_it_is_stuck(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
-    # Given started actors, none of which registers within the time that a start may take
+    # Given actors that do not register within the time limit of a start
     reconciler = reconciler_of(dsn, fleet, start_s=0.01, stalled_s=0.005)
     await reconciler.turn()
     assert not reconciler.is_stuck

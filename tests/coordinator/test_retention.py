@@ -1,4 +1,4 @@
-"""The coordinator regularly makes and drops the log's partitions; a failure delays none of its other work."""
+"""The coordinator regularly creates and drops the log's partitions; a failure does not delay its other work."""
 
 from __future__ import annotations
 

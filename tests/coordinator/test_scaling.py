@@ -1,4 +1,4 @@
-"""The coordinator scales by its policy ahead of the load, obeys an operator, and withdraws its requests to Ray."""
+"""With a policy, the coordinator scales before the load comes, obeys an operator, and withdraws requests to Ray."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Cluster:
         return await self.scaling.turn(leadership, ME)
 
     async def next_reading(self) -> int:
-        """Take turns until the coordinator has acted on a new reading; return the wanted number of shards."""
+        """Run turns until the coordinator has used a new reading; return the wanted number of shards."""
         seen = self.scaling._read_at_s
         await eventually(self._turned_since(seen))
         return await self.wanted()
 
     async def until(self, wanted: int) -> None:
-        """Take turns until the coordinator wants this number of shards."""
+        """Run turns until the coordinator wants this number of shards."""
 
         async def held() -> bool:
             await self.turn()
@@ -72,7 +72,7 @@ class Cluster:
             await self.turn()
             readings += self.scaling._read_at_s > seen
             seen = self.scaling._read_at_s
-            return readings > 2  # The first forecast began earlier, and the second forecast has ended.
+            return readings > 2  # The first forecast was started before, and the second forecast has ended.
 
         return held
 

@@ -1,4 +1,4 @@
-"""Local keepers serve while Ray does not run, and a switch of the lead leaves no slot without a keeper."""
+"""Local keepers own the slots while Ray does not run; during a switch of the lead, each slot has a keeper."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_a_local_cluster_does_not_take_a_free_lead_if_rays_shards_run(two:
     assert await read_leading(two.session) == (RAY, 4)
     assert list(two.local_fleet.there) == ["local-1"], "none is started for an offer that may be taken"
 
-    # When a shard of Ray is silent, too, then the local coordinator keeps the lead
+    # When also a shard of Ray is silent, then the local coordinator keeps the lead
     await query(two.dsn, "update shardclock.leadership set lease_until = now() - interval '2.1 s'")
     await query(two.dsn, "update shardclock.beats set seen_at = seen_at - interval '3 s' where holder = 21")
     await two.local.turn()
@@ -211,7 +211,7 @@ RAY_LEADS = Leadership(leads=False, term=2, leader=2, cluster_id=RAY, wanted={SH
 
 @dataclass
 class Looks:
-    """A standby coordinator's checks of the only shard of a leading Ray."""
+    """The checks by a standby coordinator whether the only shard of a leading Ray runs."""
 
     stand_by: StandBy
 
@@ -223,7 +223,7 @@ class Looks:
 
 @pytest.fixture
 async def look(two: Two) -> Looks:
-    """Return Ray the lead; return the checks of Ray's shard."""
+    """Give the lead back to Ray; return the checks of Ray's shard."""
     await two.ray_serves()
     assert two.local._stand_by is not None
     return Looks(two.local._stand_by)

@@ -1,5 +1,7 @@
-"""The lead returns from the local cluster to Ray. A Ray cluster that serves keeps the lead, and the remaining shards of
-a lost Ray cluster never get the lead back."""
+"""The lead returns from the local cluster to Ray.
+
+A working Ray cluster keeps the lead; the remaining shards of a lost Ray cluster never get the lead back.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ SUSPENDED = "update shardclock.holders set suspended_at = now(), part = null, pa
 
 @pytest.fixture
 async def next_ray(two: Two, dsn: str) -> AsyncIterator[Reconciler]:
-    """Lose Ray, and start the next Ray with shard 22, without news of either for the local host."""
+    """Lose Ray, and start the next Ray with shard 22; the local host is not informed of either event."""
     await two.ray_serves()
     await query(dsn, ENDED)
     fleet = FakeFleet("next")
@@ -158,7 +160,7 @@ def test_the_name_of_a_stand_by_cluster_can_not_be_the_name_of_a_users_cluster(n
 
 
 async def test_a_coordinator_of_a_lost_ray_that_wakes_does_not_get_the_lead_of_the_next_ray(two: Two) -> None:
-    # Given the coordinator of a Ray is frozen, and the next Ray is offered the lead
+    # Given that the coordinator of a Ray is frozen, and the next Ray is offered the lead
     await two.ray_serves()
     two.local.lead_instead()
     await two.local.turn()
@@ -169,7 +171,7 @@ async def test_a_coordinator_of_a_lost_ray_that_wakes_does_not_get_the_lead_of_t
     await two.local.turn()
     assert await two.leading() == RAY
 
-    # When the frozen coordinator wakes before the next Ray's coordinator takes the lead, then the frozen one ends
+    # When the frozen coordinator wakes before the next Ray's coordinator takes the lead, then the old coordinator ends
     with pytest.raises(Superseded):
         await two.ray.turn()
     await next_ray.turn()
@@ -219,14 +221,14 @@ async def test_after_repeated_lapses_local_keepers_keep_the_lead_and_up_reports_
     assert told == [stand_by.LOCAL_LEADS, stand_by.RAY_LEADS]
     told.clear()
 
-    # When Ray's coordinator hangs once, it gets another offer of the lead, and Ray's keepers serve during the hang
+    # When Ray's coordinator hangs once, it gets a second offer of the lead, and meanwhile Ray's keepers fire timers
     await query(two.dsn, LAPSED)
     await two.local.turn()
     assert await two.leading() == RAY
     assert told == []
     assert list(two.local_fleet.there) == ["local-1"]
 
-    # When Ray's coordinator does not take the lead, local keepers serve
+    # When Ray's coordinator does not take the lead, local keepers fire timers
     await query(two.dsn, LAPSED)
     for _ in range(2):
         await two.local.turn()

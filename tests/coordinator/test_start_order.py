@@ -106,7 +106,7 @@ STAYS, GOES = 11, 12
 
 @dataclass
 class Two:
-    """A crew of two serving keepers; if only one is wanted, `GOES` is removed."""
+    """A crew of two keepers with slots; if only one keeper is wanted, `GOES` is retired."""
 
     crew: Crew
     fleet: FakeFleet
@@ -114,7 +114,7 @@ class Two:
     leadership: Leadership
 
     async def turn(self, wanted: int, *, held: int) -> list[int]:
-        """Make one turn while `GOES` holds `held` deliveries, and return how often each keeper was drained."""
+        """Run one turn while `GOES` leases `held` deliveries; return how often each keeper was drained."""
         await beat(self.session, STAYS, held=0)
         await beat(self.session, GOES, held=held)
         await self.crew.turn(self.leadership, wanted, await HoldersSeen.read(self.session))
@@ -167,7 +167,7 @@ async def test_a_worker_that_is_needed_again_gets_the_full_time_limit_at_its_nex
 ) -> None:
     it = await two(session, WORKER)
     assert await it.turn(1, held=3) == [0, 0]
-    it.crew._processes._finishing["worker-2"] -= 29.0  # one second of its time limit is left
+    it.crew._processes._finishing["worker-2"] -= 29.0  # one second is left of the time limit for its calls
 
     assert await it.turn(2, held=3) == [0, 0]
     assert await kept(session) == {STAYS: 0, GOES: 1}

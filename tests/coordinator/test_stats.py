@@ -1,4 +1,4 @@
-"""Prove the coordinator's report: its takeovers, their reasons and their durations."""
+"""Test the coordinator's report: the takeovers, with their reasons and durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A shard that is silent for a moment is suspended, and then resumed. Missing heartbeats alone end no shard."""
+"""A shard that is silent for a moment is suspended; when it sends heartbeats again, it is resumed.
+
+Missing heartbeats alone end no shard.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ async def test_the_next_turn_begins_when_a_shard_without_a_heartbeat_becomes_sus
 async def test_the_slots_of_a_silent_shard_move_before_a_request_to_the_fleet_and_the_other_shards_are_notified(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given two serving shards, one of which is silent now
+    # Given two shards with slots, and one of them is silent now
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
     clock.now_s += UNSEEN_S

@@ -127,7 +127,7 @@ def test_foreign_holders_lose_their_slots_only_when_our_shards_serve_all_slots(
     )
 
 
-# Suspects: keepers that are silent for a moment; each may be dead or alive.
+# Suspects are keepers that have been silent for a moment; a suspect may be dead or alive.
 
 
 def test_a_suspect_is_suspended_and_neither_replaced_nor_retired_and_the_other_keepers_share_its_slots() -> None:
@@ -217,7 +217,7 @@ def test_new_actors_start_on_nodes_without_silent_actors_if_there_are_any() -> N
 
 @dataclass
 class Simulation:
-    """A fleet that carries out each plan: a spawned keeper is ready one round later."""
+    """A fleet that executes each plan; a started keeper is ready one round later."""
 
     wanted: int
     nodes: list[str]
@@ -225,7 +225,7 @@ class Simulation:
     born: int = 1000
 
     def round(self) -> Plan:
-        """Make a plan, carry it out, and check that every slot has a shard while any keeper is ready."""
+        """Make a plan, execute it, and check that every slot has a shard if a keeper is ready."""
         todo = plan(self.wanted, Observed(self.keepers, self.nodes))
         assert not any(one.suspect for one in todo.retire), "a shard that may only have paused is left alone"
         retired = {gone.actor_name for gone in todo.retire}
@@ -236,7 +236,7 @@ class Simulation:
         return todo
 
     def spread(self) -> int:
-        """Return how many more shards the fullest node has than the emptiest node."""
+        """Return the difference between the largest and the smallest number of shards on a node."""
         load = Counter(dict.fromkeys(self.nodes, 0))
         load.update(one.node_id for one in self.keepers)
         return max(load.values()) - min(load.values())
@@ -279,7 +279,7 @@ def simulations(draw: st.DrawFn) -> Simulation:
 
 @given(simulations())
 def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_shard(fleet: Simulation) -> None:
-    # In the worst case one node has all shards, and one of them moves every two rounds.
+    # In the worst case one node has all shards, and one shard moves every two rounds.
     for _ in range(2 * SHARDS_MAX + 4):
         fleet.round()
 

@@ -1,4 +1,4 @@
-"""Prove that 200 shards keep all 840 slots served while processes, hosts and a rack fail, on a simulated clock.
+"""On a simulated clock, prove that 200 shards serve all 840 slots while processes, hosts and a rack fail.
 
 The page docs/operate/scale.md names these figures.
 """
@@ -112,7 +112,7 @@ async def test_fewer_and_then_more_shards_leave_no_slot_without_an_owner(cluster
 
 @pytest.mark.parametrize("cluster", [1, 2, 3], indirect=True)
 async def test_after_any_faults_at_the_same_time_each_slot_is_served_again(cluster: Cluster) -> None:
-    """Six faults overlap: a slot may move from one silent shard to another shard whose silence is not noticed yet."""
+    """Six faults overlap: a slot may move to a shard that is also silent, before this silence is noticed."""
     for _ in range(6):
         kind = cluster.random.choice(["crash", "freeze", "host", "rack"])
         if kind in ("crash", "freeze"):

@@ -1,4 +1,4 @@
-"""Prove that the demo's handler ends as its payload demands, and records each call before the call can fail."""
+"""Prove that each call of the demo's handler ends as the payload demands, and is recorded before it can fail."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ KILLED_S = 100.0
 OPENS = range(1, 6)
 BUSY_KEY, CLOSED_KEY = 6, 7
 PROMISED = 7
-END_OF = {key: PROMISED + key - 1 for key in range(1, PROMISED + 1)}  # the position of a key's end among the records
+# for each key: the position of the record of its end
+END_OF = {key: PROMISED + key - 1 for key in range(1, PROMISED + 1)}
 
 
 def record(position: int, intent: str, timer_key: int, **more: object) -> LogRecord:
@@ -63,7 +64,7 @@ def verdict_on(
 
 
 def faults(verdict: DeliveryVerdict) -> dict[str, int]:
-    """Return the found faults; the verdict holds if and only if no fault is found."""
+    """Return the faults that were found; check that the verdict is true exactly if there is no fault."""
     found = {fault: count for fault, count in verdict.faults.items() if count}
     assert verdict.holds == (not found)
     return found

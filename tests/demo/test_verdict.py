@@ -141,7 +141,7 @@ def test_an_occurrence_recorded_as_skipped_with_too_small_a_count_is_lost() -> N
 def test_takeover_is_the_longest_wait_of_the_killed_shards_timers() -> None:
     records = run()[1]
     kill = Kill(at=at(5), shard=0, shard_count=2)
-    # Key 52 was due 0.2 s after the kill, and fired 1.5 s after the kill; key 40 fired long before.
+    # Key 52 was due 0.2 s after the kill, and fired 1.5 s after the kill; key 40 fired long before the kill.
     index = next(i for i, record in enumerate(records) if record.timer_key == 52)
     records[index] = replace(records[index], recorded_at=at(6.7))
 

@@ -23,7 +23,8 @@ from tests.support.memory import IN_MEMORY
 
 END_S = 60
 
-# A process that joins the server in argv[1], prints its postmaster, and holds it until stdin ends.
+# A process that uses the server in the directory argv[1], prints the postmaster's pid, and releases the server when
+# stdin ends.
 USER = """
 import sys
 from pathlib import Path
@@ -38,7 +39,8 @@ server.close()
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """Make a directory for a server, and check that no server outlives the test."""
-    # Not pytest's tmp_path: another pytest session would remove the server user's access to its parents.
+    # Not pytest's tmp_path, because another pytest session would remove the server user's access to the parent
+    # directories.
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield path
     left = [process.pid for process in _postmasters(path)]
@@ -202,7 +204,7 @@ def test_the_server_starts_if_another_process_makes_its_user_at_the_same_time(
 
     def ensure(name: str) -> None:
         users.append(name)
-        if len(users) == 1:  # The other process was faster.
+        if len(users) == 1:  # The other process has ended before the signal.
             raise subprocess.CalledProcessError(9, "useradd", stderr=f"useradd: user '{name}' already exists")
 
     monkeypatch.setattr(postmaster, "ensure_user_exists", ensure)

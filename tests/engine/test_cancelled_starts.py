@@ -1,4 +1,4 @@
-"""An instance that is cancelled before an engine takes its start never begins, even if engines give up the start."""
+"""An instance that is cancelled before an engine processes its start never starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_an_instance_that_is_cancelled_before_its_start_is_given_up_never_
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, USER, resource="p.bpmn")
         engine = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
-        # Variables may have 1 MiB, and a state, too; with its tokens, this state is larger.
+        # Variables may have 1 MiB, and a state may have 1 MiB; this state with its tokens is larger.
         key = await processes.start(session, "p", variables={"a": "x" * 1_048_560})
         await engine.turn()
         assert (await processes.find(session, key)).found.state == "STARTING"

@@ -1,4 +1,4 @@
-"""A signal that an engine can't take delays no other instance, and can be redriven after a correction."""
+"""A signal that an engine can't process delays no other instance, and can be redriven after a correction."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_a_step_that_times_out_in_postgres_is_deferred_and_other_steps_con
 
 async def test_a_statement_that_the_server_ended_is_distinguished_from_a_lost_server(dsn: str) -> None:
     async with Session(dsn, application="test", timeout_s=2.0) as session:
-        await session.rows("read_clock")  # connect before the test, because connecting uses up a part of the timeout
+        await session.rows("read_clock")  # connect before the test, because a connect would use a part of the timeout
         with pytest.raises(StoreTooSlow):
             async with session.connection() as connection:
                 await connection.execute("select pg_sleep(5)")

@@ -47,7 +47,8 @@ async def test_the_cache_has_a_limit_of_nodes_and_keeps_the_definitions_of_this_
             await kept.load(session, [key])
         assert _known(kept, keys) == [False, True, True, True]
 
-        # When all are loaded together, then the cache has all, and the next definition removes older definitions
+        # When all definitions are loaded together, then the cache has all, and the next definition removes the older
+        # ones
         await kept.load(session, keys)
         assert _known(kept, keys) == [True] * 4
         await kept.load(session, keys[:1])

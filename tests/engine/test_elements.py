@@ -1,4 +1,4 @@
-"""Each element of BPMN on real Postgres: a small model behaves as in Camunda 8's documentation."""
+"""On real Postgres, a small model for each BPMN element behaves as Camunda 8's documentation says."""
 
 from __future__ import annotations
 

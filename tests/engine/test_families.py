@@ -1,4 +1,4 @@
-"""Shardclock limits the depth and the number of called instances, and ends them together with their caller."""
+"""The depth and the number of called instances are limited; called instances end together with their caller."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_in_a_full_family_calls_begin_no_more_instances() -> None:
 
         await it.start()
 
-        # Then few instances begin; each other start is refused with one incident
+        # Then few instances start; each other start is refused with one incident
         assert (await it.query(LIVING))[0]["n"] <= 120, "no more than the first batches"
         assert len(await it.query("select from shardclock.incidents")) <= 120 * 100
         assert await it.query("select 1 from shardclock.deliveries") == []
@@ -132,7 +132,7 @@ async def test_a_cancelled_instance_calls_no_process_at_any_speed_of_growth(turn
         assert await it.state(key) == "CANCELED"
         before = (await it.query("select count(*) from shardclock.instances"))[0]["count"]
 
-        # Then no further instance begins, and all instances end within one turn for each level and for each batch
+        # Then no further instance starts; all instances end, after one turn for each level and each batch
         for _ in range(2 * turns + 10):
             await runner.turn()
         assert (await it.query("select count(*) from shardclock.instances"))[0]["count"] == before

@@ -1,4 +1,4 @@
-"""A lane's cursor moves on while all signals of the lane wait, and skips no signal of an instance."""
+"""A lane's cursor moves forward while all signals that were read wait, and skips no signal of an instance."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_lane_without_a_turn_in_a_batch_is_read_from_its_beginning(tenan
         await begin(it, "zzz", 9)
         await it.query(complete, tasks["b"], 2)
 
-        # When an engine begins with a batch smaller than the number of tenants
+        # When an engine starts with a batch smaller than the number of tenants
         turns = new_turns(it, 16)
         while await turns.turn():
             pass

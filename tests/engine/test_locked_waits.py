@@ -21,7 +21,7 @@ CALL = (
 
 
 async def let_an_hour_pass(it: Processes) -> None:
-    """Let a boundary timer with a delay of an hour fire, and take its signal."""
+    """Let a boundary timer with a delay of an hour fire, and process its signal."""
     await move(it.session, NOW + timedelta(hours=1))
     await it.shard.step()
     await it.engine.step()
@@ -122,7 +122,7 @@ async def test_a_child_that_begins_while_its_call_ends_is_cancelled_with_the_cal
         parent = (await it.query("select shardclock.start_process('p') as key"))[0]["key"]
         for runner in it.engine._runners:
             await runner.turn()
-        # The transaction locks the same row as an engine that begins the child at this moment
+        # The transaction locks the row that an engine also locks when it starts the child
         async with holding(it, "select 1 from shardclock.deliveries where name is not null for update"):
             assert await instances.cancel_instance(it.session, parent) == "SENT"
             await it.engine.step()

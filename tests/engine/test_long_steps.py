@@ -1,4 +1,4 @@
-"""A long step is divided, and one statement reads a limited batch: no instance waits for another."""
+"""No instance waits long for another, because a long step is divided, and one statement reads a limited batch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_step_with_large_output_is_divided_and_continues_to_its_end(monk
     async with running() as it:
         await it.deploy(f'{START}<parallelGateway id="g"/>{tasks}', connected=f"s>g {fork}")
 
-        # When an instance begins
+        # When an instance starts
         key = await it.start(big="x" * 100_000)
 
         # Then no statement of the instance's step sends much more than 1,000,000 characters
@@ -95,12 +95,12 @@ async def test_a_batch_of_large_rows_is_written_in_parts(monkeypatch: pytest.Mon
         start = "select shardclock.start_process('p', jsonb_build_object('big', repeat('x', 100000)))"
         await it.query(f"{start} from generate_series(1, 20)")
 
-        # When an engine takes a turn
+        # When an engine runs one turn
         (first, *_) = it.engine._runners
         first._batch = 20
         assert await first.turn()
 
-        # Then the engine begins a few instances, and the remaining instances begin later
+        # Then the engine starts a few instances, and starts the remaining instances in later turns
         assert await it.query("select count(*) from shardclock.instances") == [{"count": 3}]
         await it.settle()
         assert await it.query("select count(*) from shardclock.instances") == [{"count": 20}]
@@ -196,7 +196,7 @@ async def test_a_signal_after_a_completion_comes_after_all_parts_of_the_divided_
 async def test_a_move_after_a_completion_works_although_the_step_is_divided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A token can begin inside the sub-process only after the first step has reached it."""
+    """A token can be moved into the sub-process only after the first step has reached the sub-process."""
     count = (
         '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
         '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-z"/>'

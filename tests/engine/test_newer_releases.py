@@ -47,7 +47,7 @@ class Place:
         self.engine = SignalRunner(self.steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
 
     async def turns(self, count: int) -> None:
-        """Let the engine take turns, and make all deferred signals due before each turn."""
+        """Run turns of the engine, and make all deferred signals due before each turn."""
         for _ in range(count):
             while await self.engine.turn():
                 pass

@@ -1,4 +1,4 @@
-"""An engine takes the signals of one instance in their order, even while it can't take one of these signals."""
+"""An engine processes the signals of one instance in their order, even if it can't process one of these signals."""
 
 from __future__ import annotations
 

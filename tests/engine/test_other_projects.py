@@ -78,7 +78,7 @@ async def test_each_of_several_start_timers_begins_instances() -> None:
         names_of = {task.node_id: task.name for task in await tasks.find_tasks(it.session)}
         begun = {names_of[node_id]: count for node_id, count in (await open_tasks(it)).items()}
         assert begun == {"Task A": 2, "Task B": 3, "Task C": 1, "Task D": 3}
-        for _ in range(2):  # the present tasks, and the tasks that follow
+        for _ in range(2):  # complete the present tasks, and the tasks that follow
             for node_id in await open_tasks(it):
                 await complete_all(it, node_id)
         assert [await it.state(key) for key in await Play(it).instances()] == ["COMPLETED"] * 9

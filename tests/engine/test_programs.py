@@ -1,4 +1,4 @@
-"""Service tasks that programs take: their fields, the results of answers, and the name of the program."""
+"""Service tasks that programs claim: the fields, the results of answers, and the name of the program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def answer(it: Processes, task: TakenTask, *, claim: int | None = None, te
 
 
 async def fail(it: Processes, *, retries: int | None = None) -> tuple[int, str]:
-    """Take the task, and report a failure; return the task's remaining attempts, and the result of the report."""
+    """Claim the task, and report a failure; return the task's remaining attempts, and the result of the report."""
     task = await take(it)
     return task.attempts_left, await fail_service_task(
         it.session, task.task_key, task.claim, reason="no box", retries=retries

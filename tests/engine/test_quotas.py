@@ -143,7 +143,7 @@ async def test_a_start_is_refused_at_a_full_quota_and_its_sentence_names_the_way
         await limit(it, instances=2)
         await it.deploy(START + '<userTask id="u"/>', connected="s>u")
         started = [await processes.start(it.session, "p", idempotency_key=f"k{number}") for number in range(2)]
-        for _ in range(2):  # the start is accepted, and its instance begins later
+        for _ in range(2):  # the start is accepted, and its instance starts later
             with refusing(quota("instances")) as refused:
                 await processes.start(it.session, "p")
             assert str(refused.value) == (

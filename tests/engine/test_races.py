@@ -1,4 +1,4 @@
-"""In races of engines with shards, clients and each other, no signal is lost or taken twice."""
+"""If engines, shards and clients work on the same rows at the same time, no signal is lost or processed twice."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_child_that_has_not_begun_ends_with_its_call() -> None:
         key = await it.start()
         (child,) = await instances.find_instances(it.session, process_id="child")
         assert child.parent_key == key
-        # A second parent is interrupted before its child begins.
+        # A second parent is interrupted before its child starts.
         second = (await it.query("select shardclock.start_process('p') as key"))[0]["key"]
         await it.engine._runners[0].turn()
         await it.query("update shardclock.timers set due_date = now() where process_instance_key = $1", second)
@@ -136,7 +136,7 @@ async def test_a_call_of_a_process_that_can_t_begin_is_an_incident() -> None:
         (incident,) = (await it.see(key)).waits["incident_list"]
         assert incident["sentence"] == "the called process can't begin: child has no start event without a trigger"
 
-        # After the correction the call is made again; no dead letter remains that could begin a second child.
+        # After the correction the call is repeated; no dead letter is left that could start a second child.
         assert await it.query("select timer_key from shardclock.dead_letters") == []
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e", process_id="child")
         assert await instances.resolve_incident(it.session, key, incident["token"], tenant_id="default")

@@ -73,5 +73,5 @@ async def test_random_processes_have_the_same_waits_and_ends_in_a_second_interpr
     async with running() as it:
         for seed in range(40):
             await play(it, seed)
-            await it.query("delete from shardclock.deliveries")  # left by a stopped instance
+            await it.query("delete from shardclock.deliveries")  # the signals that a stopped instance left
             await it.query("delete from shardclock.timers")

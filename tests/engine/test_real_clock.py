@@ -1,4 +1,4 @@
-"""On Postgres's own clock, engines take signals in their order, each signal once."""
+"""On Postgres's own clock, engines process signals in their order, and each signal once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class One:
 
 
 def when_it_has_read(runner: SignalRunner, patch: pytest.MonkeyPatch, do: Callable[[], Awaitable[None]]) -> None:
-    """Call `do` once, after a runner has read its signals and before it advances an instance."""
+    """Call `do` once, after a runner has read signals and before it advances an instance."""
     load = runner._load
 
     async def loading(going: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A program takes service tasks and answers them."""
+"""A program claims service tasks and answers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task or an instance shows how it ended until its row is deleted."""
+"""Clients can read how a task or an instance ended, until its row is deleted."""
 
 from __future__ import annotations
 

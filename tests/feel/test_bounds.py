@@ -1,4 +1,4 @@
-"""Test that every evaluation ends: an expression that reaches a limit is stopped soon, and a sentence says why."""
+"""Test that every evaluation ends: at a limit an expression is stopped soon, and the message names the limit."""
 
 import time
 

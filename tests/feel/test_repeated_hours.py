@@ -1,6 +1,6 @@
-"""Test zoned date-times at clock changes: offsets in a repeated hour, and the move out of a skipped hour.
+"""Test date-times in zones at clock changes: the offsets in a repeated hour, and moments in a skipped hour.
 
-The tables hold the answers of java.time's ZonedDateTime, the class behind FEEL in Camunda 8.
+The tables have the results of java.time's ZonedDateTime, which FEEL uses in Camunda 8.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Run the DMN TCK's test cases for FEEL; each different answer has a stated reason."""
+"""Run the DMN TCK's test cases for FEEL; if our answer differs, this file states the reason."""
 
 import csv
 import json
@@ -45,13 +45,13 @@ IN_TEXTS = {
     "t255": "number",
     "t_context_013": "context<a: string, b: string>",
 }
-# The results of these decision services have the type string, but the file does not declare it.
+# The results of these decision services have the type string, which the file does not declare.
 SERVICE_ROWS = {
     "0082-feel-coercion/decisionService_002/decision_ds_002",
     "0082-feel-coercion/decisionService_002_b/decision_ds_002",
 }
 
-# The rows for which our answer differs, with the reason.
+# For each row with another answer of ours: the reason.
 DIGITS = "Times are compared with all their digits, and not in whole seconds."
 LEFT_OUT = "The file leaves out the type that the result does not fit."
 DIFFERS = {

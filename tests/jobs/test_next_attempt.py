@@ -1,4 +1,4 @@
-"""Test that after a run another attempt or the next start follows, and which attempts count."""
+"""Test when another attempt follows a run, when the next start follows, and which attempts count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def longest(_: float, most: float) -> float:
 
 
 def ending(outcome: Any, attempt: int = 1, stop_reason: StopReason | None = None, **numbers: Any) -> RunEnding:
-    """Decide under a policy with these numbers, with the longest pauses."""
+    """Decide with a policy that has these numbers, and with the longest pauses."""
     return ending_of(outcome, job_policy(**numbers), attempt=attempt, stop_reason=stop_reason, jitter=longest)
 
 

@@ -1,4 +1,4 @@
-"""Test the pods for workers in an overlay: locked like the shards' pods, with our image or the app's."""
+"""Test the pods for workers in an overlay: as restricted as the shards' pods, with our image or the app's image."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.manifests import (
 
 RESOURCE = "shardclock_workers"
 DOCS = (ROOT / "docs/operate/kubernetes-app.md").read_text()
-RAYS_OWN_END_S = 30  # the longest time that Ray takes to end a node
+RAYS_OWN_END_S = 30  # Ray takes at most this time to stop a node
 
 
 def colours_of(overlays: list[str]) -> pytest.MarkDecorator:

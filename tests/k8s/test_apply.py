@@ -1,4 +1,4 @@
-"""Test that the overlays can be applied: to a small node, again with other values, and beside Redis's clean-up."""
+"""Test that overlays can be applied: to a small node, again with new values, and during the clean-up of Redis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.manifests import OVERLAYS, VARIANTS, build, group_of, of_kind
 from tests.support.processes import kill
 from tests.support.program import until
 
-ANNOTATION_MAX = 262_144  # bytes of all annotations of one object
+ANNOTATION_MAX = 262_144  # the limit of bytes in all annotations of one object
 # A node has two CPUs; the requests of kind's own pods (950m) and of KubeRay's operator (100m) are subtracted.
 FREE_CPU_M = 950
 STOP_S = 10.0
@@ -49,7 +49,7 @@ def test_a_gitops_tool_may_create_the_job_again(overlay: str) -> None:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Make an environment with a program `shardclock` that only records its arguments."""
+    """Make an environment in which the program `shardclock` only records its arguments."""
     program = tmp_path / "shardclock"
     program.write_text(CALLED)
     program.chmod(0o755)
@@ -85,4 +85,4 @@ def test_boot_declares_no_handlers_for_a_deleted_cluster_and_ends_immediately(en
         assert not Path(environment["CALLED"]).exists()
     finally:
         job.kill()
-        kill(children)  # in a pod they end with their container
+        kill(children)  # kill the remaining processes, which in a pod end with their container

@@ -1,4 +1,4 @@
-"""Test how the charts react to the kinds and the objects of a Kubernetes cluster, which a fake API server has."""
+"""Test that the charts depend on the kinds and objects in a Kubernetes cluster; a fake API server returns both."""
 
 from __future__ import annotations
 

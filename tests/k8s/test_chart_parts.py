@@ -1,4 +1,4 @@
-"""Test values of single parts of the charts, values for a certain cluster, and what a chart asks the API server."""
+"""Test values for single components, values for a certain cluster, and a chart's requests to the API server."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_a_colour_is_refused_while_pods_of_a_deleted_cluster_end(tmp_path: Path)
 
 
 def living(image: str) -> Object:
-    """Return the API server's answer: a living green cluster, as its release made it and the autoscaler changed it."""
+    """Return the API server's answer: a green cluster as its release created it, with the autoscaler's changes."""
     (cluster,) = of_kind(render(CLUSTER, VALUES | {"image": {"tag": image}}), "RayCluster")
     cluster["metadata"] |= {"labels": MANAGED, "annotations": RELEASE}
     (shards,) = cluster["spec"]["workerGroupSpecs"]

@@ -52,7 +52,7 @@ each_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.na
 
 
 def by_name(objects: list[Object]) -> dict[str, Object]:
-    """Return objects by kind and name, without the parts that only a chart has: a hash, a checksum, Helm's policy."""
+    """Return objects (keys: kind and name) without fields that only a chart has, such as a hash or a checksum."""
     found = {}
     for each in objects:
         of_object = each["metadata"].get("annotations", {})
@@ -73,7 +73,7 @@ def by_name(objects: list[Object]) -> dict[str, Object]:
 @pytest.mark.parametrize("overlay", VARIANTS)
 def test_the_shared_objects_equal_kustomize_s(overlay: str) -> None:
     namespace = NAMESPACES[overlay.partition(" ")[0]]
-    # The namespace exists before a chart is installed: docs/operate/kubernetes.md makes it.
+    # Skip the namespace, because it must exist before a chart is installed: docs/operate/kubernetes.md creates it.
     wanted = by_name([it for it in build(f"overlays/{overlay}") if it["kind"] != "Namespace"])
     assert by_name(render(SHARED, shared_values(overlay), namespace)) == wanted
 
@@ -111,7 +111,7 @@ def schema_of(chart: Path) -> Any:
 
 
 def described(schema: Any, of: Any, path: str = "") -> Iterator[tuple[str, bool, bool]]:
-    """List the values of a schema, each with its path, whether it has a description, and whether it is closed."""
+    """List the values of a schema: the path, whether it has a description, and whether it refuses unknown values."""
     for name, each in of.get("properties", {}).items():
         reference = each.get("$ref", "").rpartition("/")[2]
         full = schema["definitions"].get(reference, {}) | each

@@ -1,4 +1,4 @@
-"""Prove that the overlay patches of the pages about Kubernetes build, and have their described effect."""
+"""Prove that the overlay patches on the pages about Kubernetes can be built, and have the described effect."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_patches_of_the_docs_fit(place: Path) -> None:
 
 
 def test_every_pod_of_our_image_can_pull_it_from_a_private_registry(place: Path) -> None:
-    # Given autoscaling as well, because KubeRay then gives the head's pod a separate account
+    # Given that autoscaling is on too, because KubeRay then gives the head's pod a separate account
     objects = [found for part in ("", *COLOURS) for found in build(str(place / part))]
     (account,) = of_kind(objects, "ServiceAccount", "shardclock")
     accounts = {"shardclock": account["imagePullSecrets"]}

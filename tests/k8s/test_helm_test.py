@@ -1,4 +1,4 @@
-"""Run the pod of `helm test` as a process, with and without a cluster that fires."""
+"""Run the pod of `helm test` as a process, with and without a cluster that fires timers."""
 
 from __future__ import annotations
 

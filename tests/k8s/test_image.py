@@ -1,4 +1,7 @@
-"""Compare the Dockerfile with the manifests, the lock and the bill of materials; run its steps without docker."""
+"""Compare the Dockerfile with the manifests, the lock file and the bill of materials.
+
+The steps of the Dockerfile run without Docker.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +193,7 @@ def test_after_the_steps_the_program_runs_without_development_tools(tmp_path: Pa
 
 @contextmanager
 def answering(status: int) -> Iterator[tuple[int, list[str]]]:
-    """Answer requests on loopback with a status; yield the port, and the list of the paths that were asked."""
+    """Answer requests on loopback with a status; yield the port, and the list of the requested paths."""
     asked: list[str] = []
 
     class Answer(BaseHTTPRequestHandler):

@@ -58,7 +58,7 @@ class Image:
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[Image]:
-    """Build the image; skip without the programs, root's rights, or the packages of Debian or the lock."""
+    """Build the image; skip if a program, root's rights, or the packages of Debian or of the lock file are missing."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         pytest.skip(f"no {', '.join(missing)} here; Debian's packages buildah and mmdebstrap have them")
     if os.geteuid() != 0:

@@ -1,4 +1,4 @@
-"""Run the pods of the chart's mode `local`, and move the lead between them as a rolling update does."""
+"""Run the pods of the chart's mode `local`, and move the lead between the pods as a rolling update does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def serves(machine: Machine, name: str) -> bool:
 def test_a_rolling_update_moves_the_lead_and_a_timer_fires(dsn: str) -> None:
     keepers = pod(render(CLUSTER, {"mode": "local"}), "keepers")
     with closing(Machine(dsn)) as machine:
-        # Given a pod that fires timers, and its successor, which stands by and is therefore ready
+        # Given a pod that fires timers, and its successor, which is ready because it stands by
         first = start(machine, keepers, "keepers-1")
         until(lambda: serves(machine, "keepers-1"), "the first pod to serve", within_s=COME_UP_S)
         start(machine, keepers, "keepers-2")

@@ -21,9 +21,10 @@ from tests.support.program import until
 
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
-GONE_S = 60.0  # Ray gives up a lost Redis after some seconds, and needs some more seconds to end
+GONE_S = 60.0  # Ray abandons a lost Redis after some seconds, and needs further seconds to exit
 ENDING_S = (
-    10.0  # Ray ends a worker's processes in this time, shards first, after the new head has not recognized the worker.
+    # When the new head does not know a worker node, Ray kills the node's processes within this time, shards first.
+    10.0
 )
 CHECK = {"RAY_raylet_liveness_self_check_interval_ms": "4000"}  # Ray's default is a minute
 
@@ -48,7 +49,8 @@ def test_without_redis_shards_fire_until_the_shards_of_the_next_head_take_over(d
         worker.kill()
         pods.workers = [pods.add_worker(worker.address, **CHECK)]
 
-        # Then new shards serve. No timer was later than the time that shards took to end and to start.
+        # Then new shards serve. No timer was late by more than the time from the end of the old shards to the start of
+        # the new shards.
         until(lambda: (now := holders(pods)) and not now & before, "new shards to serve", within_s=GONE_S)
         started_s = time.monotonic() - ended_at
         pods.assert_fires("anew")
@@ -66,7 +68,7 @@ class Remembered:
 
 @pytest.fixture(scope="module")
 def remembered(postgres: Callable[[int], Server]) -> Iterator[Remembered]:
-    """Start a serving cluster. Each test except the last leaves the cluster serving for the next test."""
+    """Start a serving cluster. Each test except the last leaves a working cluster to the next test."""
     dsn = postgres(18).clone()
     try:
         with closing(Machine(dsn, overlay=CHOSEN)) as machine:
@@ -156,7 +158,7 @@ def schedule_ten_a_second(dsn: str, seconds: int) -> None:
 
 
 def worst_lag_s(dsn: str) -> float:
-    """Return the lateness of the latest timer, including overdue timers."""
+    """Return the largest lateness of all timers, including overdue timers."""
     text = (
         "select max(extract(epoch from lag)) from ("
         " select recorded_at - due_date as lag from shardclock.command_log where intent = 'TRIGGERED'"

@@ -1,4 +1,4 @@
-"""Test the allowed connections by reading the policies like a network plugin, and that each selector finds its pods."""
+"""Read the policies like a network plugin: test the allowed connections, and that each selector finds its pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROMETHEUS = End({"app.kubernetes.io/name": "prometheus"}, "monitoring")
 STRANGER = End({"app.kubernetes.io/name": "anything"}, "default")
 API_CLIENT = End({"shardclock-api-client": "true"}, "default")
 DNS = End({"k8s-app": "kube-dns"}, "kube-system")
-# NodeLocal DNSCache: at an address of the node itself, or a pod to which the network plugin sends DNS.
+# NodeLocal DNSCache has an address of the node, or is a pod to which the network plugin sends DNS requests.
 DNS_OF_NODE, DNS_ON_NODE = End({}, "outside", "169.254.20.10"), End({"k8s-app": "node-local-dns"}, "kube-system")
 OPERATOR = End({"app.kubernetes.io/name": "cloudnative-pg"}, "cnpg-system")
 
@@ -141,7 +141,7 @@ def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterato
             yield from ((f"{colour} workers", "internet by IPv6", port) for port in ports if port not in (22, 53))
     if overlay in WITH_GATEWAY:
         yield "API client", "gateway", 9841
-        yield from (("gateway", target, 443) for target in of_api_server)  # the identity provider's address, too
+        yield from (("gateway", target, 443) for target in of_api_server)  # including the identity provider's address
     if not overlay.startswith("dev"):
         yield from (("postgres", target, 443) for target in of_api_server)
     for name in names:

@@ -1,4 +1,4 @@
-"""Compare the pods with their code, with pod security, and with the secrets and tokens that they need."""
+"""Compare the pods with the code, with pod security, and with the secrets and tokens that the code needs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def test_ray_has_the_environment_that_up_sets(overlay: str) -> None:
     rays = [c for _, c in containers(overlay) if c["name"] in ("ray-head", "ray-worker")]
     assert len(rays) == 2 * (1 + len(groups(overlay)))
     for container in rays:
-        # Shards fire without a head, so a node without its head must not end them after Ray's minute.
+        # Shards can fire without a head, so a node that has lost its head must not stop its shards after Ray's default
+        # of a minute.
         waits = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"} if container["name"] == "ray-worker" else {}
         given = {entry["name"]: entry.get("value") for entry in container["env"] if entry["name"].startswith("RAY_")}
         assert given == wanted | waits
@@ -271,7 +272,7 @@ def test_every_container_reads_its_dsn_from_a_file_that_is_changed_in_place(over
         (volume,) = (volume for volume in pod.spec["volumes"] if volume["name"] == "database")
         assert name in [item["path"] for item in volume["secret"]["items"]]
         assert volume["secret"]["defaultMode"] == 0o440, "nobody but the pod's group"
-    # The actors of the coordinator and the shards read it in the environment of their Ray.
+    # The actors of the coordinator and the shards read this variable in the environment of their Ray.
     assert sorted(set(seen)) == sorted(
         ["boot", "exporter", "migrate", "ray-head", "ray-worker", *(["gateway"] if overlay in WITH_GATEWAY else [])]
     )

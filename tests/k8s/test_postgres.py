@@ -70,7 +70,7 @@ def machine(dsn: str) -> Iterator[Machine]:
 
 
 def migrate(machine: Machine, authority: Authority, context: ssl.SSLContext | None, host: str = "localhost") -> Running:
-    """Run the migration like its Job, on a server with a certificate."""
+    """Run the migration as the Job does, on a server with a certificate."""
     with tls_before(machine.dsn, context) as port:
         # CloudNativePG's form, without TLS options.
         dsn = f"postgresql://postgres@{host}:{port}{urlsplit(machine.dsn).path}"
@@ -105,7 +105,7 @@ def test_a_postgres_without_tls_is_refused(machine: Machine, authority: Authorit
 
 
 def test_missing_certificates_are_named(machine: Machine, authority: Authority) -> None:
-    # Given a missing secret, so its volume is empty
+    # Given that a secret is missing, so that its volume is empty
     context = authority.certify("localhost")
     authority.ca.unlink()
     migration = migrate(machine, authority, context)
@@ -147,7 +147,7 @@ def _gib(quantity: str) -> int:
 
 
 def test_a_postgres_outside_the_cluster_replaces_ours(tmp_path: Path) -> None:
-    # Given a user's overlay with the other database component
+    # Given a user's overlay with the component for an outside database
     up = "../" * len(tmp_path.resolve().parts[1:])
     k8s = up + str(K8S.relative_to("/"))
     text = f"resources: [{k8s}/base]\ncomponents: [{k8s}/components/external-postgres]\n"

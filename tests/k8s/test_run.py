@@ -34,7 +34,7 @@ def ended(running: Running) -> int:
 
 
 def migrate(machine: Machine, dsn: str) -> Running:
-    """Run the migration like its Job, on a database."""
+    """Run the migration as the Job does, on a database."""
     machine.dsn, before = dsn, machine.dsn
     try:
         return machine.start(machine.pod("migrate"), "migrate")
@@ -162,7 +162,7 @@ def test_the_upgrade_script_sees_that_a_cluster_serves(pods: Pods, tmp_path: Pat
     env = pods.machine.environment(pods.machine.pod("metrics").container("exporter"), "metrics")
     env["PATH"] = f"{tmp_path}:{env['PATH']}"
 
-    # Then it reads in the real status that every slot has a shard of only this colour
+    # Then boot reads in the real status that all slots have shards, and all these shards are of this colour
     for colour, code in (("blue", DONE), ("green", NOT_THERE)):
         command = [str(K8S / "upgrade.sh"), "dev", colour]
         wait = {"WAIT_S": "4", "LOOK_S": "0.2"}
@@ -175,7 +175,7 @@ def test_the_upgrade_script_sees_that_a_cluster_serves(pods: Pods, tmp_path: Pat
 def test_boot_can_restart_while_its_cluster_continues(pods: Pods) -> None:
     before = {shard["holder"] for shard in pods.until_serving()}
 
-    # When the kubelet stops boot
+    # When the kubelet stops the container `boot`
     assert pods.boot.stop() == DONE, pods.boot.said
 
     # Then the shards continue to fire, and boot finds them after its restart
@@ -194,7 +194,7 @@ def test_boot_can_restart_while_its_cluster_continues(pods: Pods) -> None:
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_a_leaving_worker_hands_its_shards_over_before_its_time_limit(pods: Pods) -> None:
-    # Given a second Ray worker, and all shards on the first
+    # Given a second Ray worker, and all shards on the first worker
     pods.until_serving("worker-3")
     second = pods.add_worker(WORKERS[1])
 
@@ -204,7 +204,7 @@ def test_a_leaving_worker_hands_its_shards_over_before_its_time_limit(pods: Pods
     took_s = time.monotonic() - begin
     assert left.returncode == DONE, left.stderr
 
-    # Then the shards are on the second worker before the end of the hook's time, and fire
+    # Then the shards have moved to the second worker before the hook's time is over, and fire timers
     assert took_s < LEAVE_S
     assert {shard["host"] for shard in pods.until_serving()} == {"worker-4"}
     pods.workers[0].kill()

@@ -49,8 +49,8 @@ SPREAD = {
 }
 STORAGE = exactly("size", size=TEXT, storageClass=TEXT)
 
-# No package has the schemas of these operators, so this file lists the used fields by hand,
-# from their API references. The operators have more fields than these.
+# No package has the schemas of these operators, so this file lists the fields that we use, from the operators' API
+# references.
 BY_HAND: dict[str, Object] = {
     "postgresql.cnpg.io/v1 Cluster": exactly(
         "instances",

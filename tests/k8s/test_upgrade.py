@@ -51,7 +51,7 @@ def test_an_upgrade_switches_when_the_new_cluster_is_warm_and_then_removes_the_o
     assert place.asked()[-5:] == [
         f"apply --kustomize overlays/prod/{new}",
         f"--namespace shardclock exec deployment/shardclock-metrics -- shardclock switch shardclock-{new} --wait 120",
-        # The network policies stay until the last pod has ended, because it may make calls until then.
+        # The network policies stay until the last pod has ended, because the pod may send requests until then.
         f"--namespace shardclock delete raycluster shardclock-{old} --ignore-not-found --wait --timeout=20s",
         f"--namespace shardclock wait pod --selector=ray.io/cluster=shardclock-{old} --for=delete --timeout=20s",
         f"delete --kustomize overlays/prod/{old} --ignore-not-found --wait --timeout=20s",
@@ -64,7 +64,7 @@ def test_an_interrupted_upgrade_continues(place: Place) -> None:
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["clusters"] == ["shardclock-green"]
 
-    # Given an upgrade that stopped after it deleted the old Ray cluster, and before it deleted the cluster's policies
+    # Given an upgrade that stopped after the deletion of the old Ray cluster, and before the deletion of its policies
     place.becomes(policies=["blue"])
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["policies"] == []
@@ -233,7 +233,7 @@ def test_wanted_workers_without_a_pod_are_reported(place: Place) -> None:
     ids=["none comes up", "none gets slots"],
 )
 def test_the_old_cluster_is_kept_until_the_new_engines_serve(place: Place, engines: dict[str, str], leads: str) -> None:
-    # Given a deployed process: without engines its instances do not advance
+    # Given a deployed process; its instances do not advance without engines
     blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "engines_wanted": 2}
     place.becomes(**blue, engines=engines)
     done = place.upgrade("prod", "green", WAIT_S="1")

@@ -16,7 +16,7 @@ NAMESPACE = "shop"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """Make a fake Kubernetes with the shared parts and a blue cluster, each a release."""
+    """Make a fake Kubernetes with two releases: the shared objects, and a blue cluster."""
     place = Place.made_in(tmp_path)
     place.becomes(**BLUE)
     add_helm(place, blue={"image.tag": "1.0.0"})
@@ -88,7 +88,7 @@ def test_a_value_that_a_chart_lacks_is_refused_before_a_change(
 
 
 def test_an_interrupted_end_of_the_old_colour_continues_without_network_policies(place: Place) -> None:
-    # Given that the upgrade stopped after it deleted the old RayCluster, and before it deleted its release
+    # Given an upgrade that stopped after the deletion of the old RayCluster, and before the deletion of its release
     place.becomes(clusters=["shardclock-green"], leader="shardclock-green")
     add_helm(place, blue={"image.tag": "1.0.0"}, green={"image.tag": "1.1.0"})
     done = place.upgrade("--helm", NAMESPACE, "green")

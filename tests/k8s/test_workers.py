@@ -1,4 +1,4 @@
-"""Run an app on the manifests' pods: workers start only on their own pods, and a drained node finishes its calls."""
+"""Run an app on the manifests' pods: workers start only on pods for workers, and a drained node finishes its calls."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def workers(pods: Pods) -> Counter[str]:
 
 
 def until_workers(pods: Pods, **on: int) -> None:
-    """Wait until each host has its number of serving workers; a host's name has `_` for `-`."""
+    """Wait until each host has the given number of workers with slots; in a host's name, `_` stands for `-`."""
     wanted = Counter({host.replace("_", "-"): count for host, count in on.items()})
     until(lambda: workers(pods) == wanted, f"workers to be {dict(wanted)}", within_s=COME_UP_S)
 
@@ -83,7 +83,7 @@ def call(pods: Pods, target: str, name: str, after: str = "PT0S") -> dict[str, A
 
 
 def test_workers_wait_for_their_own_pods_and_shards_do_not_use_these_pods(pods: Pods) -> None:
-    # Given a firing cluster without a pod for the app
+    # Given a cluster that fires timers, without a pod for the app
     pods.assert_fires("without")
     assert pods.run("status", "--json")["workers"] == []
 
@@ -97,7 +97,7 @@ def test_workers_wait_for_their_own_pods_and_shards_do_not_use_these_pods(pods: 
 
 
 def test_a_call_on_a_drained_node_ends_there_and_is_not_repeated(pods: Pods) -> None:
-    # Given workers on two pods, and a call under way
+    # Given workers on two pods, and a running call
     pods.workers.append(pods.add_worker(FOR_WORKERS[1], "workers"))
     until_workers(pods, worker_5=1, worker_6=1)
     (pods.machine.place / "wait").touch()

@@ -1,4 +1,4 @@
-"""Test a shard's estimate of Postgres's time: the estimate is a little late, and never early."""
+"""Test a shard's estimate of Postgres's time: it is a little behind Postgres's time, and never ahead of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Simulation:
 @given(st.lists(st.tuples(DELAYS_S, DELAYS_S, DELAYS_S), min_size=1, max_size=60))
 @example(
     [(2.0, NO_TIME_S, 0.0), (NO_TIME_S, 2.0, 0.0)]
-)  # all the delay is in one direction: an estimate by half of the round trip would be early
+)  # the whole delay is in one direction, so an estimate with half of the round trip would be ahead of Postgres's time
 @example([(NO_TIME_S, 0.001, 11.0), (3.0, 3.0, 0.0)])
 def test_the_estimate_is_never_ahead_of_postgres_with_any_split_of_the_delays(
     trips: list[tuple[float, float, float]],

@@ -1,4 +1,4 @@
-"""Work that quiets a process's garbage collector restores its threshold."""
+"""Code that pauses the garbage collector restores the collector's threshold afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A keeper registers once, reports the end of its holder, and ends each of its components."""
+"""A keeper registers once, reports the end of its holder, and stops all its components."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOLDER = 7
 
 
 class Faulty(KeeperPart):
-    """A component that fails when it is ended, or never ends."""
+    """A component that fails when it is stopped, or never stops."""
 
     def __init__(self, *, broken_off: Exception | None = None, handed_back: Exception | None = None) -> None:
         self._broken_off, self._handed_back = broken_off, handed_back
@@ -44,7 +44,7 @@ class Faulty(KeeperPart):
 
 
 class Sound(KeeperPart):
-    """A component that records the steps of its end."""
+    """A component that records the steps of its stop."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -57,7 +57,7 @@ class Sound(KeeperPart):
 
 
 class TwoParts(Keeper):
-    """A keeper of two parts."""
+    """A keeper with two components."""
 
     def __init__(self, dsn: str, first: KeeperPart, second: KeeperPart) -> None:
         incarnation = Incarnation(HOLDER, WORKER, "test", "test", "test", "test", 1)
@@ -159,7 +159,7 @@ async def test_an_ended_holder_learns_its_end_and_does_not_register_again(
 
 
 async def is_next_after(keeper: Shard, interval_s: float) -> bool:
-    """Send a heartbeat; return whether the next comes an interval after this one was sent, not after its answer."""
+    """Send a heartbeat; return whether the next one follows an interval after the sending, not after the answer."""
     wait_s = await keeper.beat_turn()
     return wait_s == max(interval_s / 2, interval_s - keeper._heartbeat.round_trip_s)
 

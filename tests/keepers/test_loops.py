@@ -1,4 +1,4 @@
-"""A keeper's loop takes turns until it is stopped, retries a failing turn with growing pauses, and ends completely."""
+"""A keeper's loop runs turns until it is stopped, retries a failed turn with growing pauses, and leaves no task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that both ends of a connection agree on the number of granted deliveries, in any order of events."""
+"""Prove that worker and shard agree on the number of granted deliveries, in any order of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a sender keeps a message until it is confirmed or its lease expires, and that it is received once."""
+"""Prove that a shard stores a message until it is confirmed or its lease expires; it is processed only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeat an operator's mistakes on a real API server: the installation survives each one, and a command mends it."""
+"""Make typical mistakes of operators: the installation survives each mistake, and a command repairs it."""
 
 from __future__ import annotations
 

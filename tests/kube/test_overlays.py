@@ -1,4 +1,4 @@
-"""Apply the overlays to a real API server: its validation, its admission, and a second apply without any change."""
+"""Apply the overlays to a real API server, which validates and admits all objects; a second apply changes nothing."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def operated(kube: Kube) -> Kube:
     if not (PROGRAMS / "ray-operator").exists():
         pytest.skip("no ray-operator in ~/.cache/shardclock/kube; `make kube` builds it")
     others = (PROGRAMS / "kuberay-crds.yaml").read_text()
-    # The kinds of 1.7 are installed; this older operator also watches other kinds.
+    # The kinds of KubeRay 1.7 are installed; this older operator also watches other kinds.
     kube.run("kubectl", "create", "--filename=-", stdin=others)
     metrics, health = free_ports(2)
     kube.start(
@@ -201,7 +201,7 @@ def names(objects: list[Object]) -> set[str]:
 
 
 def holds(promised: Object, real: Object) -> None:
-    """Check that a real container is the promised one, with additions of the operator."""
+    """Check that a real container is the promised container, except for additions of the operator."""
     for name in ("image", "securityContext", "resources"):
         assert real[name] == promised[name], (promised["name"], name)
     for kind, probe in probes(promised).items():

@@ -18,7 +18,7 @@ EMPTY = (0,) * 19
 def report(
     source: str, shard: str = "0", *, fired: float | None = None, lags: Iterable[int] = (), leaving: bool = False
 ) -> MetricsReport:
-    """Make a shard's report: its firings since its start, and their buckets."""
+    """Make a shard's report: the number of firings since its start, and the buckets of the lags."""
     counts = tuple(lags)
     return MetricsReport(
         source,

@@ -1,4 +1,4 @@
-"""Test that the samples of jobs name the first jobs, and join all other jobs."""
+"""Test that the first jobs have samples of their own, and that all other jobs share samples."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ async def test_each_reading_finds_a_backlog_and_new_timers_that_are_long_overdue
 async def test_the_reading_after_a_slow_one_reads_fewer_slots_in_full(
     reader: TableReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader._scan.long_s = -1.0  # each reading takes longer
+    reader._scan.long_s = -1.0  # each reading of the tables takes longer than this
     windows: list[ScanWindow | None] = []
 
     async def stuck(session: Any, window: ScanWindow | None) -> Any:

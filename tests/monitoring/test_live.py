@@ -172,8 +172,8 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         "ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind",
     )  # fmt: skip
     with ExitStack() as faults:
-        # This fault comes first and alone. Three starts must fail within the scaled ten minutes, and beside the other
-        # faults each start takes long.
+        # This fault is caused first, without other faults. Three starts must fail within the scaled ten minutes, but
+        # during the other faults each start takes long.
         _schedule(watched, "fails", 350, every_s=0.2)
         seen.until("ShardclockDeadLetters", "a handler that raises at its only attempt")
         faults.enter_context(_no_more_starts(watched))
@@ -272,7 +272,7 @@ def _on_hold(watched: Watched, seen: Seen) -> None:
 
 
 def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
-    """Kill a keeper of each role once in each of several scaled minutes."""
+    """In each of several scaled minutes, kill one keeper of each role."""
     seen.are_quiet(*FLAPPING.values())
     kills = {"shard": watched.kill_a_shard, "worker": watched.kill_a_worker, "engine": watched.kill_an_engine}
     for role, alert in FLAPPING.items():

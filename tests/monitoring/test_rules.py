@@ -1,4 +1,4 @@
-"""Test the rules without a cluster: promtool accepts them, and each alert fires exactly in its cases."""
+"""Test the rules without a cluster: promtool accepts the rules, and each alert fires exactly in its cases."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ async def fire_all(dsn: str, holder: int) -> set[int]:
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Server]:
-    """Run another server for the restored database, with Postgres 18."""
+    """Run a second server, with Postgres 18, for the restored database."""
     with closing(Server(18)) as server:
         yield server
 

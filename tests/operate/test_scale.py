@@ -1,4 +1,4 @@
-"""Run the arithmetic of docs/operate/scale.md: the block prints the same figures as the page."""
+"""Run the calculation of docs/operate/scale.md: its code block prints the page's figures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_arithmetic_prints_each_computed_number_in_the_text() -> None:
 
 
 def test_shards_on_several_databases_all_have_work_only_if_the_numbers_have_no_common_divisor() -> None:
-    """Give a database only the slots with one remainder, while its shards share all 840 slots."""
+    """Let a database have only the slots with one remainder, although its shards share all 840 slots."""
 
     def with_work(databases: int, shards: int) -> int:
         return len({slot % shards for slot in range(SLOTS) if slot % databases == 0})

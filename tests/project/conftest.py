@@ -31,7 +31,7 @@ def installed(wheels: dict[str, Path], tmp_path: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=INSTALL_S)
     pip(venv / "bin", "install", "-q", "--no-deps", "--no-index", *map(str, wheels.values()))
     (site,) = venv.glob("lib/python*/site-packages")
-    # A plain path. The .pth files that make this tree importable there are not read.
+    # A plain path. Python does not read the .pth files in this folder, which would make this tree importable.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return venv / "bin"
 

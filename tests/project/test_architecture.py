@@ -26,7 +26,7 @@ NOT_OURS = {
 
 PAGE_LINES_MAX = 250
 RECORD_LINES_MAX = 60
-# A reader looks up one entry of these pages, and does not read them as a whole.
+# These pages may be longer, because a reader looks up single entries.
 REFERENCES = {"architecture.md", "sql.md", "bpmn-elements.md", "feel.md", "security.md"}
 LONGER = {"scale.md"}  # the page's arithmetic of a million timers a second is one table after the other
 

@@ -66,7 +66,7 @@ def look(at_s: float, finished: int, busy_s: float) -> dict[str, Look]:
         (look(10.02, 7, 3.02), 0.02),  # the disk is busy, and finishes no request
         (look(10.02, 8, 3.02), 0.0),  # the disk is busy, and finishes one request
         (look(10.02, 7, 3.00), 0.0),  # the disk is idle
-        ({}, 0.0),  # the disk was taken out
+        ({}, 0.0),  # the disk was removed
     ],
 )
 def test_a_disk_pauses_while_it_is_busy_without_finishing_a_request(later: dict[str, Look], stood_s: float) -> None:

@@ -96,7 +96,8 @@ def test_the_commands_of_a_block_exit_with_0(
     if len(each) < len(typed):
         _type("\n".join(["set -e", *typed]), block, dsn)
         return
-    # A process for each command would take ten times as long. The README's commands run in a shell below.
+    # The command runs in this process, because a process for each command would take ten times as long. The README's
+    # commands run in a shell below.
     monkeypatch.chdir(ROOT)
     shell = Shell(dsn, capsys)
     for words in each:

@@ -1,4 +1,4 @@
-"""Test the benchmarks of work done: completed work in the database, and calls of real handlers on a real cluster."""
+"""Test the benchmarks of completed work: completions in the database, and calls of handlers on a cluster."""
 
 from __future__ import annotations
 

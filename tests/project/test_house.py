@@ -22,15 +22,16 @@ IMPORT = re.compile(
 )
 TEST_LINES_MAX = 400  # a longer file is hard to read, and pytest-xdist gives a file to one worker
 
-# Python 3.12.0 and 3.12.1 crash while they compile 19 nested blocks: each item of a `with` is one, its body has more.
+# Python 3.12.0 and 3.12.1 crash while they compile 19 nested blocks; each item of a `with` counts as a block, and the
+# body may contain more blocks.
 WITH_ITEMS_MAX = 17
 
-# Old words of the project; terms of the field have replaced them, and docs/architecture.md has the glossary.
+# Old words of the project, which terms of the field have replaced; docs/architecture.md has the glossary.
 REPLACED_WORDS = {
     "bell", "bells", "brisk", "guest", "guests", "heir", "heirs", "lately", "tally", "walk", "walks", "wards",
 }  # fmt: skip
 
-# Texts that tie a file to one machine or one package index; with the brackets this file does not match itself.
+# Texts that refer to one machine or one package index; the brackets prevent a match with this file itself.
 TIES = re.compile(
     r"/(?:wor[k]|roo[t])/|/(?:home|Users)/\w+/|file://[/]|https?://[^/\s]+/simpl[e]\b"
     r"|https?://registr[y]\.|--(?:extra-)?index-ur[l]|--find-link[s]"
@@ -151,7 +152,7 @@ def test_the_lock_has_every_dependency_of_the_project() -> None:
 
 def test_no_locked_package_builds_grammars_in_each_process_that_imports_ray() -> None:
     lock = (ROOT / "requirements.lock").read_text()
-    assert "\njsonschema==" in lock  # it imports rfc3987-syntax if it can, and Ray imports jsonschema
+    assert "\njsonschema==" in lock  # jsonschema, which Ray imports, imports rfc3987-syntax if it is installed
     assert "\nrfc3987-syntax==" not in lock
 
 

@@ -33,7 +33,7 @@ UV = re.search(r"^UV := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of the page, with folders of the test in place of the page's folders."""
+    """A reader of the page; the test's folders replace the folders on the page."""
 
     place: Path
     environment: Mapping[str, str]
@@ -79,7 +79,7 @@ class Reader:
 @pytest.fixture(scope="module")
 def reader(wheels: dict[str, Path]) -> Iterator[Reader]:
     """Make a machine that has only uv and Python; its pip and uv find the wheels as on a package index."""
-    # Only its owner may read pytest's folder, but root's embedded Postgres runs as another user, so use another folder.
+    # Not pytest's folder, which only its owner may read: root's embedded Postgres runs as another user.
     with tempfile.TemporaryDirectory(prefix="shardclock-test-") as folder:
         Path(folder).chmod(0o755)
         yield _machine(Path(folder), wheels["server"].parent)
@@ -116,7 +116,7 @@ def _machine(place: Path, wheels: Path) -> Reader:
     )
 
 
-@pytest.mark.exhaustive  # the installations download and unpack hundreds of megabytes
+@pytest.mark.exhaustive  # the time limit is long, because the installations download and unpack hundreds of megabytes
 def test_each_command_of_the_page_works_in_its_order(reader: Reader) -> None:
     typed = [line[2:] for block in BLOCKS for line in block.text.splitlines()]
 

@@ -18,7 +18,7 @@ TEXT = r"((?:'(?:[^']|'')*'\s*)+)"
 RAISED = re.compile(rf"raise exception {TEXT}(.*?)(?=;\n)", re.DOTALL)
 PAIRED = re.compile(rf"array\[\s*'([a-z_]+)',\s*(?:format\(\s*)?{TEXT}", re.DOTALL)
 CODE = re.compile(r"constraint = '([a-z_]+)'")
-# These errors are not refusals: a caller tries again, or a function catches the error.
+# These errors are not refusals, because the caller tries again or a function catches the error.
 WITHOUT_CODE = {"write_timer.sql": "key %"}
 PASSED_ON = "%"  # This function raises the code and the sentence of another function.
 

@@ -1,4 +1,4 @@
-"""The user's code runs in a separate environment: with the wheel of the client, and another pydantic."""
+"""The user's code runs in a separate environment with the client's wheel and another version of pydantic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of every kind keep their dates while the clock passes both daylight-saving changes and a day's outage.
+"""Schedules of every kind fire on the right dates across both daylight-saving changes and an outage of a day.
 
 The test moves the clock, and compares the log with dates that the test finds in the simplest way: minute by minute for
 cron, and by another library's calendar for repeats.
@@ -101,7 +101,7 @@ class Cluster:
 
 @dataclass
 class Story:
-    """One schedule in the log: its occurrences by their records, and the fired occurrences."""
+    """One schedule, as the log shows it: the occurrences that have a record, and the occurrences that fired."""
 
     numbers: list[int] = field(default_factory=list)
     fired: dict[int, datetime] = field(default_factory=dict)
@@ -110,8 +110,10 @@ class Story:
 @pytest.mark.parametrize(
     ("begin", "outage"),
     [
-        (datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 3, 28, 12, tzinfo=UTC)),  # New York's spring, then Berlin's
-        (datetime(2026, 10, 2, tzinfo=UTC), datetime(2026, 10, 24, 12, tzinfo=UTC)),  # Lord Howe's, Berlin's autumn
+        # New York's clock changes in spring, then Berlin's clock
+        (datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 3, 28, 12, tzinfo=UTC)),
+        # Lord Howe's clock changes, then Berlin's clock in autumn
+        (datetime(2026, 10, 2, tzinfo=UTC), datetime(2026, 10, 24, 12, tzinfo=UTC)),
     ],
     ids=["spring", "autumn"],
 )
@@ -164,7 +166,7 @@ def check(story: Story, dates: list[datetime], missed: str, outage: datetime) ->
 
 
 async def stories_of(dsn: str) -> dict[str, Story]:
-    """Read each schedule's records from the log, by name."""
+    """Read each schedule's records from the log; the keys are names."""
     rows = await query(
         dsn,
         "select name, intent, occurrence, due_date, coalesce((detail ->> 'count')::integer, 1) as count"

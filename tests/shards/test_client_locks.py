@@ -1,4 +1,4 @@
-"""A client's locks, late commits and far starts of jobs delay no other timer of a shard."""
+"""A shard's timers are not delayed by locks of clients, late commits, or starts of jobs in the far future."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ FIRED = "select exists (select from shardclock.command_log where timer_key = $1)
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[Shard]:
-    """Yield the only shard, whose turns the test calls; each claim takes two overdue timers of each slot."""
+    """Yield the only shard; the test calls its turns, and each claim takes two overdue timers of each slot."""
     settings = ShardSettings(
         claim_batch=2 * SLOTS, queue_max=2 * SLOTS, poll_s=1e-6, sweep_s=3_600.0, horizon_s=30.0, lease_s=60.0
     )
@@ -152,7 +152,7 @@ async def test_a_timer_fires_within_two_turns_even_if_another_tenants_timers_fil
 
 
 JOBS, SOON = 10_000, 5
-# No timer becomes due during a test, also on a slow machine: overdue timers would be fired, not kept.
+# Even on a slow machine, no timer may become due during the test, because the shard would fire it.
 DUE_S, HORIZON_S = 60, 120
 
 
@@ -203,6 +203,6 @@ async def test_a_claim_of_a_shard_reads_the_starts_within_its_horizon(many: str,
     jobs = await claim.explain(*within_horizon, touched=True, table="jobs")
     await claim.connection.close()
 
-    # The claim finds, locks and leases each timer; in each slot it may read one more timer.
+    # The claim searches, locks and leases each timer, and may read one further timer in each slot.
     assert SOON <= timers.rows <= 4 * SOON + SLOTS
     assert jobs.rows == 0

@@ -1,6 +1,7 @@
-"""Compare the costs of a firing with bounds for any machine: written log, sent statements, used memory.
+"""Compare the cost of a firing with bounds that hold on any machine: write-ahead log, statements, memory.
 
-The benchmarks measure seconds; these figures are the same on each machine, so they show each change that costs more.
+Unlike the seconds of the benchmarks, these figures are the same on each machine, so they show each change that costs
+more.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ async def shard(server: str) -> AsyncIterator[Shard]:
     await add_timers(server, 2)
     await add_timers(server, 1, "now() + interval '0.1 s'")
     await one.claim_turn()
-    await fire_all(one)  # from here on all statements are prepared
+    await fire_all(one)  # now all statements are prepared
     one.stats.fired = 0
     yield one
     await one._hand_back()
@@ -144,7 +145,7 @@ async def test_a_timer_takes_memory_only_while_it_is_leased(server: str, shard: 
 
 
 async def take_and_fire(dsn: str, shard: Shard, timers: int, delay: str) -> int:
-    """Take timers into the shard, and fire them; return the peak of its memory until it has taken the timers."""
+    """Lease timers in the shard, and fire them; return the shard's peak memory until the timers are leased."""
     fired = shard.stats.fired
     await add_timers(dsn, timers, f"now() + interval '{delay}'")
     before, _ = tracemalloc.get_traced_memory()

@@ -143,7 +143,7 @@ def test_if_all_timers_fired_none_is_left_to_explain() -> None:
 def test_the_choice_of_a_resume_applies_only_to_the_occurrences_before_the_resume(
     missed: str, *, fires: bool, skipped: int, next_number: int
 ) -> None:
-    # At the resume, occurrence 10 was the next occurrence, so it was not missed; now occurrence 15 is due.
+    # Occurrence 10 was not missed, because it was the next occurrence at the resume; now occurrence 15 is due.
     timer = replace(repeat(missed=missed), missed_before=due(10))
 
     assert firing_of(timer, due(15)) == Firing(

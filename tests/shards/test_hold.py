@@ -1,4 +1,7 @@
-"""A shard on a database on hold keeps its heartbeats and fires nothing. After the release it fires each timer once."""
+"""While the database is on hold, a shard sends heartbeats and fires no timer.
+
+After the release the shard fires each timer once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ COPIED = "update shardclock.identity set name = 'prod', origin = '1/1'"
 
 
 async def start(pool: ShardPool, identity: str, *, shard: int | None = 0) -> Shard:
-    """Start a shard that registers by itself, and give it all slots or none."""
+    """Start a shard that registers by itself, and assign all slots or no slot to it."""
     settings = ShardSettings(identity=identity, sweep_grace_s=0.1, sweep_s=0.1)
     made = Shard(replace(incarnation(), identity=identity), settings, as_role(pool.dsn, "shard"))
     pool.work[made] = asyncio.create_task(made.run())

@@ -1,4 +1,4 @@
-"""Memory grows with the horizon, never with the pending timers; a backlog drains and delays no other timer."""
+"""Memory depends on the horizon, not on the number of pending timers; a backlog drains and delays no other timer."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_overdue_repeats_that_exceed_the_queue_need_bounded_memory_and_all
     lengths = watch_length(shard)
     await pool.until_empty()
 
-    # A turn begins only while the queue exceeds its limit by less than one claim, and makes two scans.
+    # A turn starts only if the queue exceeds its limit by less than one claim, and runs two scans.
     assert max(lengths) < 1_000 + 3 * 840
     assert await breaches(pool.db, keys) == {}
 
@@ -125,7 +125,7 @@ async def test_a_backlog_drains_in_few_statements_and_timers_that_fall_due_meanw
 ) -> None:
     backlog = await add_timers(pool.dsn, 100_000, "now() - interval '1 h' + i * interval '1 ms'")
     await pool.db.execute("update shardclock.coordination set ramp_per_s = null")
-    # The backlog drains over many scans, so other timers become due meanwhile.
+    # The backlog needs many scans, so other timers become due during the drain.
     shards = [await pool.start(place, 2, claim_batch=1_680, sweep_s=3_600.0) for place in range(2)]
     await eventually(lambda: all(shard._planner.ramp.catching_up for shard in shards))
     upcoming = await add_timers(pool.dsn, 500, "now() + interval '0.2 s' + i * interval '0.2 ms'")
@@ -139,7 +139,7 @@ async def test_a_backlog_drains_in_few_statements_and_timers_that_fall_due_meanw
     assert sum(taken.fired for _, taken in scans) >= len(backlog)
     assert sum(shard.stats.claimed for shard in shards) <= len(upcoming)
     assert sum(1 for _, taken in scans if taken.fired) <= 1.5 * len(backlog) / 840 + 10
-    # Timers that fell due during the drain overtook timers that were overdue for an hour.
+    # Timers that became due during the drain fired before timers that were overdue for an hour.
     took = fired[-1]["recorded_at"] - fired[0]["recorded_at"]
     on_time = [row for row in fired if row["timer_key"] >= upcoming[0]]
     last_of_backlog = max(row["recorded_at"] for row in fired if row["timer_key"] < upcoming[0])
@@ -164,7 +164,8 @@ async def test_the_oldest_of_a_backlog_fire_first_within_each_slot(pool: ShardPo
 
 async def test_an_idle_shard_scans_once_per_poll(pool: ShardPool, scans: list[tuple[str, ScanResult]]) -> None:
     shard = await pool.start(poll_s=0.05, sweep_s=3_600.0)
-    # The first scans read the ramp's rate. Until the ramp has room for a batch, an outage's timers have their own scan.
+    # The first scans read the ramp's rate. Until the ramp allows a whole batch, a separate scan reads the timers of an
+    # outage.
     await eventually(lambda: len(scans) >= 6)
     began = len(scans)
     await eventually(lambda: len(scans) >= began + 12)

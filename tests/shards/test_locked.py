@@ -1,4 +1,4 @@
-"""A shard tries locked timers once for each locking transaction, and locked timers delay no other timer."""
+"""A shard retries one locked timer for each transaction with locks; locked timers delay no other timer."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_each_locking_transaction_is_checked_and_many_are_checked_more_rarely(lo
 
 
 def test_a_timer_that_is_locked_for_longer_than_a_lease_is_forgotten(locked: LockedTimers) -> None:
-    """The timer's lease has ended, so the next claim finds the timer when its row is free."""
+    """The timer's lease has ended, so the next claim finds the timer when its row is unlocked."""
     locked.learn([1, 2], by("700", [1, 2]), now_s=NOW_S)
     locked.learn([3], by("700", [3]), now_s=NOW_S + 5)
 
@@ -101,7 +101,8 @@ def test_a_locked_timer_that_is_fired_again_for_another_reason_leaves_the_table_
     locked: LockedTimers,
 ) -> None:
     """For example, a shard has leased and fired a timer again: the table of locked timers must not send it once
-    more."""
+    more.
+    """
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
 
     assert tried(locked.learn([2], [], now_s=NOW_S)) == ([], [])
@@ -140,7 +141,7 @@ def test_the_first_timer_of_each_group_is_always_retried(locked: LockedTimers) -
 
 
 async def others_fire(pool: ShardPool, count: int) -> None:
-    """Schedule timers, each after the firing of the timer before it, and let the shard lease each before it is due."""
+    """Schedule timers with increasing due dates, and let the shard lease each timer before it is due."""
     for number in range(count):
         await pool.db.execute("insert into shardclock.timers (due_date) values (now() + interval '0.2 s')")
         await pool.until_fired(number + 1)
@@ -212,7 +213,10 @@ async def test_a_timer_that_is_locked_longer_than_its_lease_fires_after_the_unlo
 async def test_a_locked_schedule_without_a_date_delays_no_other_timer(
     pool: ShardPool, client: asyncpg.Connection, schedule: str
 ) -> None:
-    """A shard has not parsed the client's schedule yet. Valid or not, its locked row delays no other timer."""
+    """A shard has not parsed the client's schedule yet.
+
+    The locked row delays no other timer, whether the schedule is valid or not.
+    """
     shard = await pool.start(shard=None, of=None)
     key = await add_schedule(
         pool.dsn, schedule, "now() + interval '1.5 s'", anchor="now()", anchor_occurrence="null", zone="'UTC'"

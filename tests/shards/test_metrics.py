@@ -1,4 +1,4 @@
-"""Prove that the exporter's figures agree with the shards' work on a real Postgres, and that reports cost no firing."""
+"""Prove that the exporter's figures agree with the shards' work, and that reports delay no firing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def receiver() -> Iterator[ReportReceiver]:
 
 
 async def page_once(node: Exporting, holds: Any) -> Page:
-    """Fetch the page until a condition is true of the page."""
+    """Fetch the page until it fulfils a condition."""
     pages: list[Page] = []
 
     async def held() -> bool:
@@ -84,7 +84,8 @@ async def test_a_lag_is_in_the_same_bucket_as_in_the_log(pool: ShardPool, node: 
     page = await page_once(node, lambda page: page.numbers("timers_fired_total") == {("0",): 55})
     late = dict(zip([60, 300, 900, 3600, "beyond"], lags(page, "0")[-5:], strict=True))
     assert late == {60: 0, 300: 20, 900: 20, 3600: 20, "beyond": 30}
-    # The lag is measured when the rows are deleted; the records are written shortly later, and have this later time.
+    # The lag is measured when the rows are deleted; the time in the records is a little later, because they are written
+    # after the deletion.
     logged = await query(
         pool.dsn,
         "select count(*) filter (where recorded_at - due_date <= interval '50 ms'),"

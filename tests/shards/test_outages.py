@@ -1,4 +1,4 @@
-"""Prove that shards outlive an outage of Postgres, a changed password and a wrong clock."""
+"""Prove that shards continue after an outage of Postgres, a changed password and a wrong clock."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ async def running(work: Callable[[], Any], *, every_s: float) -> AsyncIterator[N
 @pytest.mark.slow
 async def test_when_postgres_is_killed_shards_wait_and_resume_by_themselves(own_server: EmbeddedPostgres) -> None:
     await migrate_with_roles(own_server.dsn)
-    # Half of the timers are due later. So the shards still have work when the server is killed, even on a slow machine.
+    # Half of the timers are due after the outage. So even on a slow machine the shards have work left when the server
+    # is killed.
     later = "case when i > 1000 then interval '4 s' else interval '0' end"
     keys = await add_timers(own_server.dsn, 2_000, f"now() + i * interval '1 ms' + {later}")
     async with pool_of(own_server.dsn) as pool:
@@ -268,7 +269,7 @@ async def test_a_running_shard_reads_a_changed_password(
     login: Login, tmp_path: Path, write: Callable[[Login, Path, str], Dsn]
 ) -> None:
     async with pool_of(login.dsn) as pool:
-        # Given a shard that fires
+        # Given a shard that fires timers
         shard = Shard(incarnation(), ShardSettings(retry_max_s=0.1), write(login, tmp_path, FIRST))
         await add_holder(login.dsn, shard.holder, 0, 1)
         pool.work[shard] = asyncio.create_task(shard.run())
@@ -281,7 +282,7 @@ async def test_a_running_shard_reads_a_changed_password(
         keys += await add_timers(login.dsn, 10)
         write(login, tmp_path, SECOND)
 
-        # Then the same shard fires again.
+        # Then the same shard fires timers again.
         await pool.until_fired(20)
         holders = await query(login.dsn, "select holder, ended_at from shardclock.holders")
         assert [tuple(row) for row in holders] == [(shard.holder, None)]
@@ -321,7 +322,8 @@ async def test_a_clock_that_is_always_ahead_never_fires_early_and_never_spins(
     await pool.until_fired(100)
 
     assert shard.stats.early > 0
-    # Each wrong clock reading may cost an early try, and a second try that corrects the clock. Then the queue waits.
+    # After a wrong clock reading there may be an early try, and a second try that corrects the estimate. Then the queue
+    # waits.
     assert len(fire_calls) <= 2 * len(claim_calls) + 100 + 5
     assert await breaches(pool.db, keys) == {}
 

@@ -83,8 +83,8 @@ async def test_a_poison_timer_is_not_retried_until_its_lease_ends(pool: ShardPoo
     witness = await add_timers(pool.dsn, 5, "now() + interval '0.3 s'")
     await pool.until_fired(68)
 
-    # One statement has all 64 timers. Each of the six halvings needs two more statements. The last statements fire the
-    # witnesses.
+    # The first statement has all 64 timers. Each of the six halvings needs two more statements. The last statements
+    # fire the witnesses.
     assert len(fire_calls) <= 1 + 2 * 6 + len(witness)
     assert shard.stats.refused == 1
 

@@ -1,4 +1,4 @@
-"""The queue returns the soonest timer first, and wakes its waiter no later than this timer's due date."""
+"""The queue returns the soonest timer first, and wakes the waiting task at the latest on the due date of this timer."""
 
 from __future__ import annotations
 

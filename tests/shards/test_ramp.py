@@ -1,4 +1,4 @@
-"""An outage's overdue timers fire at the ramp's rate, oldest first, fair between tenants; other timers are on time."""
+"""Timers of an outage fire at the ramp's rate, the oldest first, in equal shares; other timers fire on time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def test_tenants_get_equal_shares_from_the_first_full_scan_until_a_round_finds_n
     ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None), now_s=0.0)
     assert ramp.holds_back(100, now_s=0.0)
 
-    # A round over many tenants needs several scans. The timers that one scan leaves count until the end of the round.
+    # If there are many tenants, a round over all tenants needs several scans. If a scan leaves timers, they count until
+    # the end of the round.
     for saturated, next_tenant, goes_on in [
         (True, "m", True), (False, "", True), (False, "m", True), (False, "", False)
     ]:  # fmt: skip
@@ -144,7 +145,7 @@ async def test_a_scan_over_the_backlog_claims_equally_many_timers_of_each_tenant
 
 
 async def test_a_scan_over_many_tenants_continues_after_the_last_scan(dsn: str) -> None:
-    # The single slot of each shard is almost empty, so only the tenants matter.
+    # Each shard has one slot, which is almost empty, so only the limit for tenants applies.
     await add_holder(dsn, 1, part=0, part_count=840)
     await add_timers(dsn, 450, OLD, tenant_id="to_char(i, '\"t\"000')")
     reached: list[str] = []

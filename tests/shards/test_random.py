@@ -1,4 +1,4 @@
-"""Under faults drawn at random, the rows keep every promise; the check finds each seeded fault."""
+"""With random faults, the rows keep every promise; if a bug is seeded, the check finds it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Run:
         await self.pool.assign({s: (at, count) if at < count else None for at, s in enumerate(self.places)})
 
     async def lock(self) -> None:
-        """Lock some rows, and roll back, like a client that cancels its own change."""
+        """Lock some rows, and roll back, as a client does that abandons a change."""
         with suppress(_ChangedMind):
             async with self.client.transaction():
                 await self.client.execute(
@@ -124,7 +124,7 @@ class Run:
         if where and where["part"] is not None:
             await self.pool.assign({replacement: (where["part"], where["part_count"])})
         if self.random.random() < 0.5:
-            return  # the old shard continues beside the new shard
+            return  # the old shard also continues to run
         with suppress(HolderEnded, asyncio.CancelledError):
             await work
 

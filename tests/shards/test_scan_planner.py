@@ -1,4 +1,4 @@
-"""A claim turn takes no more timers than fit into the queue, and a backlog delays no other timer."""
+"""An iteration of the claim loop leases no more timers than fit into the queue, and a backlog delays no other timer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SWEEP = Scan("sweep", -3.0, 100)
 
 @pytest.fixture
 def planner() -> ScanPlanner:
-    """Return a planner without a ramp that has just swept, and has scanned ahead one poll ago."""
+    """Return a planner without a ramp; its last sweep is just over, and its last scan ahead was one poll ago."""
     return ScanPlanner(SETTINGS, ramp=Ramp(per_s=None), swept_at_s=NOW_S, last_ahead_at_s=NOW_S - 0.125)
 
 
@@ -35,7 +35,7 @@ def scans(planner: ScanPlanner, *, held: int = 0, now_s: float = NOW_S) -> list[
 
 
 def turn(planner: ScanPlanner, *, now_s: float) -> list[Scan]:
-    """Make a full turn in which each scan leaves overdue timers."""
+    """Run an iteration in which each scan leaves overdue timers."""
     return turn_of(planner, taken(fired=9, saturated=True), now_s=now_s)
 
 
@@ -75,7 +75,7 @@ def test_if_the_queue_exceeds_its_limit_by_a_claim_not_even_a_sweep_begins(plann
 def test_with_a_backlog_each_turn_claims_overdue_timers_and_one_scan_per_poll_skips_the_backlog(
     planner: ScanPlanner,
 ) -> None:
-    """A scan ahead and a scan for the newest timers take turns."""
+    """ "Ahead" scans and "newest" scans alternate."""
     planner.has_backlog = True
 
     assert turn(planner, now_s=NOW_S) == [UPCOMING, OVERDUE_ONLY]
@@ -95,7 +95,7 @@ def test_a_scan_ahead_takes_timers_that_fell_due_since_the_previous_scan_ahead_b
 
 
 def test_a_scan_for_the_newest_timers_that_failed_waits_for_its_next_turn(planner: ScanPlanner) -> None:
-    """A scan that fails ends the turn, so an immediate repetition of this scan would keep a backlog from firing."""
+    """A failed scan ends the iteration; an immediate repetition would prevent the firing of a backlog."""
     planner.has_backlog = True
     turn(planner, now_s=NOW_S)
     newest, _ = planner.scans(held=0, now_s=NOW_S + 0.125)
@@ -141,7 +141,7 @@ def test_with_a_backlog_and_a_full_queue_a_scan_ahead_takes_half_a_batch(planner
 
 @pytest.mark.parametrize("held", [1_050, 1_099])
 def test_with_a_backlog_and_a_full_queue_the_newest_timers_are_taken(planner: ScanPlanner, held: int) -> None:
-    """The newest timers don't enter the queue; otherwise they would wait until all queued timers have fired."""
+    """A "newest" scan adds no timers to the queue, because they would wait until all queued timers have fired."""
     planner.has_backlog = True
 
     assert scans(planner, held=held) == [NEWEST, OVERDUE_ONLY]
@@ -170,8 +170,8 @@ def test_the_choice_of_scans_has_no_effect_until_a_scan_begins(planner: ScanPlan
     [
         (AHEAD, 0, False, False),  # the scan took all due timers
         (AHEAD, 9, False, False),  # some timers were overdue, and the scan took all overdue timers
-        (AHEAD, 0, True, False),  # the horizon has more timers than one claim, none of them overdue
-        (AHEAD, 9, True, True),  # overdue timers came first, and there may be more of them
+        (AHEAD, 0, True, False),  # more timers than one claim takes are due within the horizon, but no timer is overdue
+        (AHEAD, 9, True, True),  # the scan read overdue timers first, and may have left overdue timers
         (OVERDUE_ONLY, 0, True, True),  # overdue repeats, or plain timers that a scan can't fire itself
         (OVERDUE_ONLY, 9, True, True),
         (OVERDUE_ONLY, 9, False, False),  # the shard has caught up
@@ -199,7 +199,7 @@ def test_scans_of_other_slots_do_not_change_the_shards_own_backlog(planner: Scan
 
 
 def fires(planner: ScanPlanner, per_s: int, *, since_s: float, seconds: float) -> float:
-    """Fire timers evenly for some time; return the moment of its end."""
+    """Fire timers evenly for some time; return the moment at which this time ends."""
     parts = round(seconds / 0.1)
     for number in range(1, parts + 1):
         planner.rate(per_s // 10, now_s=since_s + number * 0.1)
@@ -246,7 +246,7 @@ def test_one_burst_after_a_long_pause_does_not_start_direct_firing(planner: Scan
 
 
 def calm(planner: ScanPlanner, *, now_s: float) -> list[ScanWindow | None]:
-    """Make a full turn that leaves no overdue timer; return the window of each scan."""
+    """Run an iteration that leaves no overdue timer; return the window of each scan."""
     return [scan.window for scan in turn_of(planner, taken(), now_s=now_s)]
 
 
@@ -313,7 +313,7 @@ def test_sweeps_also_rotate_over_the_slots_and_their_window_is_longer_than_a_lea
 
 
 def stuck(planner: ScanPlanner, *, now_s: float) -> list[ScanWindow | None]:
-    """Make a turn in which Postgres gives no answer in time; return the window of its only scan."""
+    """Run an iteration in which Postgres does not answer in time; return the window of the only scan."""
     planned = planner.scans(held=0, now_s=now_s)[0]
     scan = planner.begin(planned, now_s=now_s)
     planner.fail(planned, now_s=now_s + 3)
@@ -326,7 +326,8 @@ def test_a_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(
     planner: ScanPlanner, has_backlog: bool
 ) -> None:
     """If the next scan read as many slots, a shard with a backlog would never fire again while an old snapshot
-    exists."""
+    exists.
+    """
     planner.has_backlog, planner.passed_at_s = has_backlog, NOW_S + 60
 
     assert stuck(planner, now_s=NOW_S) == [None]
@@ -355,7 +356,7 @@ def test_an_outage_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slot
 
 
 def test_each_scan_of_a_turn_is_timed_separately(planner: ScanPlanner) -> None:
-    """Four scans of 0.3 s don't count as one slow scan: each outage scan still reads all slots in full."""
+    """Four scans of 0.3 s don't count as one slow scan, so each outage scan still reads all slots."""
     now_s, windows = NOW_S + 1, []
     for _ in range(9):
         planner.ramp.catching_up = True

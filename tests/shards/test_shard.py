@@ -1,4 +1,4 @@
-"""One shard or two under ordinary load on a real Postgres: each timer fires once, on time and never early."""
+"""On a real Postgres, one or two shards with ordinary load fire each timer once, on time and never early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard that dies, freezes or is declared dead loses no timer, and its locks are free soon."""
+"""If a shard dies, freezes or is declared dead, no timer is lost, and the shard's locks are soon released."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ async def _half_sent(dsn: str, proxy: Proxy, session: Session) -> asyncio.Task[o
     trap = proxy.trap(lambda _: True, "claim_due", "inside", spring=lambda _: None)
     task = asyncio.ensure_future(claim_due(session, HOLDER, Scan("own", 0, 100), lease_s=10))
     await trap.caught
-    # The locks themselves are checked later: the check locks the rows too, and a claim skips locked rows.
+    # The locks are checked only after the claim, because the check locks the rows, and a claim skips locked rows.
     await eventually(lambda: _is_held(dsn))
     assert await _are_free(dsn, 0)
     return task
@@ -216,7 +216,7 @@ async def test_rows_that_an_incomplete_message_has_locked_are_free_after_the_tim
 ) -> None:
     through = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"
     async with Session(through, application="test", timeout_s=2.0) as session:
-        # The client stops waiting, and does not tell the server.
+        # The client stops waiting without a message to the server.
         task = await _half_sent(dsn, proxy, session)
         with pytest.raises(StoreUnavailable):
             await task

@@ -1,4 +1,4 @@
-"""Run other projects' test cases for durations, repeats and cron; each different answer has a stated reason."""
+"""Run other projects' test cases for durations, repeats and cron; different answers have a stated reason."""
 
 import csv
 import re
@@ -55,7 +55,7 @@ TWICE = (
 )
 ANY_DAY = "Both day fields may be ?, which means any day, like *."
 
-# The rows for which our answer differs, by reason; docs/when.md lists the reasons for users.
+# For each reason: the rows with another answer of ours; docs/when.md lists the reasons for users.
 DIFFERS = {
     row_id: reason
     for reason, row_ids in {
@@ -147,7 +147,7 @@ def our_answer(row: Row) -> Answer:
 def our_length(row: Row) -> Answer:
     length = parse_duration(row["input"])
     seconds = Decimal(length.elapsed // timedelta(microseconds=1)).scaleb(-6)
-    if row["dialect"] == "java.time.Duration":  # this type has elapsed time only, so its days are 24 hours
+    if row["dialect"] == "java.time.Duration":  # this type has only elapsed time, so a day is 24 hours
         return (length.months, 0, seconds + length.days * 86_400)
     return (length.months, length.days, seconds)
 
@@ -167,7 +167,7 @@ def our_repeat(row: Row) -> Answer:
 
 
 def our_sequence(row: Row) -> Answer:
-    """Fire as many occurrences as the row expects, each on time."""
+    """Fire the number of occurrences that the row expects, each occurrence on time."""
     rule = parse_schedule(row["input"], zone_name(row))
     occurrence = rule.first(base_of(row))
     if occurrence is None:
@@ -182,7 +182,7 @@ def our_sequence(row: Row) -> Answer:
 
 
 def our_next_after_a_late_one(row: Row) -> Answer:
-    """Fire the first occurrence at the row's moment, and find the next one."""
+    """Fire the first occurrence at the row's moment, and find the next occurrence."""
     repeat = parse_schedule(row["input"].replace("<start 30 days ago>", "2023-12-02T00:00:00Z"))
     created, now, _ = late_firing(row)
     first = first_of(repeat, created)

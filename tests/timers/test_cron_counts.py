@@ -1,4 +1,4 @@
-"""Test that cron follows its zone's clock through every change, and counts missed occurrences without stepping."""
+"""Test that cron follows a zone's clock through every change, and counts missed occurrences without a visit of each."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -58,13 +58,13 @@ def test_a_schedule_made_in_a_repeated_hour_does_not_fire_at_past_times() -> Non
 @pytest.mark.parametrize(
     ("text", "zone", "expected"),
     [
-        # From 00:01 on 1 January 1944 back to 23:01 of the year before.
+        # The clock goes back from 00:01 on 1 January 1944 to 23:01 of the year before.
         (
             "0 */30 23 31 12 FRI",
             "America/Phoenix",
             ["1943-12-31T23:30-06:00", "1943-12-31T23:30-07:00", "1948-12-31T23:00-07:00"],
         ),
-        # From 00:00 on 1 January 1953 back to 16:00, which UTC had in another year.
+        # The clock goes back from 00:00 on 1 January 1953 to 16:00 of the year before; in UTC it is 1953.
         (
             "0 */45 20 31 12 WED",
             "America/Inuvik",

@@ -38,8 +38,9 @@ def test_unix_cron_fires_when_cronsim_fires(text: str, zone: ZoneInfo, hours: in
     cron = parse_cron(text, zone)
     start = moment("1970-01-01T00:00") + timedelta(hours=hours, seconds=second)
     found = [occurrence.due_date for occurrence in islice(occurrences(cron, start), 6)]
-    # Three rules of cronsim differ from ours. As Debian does, it fires a fixed time that the clock skips right after
-    # the gap. It fires at a midnight that the clock skips. A start in the second pass of an hour fires the hour again.
+    # Three rules of cronsim differ from ours. If the clock skips a fixed time, cronsim fires right after the gap, as
+    # Debian does. cronsim fires at a midnight that the clock skips. If cronsim starts in the second pass of an hour, it
+    # fires in this hour again.
     around = clock_changes(zone, start - DAY, (found[-1] if found else start) + DAY)
     gaps = [change for change in around if change.after > change.before]
     assume(cron.fields.fires_twice or not gaps)
@@ -58,7 +59,7 @@ def skips_midnight(gap: OffsetChange) -> bool:
 
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[ZoneInfo, datetime]:
-    """Choose a zone and a moment near which its clock changes, if it ever does."""
+    """Choose a zone, and a moment near a change of the zone's clock, if the clock ever changes."""
     zone = draw(zones)
     year = draw(st.sampled_from([1867, 1900, 1945, 1980, 2011, 2024, 2026, 2087, 2300, 9998]) | st.integers(1867, 2037))
     start = datetime(year, 1, 1, tzinfo=UTC)
@@ -181,7 +182,7 @@ def is_day(found: date, rule: str) -> bool:
         return found.day == max(workdays)
     if rule.endswith("W"):
         goal = int(rule[:-1])
-        # A Saturday's neighbours are Friday, one day off, and Monday, two days off; a Sunday's the other way round.
+        # The nearest workday to a Saturday is the Friday before it, and to a Sunday the Monday after it.
         return goal <= last and found.day == min(workdays, key=lambda n: abs(n - goal))
     if rule.startswith("L"):
         return found.day == last - int(rule[2:] or 0)

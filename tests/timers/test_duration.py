@@ -26,7 +26,7 @@ HOUR = timedelta(hours=1)
         ("PT0.5H", 0, 0, HOUR / 2),
         ("PT0,5H", 0, 0, HOUR / 2),
         ("PT1H1.5M", 0, 0, timedelta(minutes=61, seconds=30)),
-        # An exact microsecond, where a float would be off by several.
+        # The result is exact to a microsecond; a float would be wrong by several microseconds.
         ("PT123456789012.123456S", 0, 0, timedelta(seconds=123456789012, microseconds=123456)),
     ],
     ids=shortened,
@@ -135,7 +135,7 @@ def test_postgres_reads_the_canonical_text_to_the_same_value(text: str, canonica
         ("2024-02-29T00:00:00Z", "P1Y", "UTC", "2025-02-28T00:00:00Z"),
         # Months are added before days, so this is 29 February plus a day, not 1 February plus a month.
         ("2024-01-31T00:00:00Z", "P1M1D", "UTC", "2024-03-01T00:00:00Z"),
-        # The night before the clock can't move backwards: a day later on the clock, or 24 hours later.
+        # A day on the clock and 24 hours give different moments in the night of a clock change.
         ("2024-03-30T12:00:00+01:00", "P1D", "Europe/Berlin", "2024-03-31T12:00:00+02:00"),
         ("2024-03-30T12:00:00+01:00", "PT24H", "Europe/Berlin", "2024-03-31T13:00:00+02:00"),
         ("2024-10-26T12:00:00+02:00", "P1D", "Europe/Berlin", "2024-10-27T12:00:00+01:00"),

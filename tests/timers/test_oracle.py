@@ -47,7 +47,7 @@ def random() -> Random:
 
 @dataclass(frozen=True)
 class Question:
-    """A schedule, its creation, the moment at which missed occurrences are counted, and the right due dates.
+    """A schedule, its creation, the moment at which missed occurrences are counted, and the correct due dates.
 
     shape:   `grid` ascends from the first due date on, and is complete up to `until`, which is not before `now`
     """
@@ -142,7 +142,7 @@ def garbled(random: Random) -> str:
 
 
 def answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]:
-    """Return the first due dates, the number of occurrences that were missed after the first, and the next due date."""
+    """Return the first due dates, the number of missed occurrences after the first, and the next due date."""
     rule = parse_schedule(question.text, question.zone)
     first = occurrence = rule.first(question.created)
     due_dates: list[datetime] = []
@@ -157,7 +157,7 @@ def answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]
 
 
 def right_answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]:
-    """Return the same facts from the oracle's grid."""
+    """Return the same values as `answer_to`, but from the oracle's grid."""
     later_ones = question.grid[1:]
     missed = sum(due_date <= question.now for due_date in later_ones)
     return question.grid[:STEPS], missed, next(iter(later_ones[missed:]), None)
@@ -248,7 +248,7 @@ def at(day: date, hour: int, minute: int = 0, second: int = 0) -> datetime:
 
 
 def ask_of_cron(random: Random, zone: str, change: ZonedDateTime) -> Question:
-    """Draw a cron rule, and ask for its matches around a change of the clock."""
+    """Draw a cron rule, and request the matches around a change of the clock."""
     is_spring = random.random() < 0.6
     second = random.choice([("0", {0}), ("30", {30}), numbers(random, 0, 59)]) if is_spring else ("0", {0})
     minute, hour = numbers(random, 0, 59), numbers(random, 0, 23)

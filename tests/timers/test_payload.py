@@ -68,7 +68,7 @@ def test_a_payload_is_stored_compact(text: str | bytes, stored: str) -> None:
         ("[" * 30_000 + "]" * 30_000, "is nested deeper than 100 levels"),
         (json.dumps("x" * PAYLOAD_BYTES_MAX), "is longer than 65,536 bytes"),
         (json.dumps("é" * 33_000, ensure_ascii=False), "is longer than 65,536 bytes"),
-        # jsonb writes these longer than their input: spaces after commas, no exponents.
+        # jsonb's text of these values is longer than the input, because it has spaces after commas, and no exponents.
         (json.dumps([1] * 30_000, separators=(",", ":")), "is longer than 65,536 bytes"),
         ("[" + ",".join(["1e15"] * 12_000) + "]", "is longer than 65,536 bytes"),
         ("[" + ",".join(["5e-324"] * 300) + "]", "is longer than 65,536 bytes"),
@@ -133,7 +133,8 @@ def test_hostile_payloads_are_read_in_one_pass(text: str) -> None:
 
     assert (
         time.process_time() - started < 1.5
-    )  # some hundredths on a busy machine; quadratic reading takes many seconds
+        # some hundredths of a second on a busy machine; an algorithm with quadratic time takes many seconds
+    )
 
 
 @given(text=ANY_TEXT | st.binary() | JSON_VALUES.map(json.dumps))

@@ -63,7 +63,7 @@ def test_a_preview_does_not_search_gaps_of_decades_for_skipped_times(
     assert max(looked_at) < timedelta(days=3_000)
 
 
-# Rules that match on few days, and rules with times that the clock skips on each day that matches.
+# Rules that match on few days; and rules that match only times that the clock skips.
 RARE = [
     ("0 0 0 29 2 MON", "Europe/Lisbon"),
     ("0 0 29 2 *", "America/New_York"),

@@ -1,4 +1,4 @@
-"""Test that a repeat keeps to its grid in local time, and computes its position on the grid."""
+"""Test that the due dates of a repeat are on its grid in local time, and that its position on the grid is computed."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -74,7 +74,8 @@ def test_a_repeat_has_a_count_and_a_period(text: str, repetitions: int, period: 
         ("R/PT1H/2031-01-01T00:00:00Z", "R/PT1H/2031-01-01T00:00:00Z", "UTC"),
         ("R+3/+p1d/2031-01-01t00:00:00z", "R3/P1D/2031-01-01T00:00:00Z", "UTC"),
         ("R/2031-01-01t00:00z/+P1D", "R/2031-01-01T00:00:00Z/P1D", "UTC"),
-        # A start that the clock skips is kept as written, because the other occurrences are counted from it.
+        # If the clock skips the local time of the start, the text keeps this time, because other occurrences are
+        # computed from it.
         ("R/2026-03-29T02:30[Europe/Berlin]/P1D", "R/2026-03-29T02:30:00/P1D", "Europe/Berlin"),
         ("R/2026-03-29T02:30:00.50+01:00[Europe/Berlin]/P1D", "R/2026-03-29T02:30:00.5/P1D", "Europe/Berlin"),
         ("R/2026-03-29T01:30:00Z[Europe/Berlin]/P1D", "R/2026-03-29T01:30:00Z/P1D", "Europe/Berlin"),

@@ -1,4 +1,4 @@
-"""Test that a schedule keeps to its grid, and the three policies for missed occurrences."""
+"""Test that a schedule's due dates are on its grid; test the three policies for missed occurrences."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Test that every machine reads local times in the same way, also at skipped and repeated times."""
+"""Test that every machine reads local times in the same way, including skipped and repeated times."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones

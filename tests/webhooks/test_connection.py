@@ -1,4 +1,4 @@
-"""Test that bytes outside the answer never count as an answer, and never block the event loop."""
+"""Test that bytes before or after the answer never count as an answer, and never block the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the example receiver: it accepts a webhook with a signature of its secret once, and refuses all others."""
+"""Test the example receiver: it accepts a correctly signed webhook once, and refuses all other requests."""
 
 from __future__ import annotations
 

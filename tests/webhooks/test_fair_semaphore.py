@@ -61,7 +61,7 @@ def host(number: int) -> Origin:
 
 @pytest.fixture
 async def play() -> AsyncIterator[Callable[[int], Players]]:
-    """Make players for a number of permits, and check at the end that all permits are free."""
+    """Create `Players` for a number of permits; after the test, check that all permits are free."""
     made: list[Players] = []
 
     def make(permits: int) -> Players:

@@ -21,7 +21,7 @@ from shardclock_server.webhooks.sender import SenderSettings, WebhookSender
 from shardclock_server.webhooks.signing import check_secret
 from tests.support.receivers import DELIVERY, SECRET, Zone, answering, receiving
 
-# Spellings of loopback: yarl reads some as an address, aiohttp others, and only the C library reads the rest.
+# Spellings of loopback: some are addresses for yarl, others for aiohttp, and the rest only for the C library.
 LOOPBACK = """
     127.0.0.1 127.0.0.1. 127.1 127.0.1 127.000.000.001 0177.0.0.1 0177.0.0.01 0x7f.0.0.1 0x7f.1 0x7f000001
     0X7F000001 2130706433 017700000001 00000000177.0.0.1 0x7f.0x0.0x0.0x1 127.0.0.0x1 %31%32%37.0.0.1

@@ -1,7 +1,7 @@
 """Test that an answer with a harmless breach of HTTP's rules counts, and that further bytes never count.
 
-curl, Go's net/http or httpx accept answers of these kinds, which come from their test suites and from llhttp's. The
-worker refuses only answers that all three clients refuse.
+At least one of curl, Go's net/http and httpx accepts each of these answers; the answers come from the test suites of
+these clients and of llhttp. The worker refuses only answers that all three clients refuse.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SOON_S = 3.0
 NO_CONTENT, OK = b"HTTP/1.1 204 No Content\r\n", b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 ODD = {
-    # A body after 204, which must have none (RFC 9112 6.3)
+    # A body after status 204, which must have no body (RFC 9112 6.3)
     "204-length": NO_CONTENT + b"Content-Length: 5\r\n\r\nhello",
     "204-length-two": NO_CONTENT + b"Content-Length: 2\r\n\r\n{}",
     "204-chunked": NO_CONTENT + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",

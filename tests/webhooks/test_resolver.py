@@ -65,7 +65,7 @@ async def test_the_endpoint_is_not_at_fault_if_all_lookups_hang(monkeypatch: pyt
         for task in hanging:
             task.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
-        # Then a third lookup does not begin, and the reported cause is the sender
+        # Then a third lookup does not start, and the reported cause is the sender
         answer = await sender.send(_endpoint(), DELIVERY)
         ended.set()
     assert isinstance(answer, RetryDelivery)

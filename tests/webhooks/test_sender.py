@@ -1,4 +1,4 @@
-"""Test that each attempt ends in time with an answer, for each behaviour of an endpoint."""
+"""Test that each attempt ends in time with a classified answer, for each behaviour of an endpoint."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ async def test_requests_are_limited_and_the_wait_is_not_part_of_the_timeout() ->
 
     limits = SenderSettings(requests_max=9)  # a third of the deliveries is for one host
     async with receiving(behave) as receiver, WebhookSender(limits, networks=LOOPBACK) as sender:
-        # The last deliveries wait longer for a place than the timeout of an attempt
+        # The last deliveries wait for a permit longer than the timeout of an attempt
         endpoint = receiver.endpoint(timeout_s=1.2)
         answers = await asyncio.gather(*(sender.send(endpoint, DELIVERY) for _ in range(24)))
     assert all(isinstance(answer, Delivered) for answer in answers)
@@ -341,7 +341,7 @@ async def test_few_connections_are_kept() -> None:
 
 
 async def test_a_slow_endpoint_does_not_delay_another_endpoint() -> None:
-    # On a busy machine fifty simultaneous connections take longer than the short limits of the other tests.
+    # The limits are longer than in other tests, because fifty simultaneous connections take long on a busy machine.
     patient = WebhookSender(SenderSettings(connect_s=SOON_S), networks=LOOPBACK)
     async with patient as sender, receiving(hanging) as slow, receiving(answering("200 OK")) as fast:
         waiting = [asyncio.create_task(sender.send(slow.endpoint(timeout_s=30.0), DELIVERY)) for _ in range(50)]

@@ -1,4 +1,4 @@
-"""Test that a webhook needs a valid certificate of the server, and that the tenant sees the certificate's fault."""
+"""Test that a webhook is sent only to a server with a valid certificate; the tenant sees the certificate's fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of attempts keeps the newest of each endpoint within its limits, and is written once."""
+"""The log of attempts stores the newest attempts of each endpoint, up to a limit, and is written once."""
 
 from __future__ import annotations
 

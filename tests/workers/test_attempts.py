@@ -1,4 +1,4 @@
-"""The settlement after an attempt ends the delivery, or sets the right time of another attempt."""
+"""After an attempt, the delivery ends, or the next attempt gets the right time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each call over a socket gets its own answer, or an error after the loss of the process."""
+"""Each call over a socket gets its own answer, or an error if the process is lost."""
 
 from __future__ import annotations
 

@@ -108,9 +108,9 @@ def test_after_many_claims_a_lane_is_read_again_from_the_first_of_these_claims()
     planner = DeliveryPlanner()
     search(planner, taken())
     claims = [
-        (at_ms(-9, 1), NOON, True),  # the claims begin with a delivery due 9 ms before noon,
+        (at_ms(-9, 1), NOON, True),  # the claims start with a delivery that is due 9 ms before noon,
         (at_ms(-1, 2), NOON + timedelta(seconds=1), True),
-        (at_ms(-1, 3), NOON + timedelta(seconds=2), False),  # and end two seconds later
+        (at_ms(-1, 3), NOON + timedelta(seconds=2), False),  # and end two seconds after the start
     ]
     for claimed, server_time, saturated in claims:
         known = replace(SCAN, lanes={ORDERS: Position(claimed.next_attempt_at, 0)})

@@ -1,4 +1,4 @@
-"""The outcomes of an endpoint's deliveries by its answers, with a fake sender."""
+"""The endpoint's answers decide the outcomes of its deliveries; the sender is a fake."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ ROW = {
 
 
 class Rows:
-    """A fake session that reads these rows, and fails some statements."""
+    """A fake session that returns these rows, and lets some statements fail."""
 
     def __init__(self, *rows: dict[str, Any], failing: Exception | None = None) -> None:
         self.disabled: list[str] = []
@@ -207,7 +207,7 @@ class Receivers:
 
 
 class Claims:
-    """Claim deliveries of endpoints with a backlog, up to a hundred in one claim within the capacity."""
+    """Claim deliveries of endpoints with a backlog, within the capacity, and at most a hundred in one claim."""
 
     def __init__(self, endpoints: Endpoints, lanes: Sequence[Lane]) -> None:
         self._endpoints, self._keys = endpoints, count(1)
@@ -251,7 +251,7 @@ async def test_a_tenant_with_hanging_endpoints_has_half_of_the_budget_and_others
         while await claims.once(of_one):
             pass
 
-        # The five endpoints use half of the budget and at most one claim more; another tenant gets its first places.
+        # The five endpoints exceed half of the budget by at most one claim; another tenant gets its first places.
         assert deliveries_of(endpoints) <= 200 + 100
         assert await claims.once([OTHER]) == NEW_PLACES
         receivers.well.set()

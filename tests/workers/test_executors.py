@@ -29,7 +29,7 @@ def played_locally(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def played_with_ray(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run all scenarios with Ray's actors, and with children of them, in one Ray."""
+    """Run all scenarios with Ray's actors, and with child processes of the actors, in one Ray."""
     return _played(tmp_path_factory.mktemp("executors"), "ray", "child")
 
 

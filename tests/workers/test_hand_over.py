@@ -1,4 +1,4 @@
-"""A worker calls a delivery that a shard hands over once, even if the hand-over is interrupted at any point."""
+"""A worker calls a handed-over delivery exactly once, even if the hand-over is interrupted at any point."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OTHER = 12
 
 @dataclass
 class Near:
-    """A shard's end of the hand-over; the test sends its statements."""
+    """The shard's side of the hand-over; the test sends the shard's statements."""
 
     hand_over: HandOverSender
     shard: HolderClient
@@ -309,6 +309,6 @@ async def test_a_delivery_whose_confirmation_a_broken_connection_has_lost_is_cal
 
 
 def hear_and_break(worker: Worker, socket: HandOverSocket, message: Any) -> None:
-    """Handle a message, and lose the connection before it is confirmed."""
+    """Handle a message, and close the connection before the message is confirmed."""
     worker.hand_overs._receive(socket, message)
     socket.close()

@@ -1,4 +1,4 @@
-"""A worker calls a handler's deliveries in chunks; after any behaviour of a call, each delivery fails alone."""
+"""A worker calls a handler's deliveries in chunks; a call that fails affects only its own delivery."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_an_async_handler_that_blocks_its_process_is_ended_after_one_timeo
 
 
 async def test_after_any_error_of_a_process_no_delivery_remains_leased() -> None:
-    # The memory monitor's error has another class than an actor's death
+    # The memory monitor's error is not of the class that Ray raises for an actor's death
     def play(it: ClaimedDelivery) -> Outcome:
         if it.timer_key == 7:
             raise RuntimeError("killed by the memory monitor")
@@ -306,7 +306,8 @@ async def test_a_failure_of_a_handler_does_not_end_its_process() -> None:
 
 
 async def test_each_delivery_s_first_call_is_counted_once_with_its_lag() -> None:
-    # Two deliveries are called again, alone, after the death of their process; one delivery has an earlier attempt.
+    # After the death of their process, two deliveries are called again, each alone; one of the two has an earlier
+    # attempt.
     processes = Processes(dies_of(1))
     async with running(spec_of(is_async=True, concurrency=10), processes) as it:
         it.queue.add([delivery(0)])

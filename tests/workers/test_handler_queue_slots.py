@@ -1,4 +1,4 @@
-"""The processes of a handler share its calls; deliveries are leased only while a process can call them."""
+"""The processes of a handler share the calls; the worker leases deliveries only while a process can call them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_suspects_get_a_separate_process_during_a_long_call_of_another_pro
         assert dying.gate is not None
         dying.gate.set()
 
-        # Each delivery is called alone, in a new process; the deadly delivery ends the new process, too.
+        # Each delivery is called alone, in a new process; the deadly delivery also kills the new process.
         await eventually(lambda: {2, 3} <= it.ends().keys())
         assert len(it.queue) == 1, "the long call continues"
         assert held.gate is not None
@@ -115,7 +115,8 @@ async def test_on_hold_a_suspect_is_not_called_and_its_claim_counts() -> None:
 
 
 async def test_no_delivery_is_leased_until_a_process_is_up() -> None:
-    # A worker that died during the start would otherwise use up one of twenty claims of each delivery without a call.
+    # Otherwise a worker that dies during the start would use up one of the twenty claims of each delivery, without a
+    # call.
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(), processes, up=False) as it:
         assert it.queue.places == 1
@@ -162,7 +163,7 @@ async def test_a_dead_process_s_deliveries_are_released_if_no_other_starts(monke
     async with running(spec_of(rate_per_s=0.01), processes) as it:
         processes.comes_up = False
         processes.started[0].die()
-        it.queue.add([delivery(1), delivery(2)])  # claimed before the death was known
+        it.queue.add([delivery(1), delivery(2)])  # claimed before the worker has noticed the death
         await eventually(lambda: it.ends() == {1: None, 2: None})
         assert len(it.queue) == 0
 
@@ -228,7 +229,7 @@ async def test_a_released_suspect_has_an_unknown_outcome(monkeypatch: pytest.Mon
         it.queue.add([delivery(1), delivery(2)])
         await eventually(lambda: len(it.settled) == 3)
 
-    # Then both deliveries keep their counted claims, because either may be the cause
+    # Then the claims of both deliveries still count, because each of the two may be the cause
     assert [(one.ending, one.fails) for one in it.settled[1:]] == [(None, None)] * 2
 
 

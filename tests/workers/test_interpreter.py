@@ -33,14 +33,14 @@ assert not [name for name in sys.modules if name.startswith("shardclock_server")
 
 
 def install_client(environment: Path, *, of_version: str) -> Path:
-    """Make the client importable in an environment, as an installed version; return the environment's Python."""
+    """Make the client importable in an environment, as an installed version; return the Python of the environment."""
     (site,) = environment.glob("lib/python*/site-packages")
     info = site / f"shardclock_client-{of_version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {CLIENT}\nVersion: {of_version}\n")
     import pydantic
 
-    # A short path to a Python whose environment has neither the server nor Ray.
+    # A short path to a Python; its environment has neither the server nor Ray.
     for name in ("shardclock", "pydantic", "pydantic_core", "annotated_types", "typing_inspection"):
         folder = ROOT / "client" if name == "shardclock" else Path(pydantic.__file__).parents[1]
         (site / name).symlink_to(folder / name)
@@ -137,7 +137,7 @@ def test_an_app_is_imported_by_the_python_of_its_environment(environment: Path, 
     assert app.python is not None
     assert app.python.program == python
     assert App.from_json(app.to_json()) == app
-    # Without a name the app is the app that the environment's packages name.
+    # Without `--app`, the packages of the environment name the app.
     with pytest.raises(AppRefused, match="no installed package names an app; name its modules with --app"):
         find_app("", tmp_path, python=python)
     (site,) = environment.glob("lib/python*/site-packages")

@@ -31,7 +31,7 @@ class Readings:
         monkeypatch.setattr(shardclock_server.workers.lane_finder, "find_due_lanes", self.find)
 
     async def find(self, _: Session, behind: Position | None, **__: Any) -> DueLanes:
-        """Return the next answer; the last one stays."""
+        """Return the next answer; repeat the last answer."""
         self.behind.append(behind)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 

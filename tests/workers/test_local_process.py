@@ -1,4 +1,4 @@
-"""A child of the worker ends with the worker, or by a kill; its own children end with it."""
+"""A process of the user's code ends with its worker or by a kill, together with all child processes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def called(process: LocalHandlerProcess, what: str) -> object:
 
 
 def is_gone(pid: int) -> bool:
-    """Return whether a process has ended, also as a zombie."""
+    """Return whether a process has ended, or is a zombie."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -29,7 +29,7 @@ SHORT = QUICK.model_copy(update={"delivery_lease_s": 0.6})
 
 @asynccontextmanager
 async def locked(dsn: str, timer_key: int) -> AsyncIterator[None]:
-    """Keep open a client's transaction that has locked a delivery."""
+    """Hold a delivery's lock in a client's transaction during a block."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     transaction = connection.transaction()
     await transaction.start()

@@ -1,4 +1,4 @@
-"""Without Ray, an app that needs more resources than this machine has is refused; the refusal names the way out."""
+"""Without Ray, an app that needs more resources than this machine has is refused; the refusal names the remedy."""
 
 from __future__ import annotations
 

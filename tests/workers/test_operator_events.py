@@ -38,7 +38,7 @@ async def test_an_event_is_sent_signed_and_shown_among_the_attempts_of_its_endpo
 
 
 async def test_an_event_does_not_wait_behind_the_other_webhooks_of_its_endpoint(dsn: str) -> None:
-    # Given an endpoint with more webhooks than a worker sends at once, and then an event
+    # Given an endpoint with more webhooks than a worker sends at a time, and then an event
     async with receiving(answering("503 Service Unavailable", "retry-after: 3600")) as receiver:
         await subscribe(dsn, "delivery.dead", tenant_id="acme", url=url_of(receiver))
         await add_deliveries(dsn, 200, "webhook:ops")

@@ -46,7 +46,7 @@ class Asked:
 
 @pytest.fixture(autouse=True)
 def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the priority of the test's own process."""
+    """Prevent a change of the test's own priority."""
     monkeypatch.setattr(importing, "lower_priority", lambda _: None)
 
 

@@ -1,4 +1,4 @@
-"""The sentence about the end of a process, from recorded errors of Ray and from exit codes."""
+"""Test the sentence about the end of a process, with recorded errors of Ray and with exit codes."""
 
 from __future__ import annotations
 

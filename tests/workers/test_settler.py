@@ -17,7 +17,7 @@ from tests.support.handlers import delivery
 
 
 class Statements:
-    """A session that settles all deliveries; more calls end during its first statement."""
+    """A session that settles all deliveries; further calls end during the first statement."""
 
     def __init__(self, *, later: int = 0) -> None:
         self.sizes: list[int] = []

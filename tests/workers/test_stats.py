@@ -90,7 +90,7 @@ def test_the_lag_of_a_first_attempt_counts_from_the_firing() -> None:
     expected = {
         5: 1,  # the first delivery was called two seconds after its firing
         0.05: 1,  # the second delivery was redriven, and is due now
-        0.001: 1,  # the fourth delivery: the worker's clock may be a little behind Postgres's
+        0.001: 1,  # the fourth delivery has a lag of 0, because the worker's clock may be a little behind Postgres's
     }
     assert {edge: count for edge, count in edges.items() if count} == expected
     assert round(lags.sum, 6) == 2.04

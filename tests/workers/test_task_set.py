@@ -1,4 +1,4 @@
-"""If a worker itself fails during a call, the call's deliveries do not stay leased."""
+"""If the worker's own code fails during a call, the call's deliveries do not stay leased."""
 
 from __future__ import annotations
 

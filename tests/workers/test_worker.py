@@ -1,4 +1,4 @@
-"""A worker calls and settles each due delivery, and releases uncalled deliveries at its end."""
+"""A worker calls and settles each due delivery, and releases uncalled deliveries when it stops."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ async def test_a_worker_does_not_call_deliveries_that_it_has_lost(
 async def test_a_delivery_with_an_ended_lease_is_not_called_but_claimed_again(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given that for longer than a lease this worker renews nothing, and no other worker exists
+    # Given that this worker has renewed no lease for longer than a lease lasts, and that there is no other worker
     async def away(*_: Any, **__: Any) -> Renewal:
         raise StoreUnavailable("away")
 
@@ -283,7 +283,7 @@ async def test_a_delivery_with_an_ended_lease_is_not_called_but_claimed_again(
         processes.gate.set()
         await eventually(lambda: len(worker.deliveries.handlers) == 0)
 
-        # Renewals succeed again before the next claim
+        # Then renewals succeed again before the next claim
         monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew_deliveries)
         await eventually(lambda: not worker.deliveries._leases.renewed_before(time.monotonic() - 0.7))
         monkeypatch.undo()
@@ -327,7 +327,7 @@ async def test_leases_are_not_renewed_while_outcomes_are_settled(
 async def test_a_notification_right_after_another_one_is_not_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a worker that claims only after notifications, with a pause of a second after each
+    # Given a worker that claims only after notifications, with a pause of a second after each notification
     monkeypatch.setattr(shardclock_server.workers.deliveries, "NOTIFICATION_GAP_S", 1.0)
     settings = QUICK.model_copy(update={"delivery_poll_s": 600.0})
     processes = Processes()

@@ -1,4 +1,4 @@
-"""A model that can't be run is refused with a sentence for each faulty element."""
+"""A model that the engine can't run is refused, with a sentence for each faulty element."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.support.bpmn_parts import (
 )
 
 REFUSED = [
-    # Elements that aren't run.
+    # Elements that the engine can't run.
     (START + '<transaction id="t"/>', "s>t", "t: transaction is not supported"),
     (START + '<complexGateway id="t"/>', "s>t", "t: complexGateway is not supported"),
     (START + '<sorcery id="t"/>', "s>t", "t: sorcery is not an element of a process"),

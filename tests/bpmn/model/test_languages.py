@@ -1,4 +1,4 @@
-"""An expression's language is its own, or else the model's; FEEL and JUEL are recognized by their signs."""
+"""An expression or its model declares the language; FEEL and JUEL are recognized by their signs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A model's times are read in the spelling of FEEL and in the spelling of timers."""
+"""A model's times may have FEEL's notation or the notation of timers."""
 
 from datetime import UTC, datetime
 

@@ -25,7 +25,7 @@ ESCALATING = definition(
 
 
 def child(caught: Catches) -> Played:
-    """Play a child with two jobs; its callers catch `caught`."""
+    """Run a child with two jobs; the child's callers catch `caught`."""
     return Played(BOTH, {"x": 1, "secret": 5}, depth=1, catches=caught)
 
 

@@ -1,4 +1,4 @@
-"""An event interrupts its activity or not, is caught by the nearest node, and is stale after the end of its token."""
+"""An event may interrupt its activity; the nearest node catches it; after the end of its token it is stale."""
 
 import pytest
 

@@ -110,7 +110,7 @@ def test_setting_the_named_variable_in_the_named_scope_lets_the_token_continue()
 
 TOGETHER = "the expressions of the element take together more than 1,000,000 steps; map less"
 RETURNED = "the expressions of the element return together more than 4,194,304 characters of text; map less"
-LARGE: Json = list(range(40_000))  # an expression needs 10,000 steps to read this list
+LARGE: Json = list(range(40_000))  # reading this list costs an expression 10,000 steps
 
 
 def puts(way: str, count: int, source: str, target: str = "x{n}") -> str:
@@ -188,7 +188,7 @@ def test_outputs_share_a_budget_and_a_retry_has_a_new_budget() -> None:
 
 
 def test_each_element_of_a_step_has_its_own_budget() -> None:
-    # Given three scripts in a row that together cost more than one element may
+    # Given three scripts in a row; together they cost more than the limit of one element
     script = f'<zeebe:script expression="=1" resultVariable="r"/>{puts("in", 60, "=count(large)")}'
     scripts = "".join(
         f'<scriptTask id="x{n}"><extensionElements>{script}</extensionElements></scriptTask>' for n in range(3)

@@ -8,7 +8,7 @@ OUTPUT = ' outputCollection="results" outputElement="=result"'
 
 
 def looped(attributes: str = "", inside: str = "", *, items: object = None, zeebe: str = OUTPUT) -> Played:
-    """Play a job that is executed for each of `items`."""
+    """Run a process with a job that is executed for each of `items`."""
     characteristics = (
         f"<multiInstanceLoopCharacteristics {attributes}><extensionElements>"
         f'<zeebe:loopCharacteristics inputCollection="=items" inputElement="item"{zeebe}/></extensionElements>'
@@ -21,7 +21,7 @@ def looped(attributes: str = "", inside: str = "", *, items: object = None, zeeb
 
 
 def jobs(played: Played) -> dict[int, ServiceTaskOpened]:
-    """Return the open jobs by the number of their execution."""
+    """Return the open jobs; the keys are the numbers of the executions."""
     opened = [job for job in played.open.values() if isinstance(job, ServiceTaskOpened)]
     return {int(str(job.variables["loopCounter"])): job for job in opened}
 

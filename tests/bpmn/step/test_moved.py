@@ -10,7 +10,7 @@ MESSAGE = '<messageEventDefinition messageRef="m"/>'
 
 
 def in_a_subprocess(attributes: str = "", beside: str = "") -> Played:
-    """Play a sub-process `u` with a waiting job `a`; a job `o` comes after it."""
+    """Run a sub-process `u` with a waiting job `a`; the job `o` comes after `u`."""
     return Played(
         definition(
             f'<startEvent id="s"/><subProcess id="u">{attributes}{INSIDE}{beside}</subProcess>{job("o")}',
@@ -59,7 +59,7 @@ def test_no_event_and_no_move_begins_a_node_in_a_scope_whose_end_has_an_incident
 
 
 def stuck_at_a_join() -> Played:
-    """Play a fork to two jobs: the token at `a` is removed, and the token of `b` has arrived at the join `j`."""
+    """Run a fork to two jobs until the token at `a` is removed, and the token of `b` has arrived at the join `j`."""
     played = Played(
         definition(
             f'<startEvent id="s"/><parallelGateway id="f"/>{job("a")}{job("b")}<parallelGateway id="j"/>{job("o")}'

@@ -14,7 +14,7 @@ MOVES_MAX = 200
 
 
 def play(seed: int, *, by_node: bool = False) -> Outcome | None:
-    """Play a process until it ends; return None if an uncaught error stopped the process."""
+    """Run a process to its end; return None if an uncaught error stopped the process."""
     random = Random(seed)
     block = drawn(random, depth=random.randint(1, 4), numbers=count())
     ended: list[Outcome] = []

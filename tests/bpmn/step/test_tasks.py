@@ -1,4 +1,4 @@
-"""A token moves from element to element, and waits at an element until a handler or a person has done its work."""
+"""A token moves from element to element, and waits at a task until a handler or a person has done the work."""
 
 from datetime import UTC, datetime
 
@@ -148,7 +148,7 @@ THROWING = definition(
 
 
 def calling(*, interrupts: bool) -> Definition:
-    """Build a process that calls another process, and begins a job when the child throws an escalation."""
+    """Build a process that calls another process, and starts a job when the called process throws an escalation."""
     caught = boundary("b", "c", '<escalationEventDefinition escalationRef="c"/>', interrupts=interrupts)
     return definition(
         f'<startEvent id="s"/><callActivity id="c">{CALLING}</callActivity>{caught}{job("o")}',

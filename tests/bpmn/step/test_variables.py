@@ -1,4 +1,4 @@
-"""As in Camunda 8, an expression sees the variable of the nearest scope, and a result goes to the nearest variable."""
+"""As in Camunda 8, an expression reads the variable of the nearest scope, and a result is written to this variable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def looped(attributes: str = "", more: str = "", inside: str = "") -> str:
 
 
 def play(elements: str, connected: str = "s>t", **variables: Json) -> Played:
-    """Play a process that begins before its task."""
+    """Run a process up to its task."""
     return Played(definition(START + elements, connected=connected), variables)
 
 

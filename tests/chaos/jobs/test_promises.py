@@ -1,4 +1,4 @@
-"""Prove that the judge of jobs finds every hand-written violation, and reports no other violation."""
+"""Prove that the judge of jobs finds each violation in hand-written histories, and reports no other violation."""
 
 from __future__ import annotations
 

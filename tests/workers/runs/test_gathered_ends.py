@@ -1,4 +1,4 @@
-"""The end of a run waits for other ends of the same statement; this wait affects neither starts nor crashes."""
+"""The end of a run waits, so that one statement writes several ends; starts and crashes do not wait for it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_
 async def test_a_run_with_an_unwritten_end_has_not_crashed_by_any_clock(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end can't be written, because its job is locked. Then the lease ends, and the worker polls for starts."""
+    """The end can't be written, because its job is locked. Then the lease expires, and the worker polls for starts."""
     looks: list[Begun] = []
 
     async def begin(*given: Any, **named: Any) -> Begun:

@@ -1,4 +1,4 @@
-"""Killed workers: each run is recorded, each crash is counted, and no two runs of a job overlap."""
+"""If workers are killed, each run is recorded, each crash is counted, and the runs of a job never overlap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
 JOBS, KILLS = 8, 4
-# Each run writes its begin, its end and its process id; a killed run writes no end.
+# Each run writes its start, its end and its process id; a killed run writes no end.
 APP = """
 import os, time, shardclock
 
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def worker_process(place: Path, holder: int, specs: list[JobSpec], dsn: str) -> Iterator[Popen[bytes]]:
-    """Run a worker in a separate process; the worker and its runs' processes end with the block."""
+    """Run a worker in a separate process during a block; then kill the worker and the processes of its runs."""
     described = json.dumps([spec.to_json() for spec in specs])
     command = [sys.executable, "-m", "tests.support.worker_process", str(holder), "app_of_kills", "[]"]
     log = (place / "log").open("ab")
@@ -130,7 +130,7 @@ async def test_after_many_kills_of_a_worker_each_run_is_recorded_and_each_crash_
 
 
 def overlaps(notes: Path) -> list[str]:
-    """Return the runs of a job that began before another run's written end."""
+    """Return the runs of a job that started before the end of another run was written."""
     open_runs: dict[str, tuple[str, str]] = {}
     wrong: list[str] = []
     for line in sorted(notes.read_text().splitlines(), key=lambda line: float(line.partition(" ")[0])):

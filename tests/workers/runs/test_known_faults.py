@@ -33,13 +33,13 @@ async def worker(dsn: str) -> AsyncIterator[JobWorker]:
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[JobWorker]:
-    """Yield another worker that has all slots by an old assignment."""
+    """Yield a second worker that still has all slots from an old assignment."""
     async with JobWorker(dsn, 12) as hand:
         yield hand
 
 
 async def begun(dsn: str, shard: HolderClient, worker: JobWorker, name: str = "refresh") -> BegunRun:
-    """Fire and begin the only due start."""
+    """Fire the only due start, and start its run."""
     await fire(shard)
     run = await worker.one()
     assert run.job == name
@@ -113,7 +113,7 @@ async def test_a_new_or_changed_job_needs_no_restart_of_its_worker(dsn: str, sha
     }  # fmt: skip
 
 
-# A crash between begin and end is not counted, or the next start is lost with the crash.
+# A crash during a run is not counted, or the next start is lost with the crash.
 
 
 # The pause after failures grows beyond the interval.
@@ -258,7 +258,7 @@ async def test_a_clock_that_jumps_ahead_by_a_day_makes_one_start_and_not_one_for
 # The interval counts from the start of a run, so a slow job runs again without a pause.
 
 
-# A failing job, or jobs with a higher priority, take all places of the worker.
+# A failing job, or jobs with a higher priority, use the worker's whole capacity.
 
 
 async def test_a_job_that_always_fails_does_not_block_the_only_place(dsn: str, shard: HolderClient) -> None:

@@ -1,4 +1,4 @@
-"""A run ends with a record, although its worker, its app or its job's row is lost or locked."""
+"""A run ends with a record, even if its worker or its app is lost, or its job's row is deleted or locked."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ async def test_no_run_begins_while_an_unreachable_process_may_live(
 
     assert await outcomes(dsn) == {"INTERRUPTED": 1}
     ((_, process),) = processes.started
-    assert process.lives_s[-1] <= 1.0  # the process ends itself soon if the kill does not reach it
+    assert process.lives_s[-1] <= 1.0  # if the kill does not reach the process, the process soon exits by itself
     assert least_s <= await value(dsn, RESTS_S) <= most_s
 
 

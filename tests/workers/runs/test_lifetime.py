@@ -1,4 +1,4 @@
-"""A worker knows when a run's process has ended itself, even if the last poll did not reach the process."""
+"""A worker knows when a run's process must have exited, even if the last poll did not reach the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run ends with a known outcome after any behaviour of its process: by itself, cancelled, or killed."""
+"""After any behaviour of its process, a run has a known outcome: it ended by itself, was cancelled, or was killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 
 
 class RunnerCalls:
-    """The calls of a run to its runner."""
+    """The calls that a run makes to its runner."""
 
     def __init__(self) -> None:
         self.called = 0
@@ -283,11 +283,12 @@ async def test_a_process_that_comes_at_the_moment_of_the_timeout_is_used(
     making = asyncio.create_task(live.make())
     await asyncio.sleep(0)
 
-    # When the run's time is over, and a process becomes free just after, in the same turn of the loop
+    # When the run's time is over, and a process becomes free immediately afterwards, in the same iteration of the event
+    # loop
     asyncio.get_running_loop().call_later(0.02, lambda: live.receive(process, was_used=True))
     time.sleep(0.05)  # noqa: ASYNC251 - one turn must find both moments in the past
 
-    # Then the run is made in this process
+    # Then the process executes the run
     assert (await within_bound(making)).ending.outcome is RunOutcome.SUCCEEDED
     assert not process.killed
 
@@ -365,5 +366,5 @@ async def test_a_lost_run_is_killed_without_a_record_of_a_timeout(process: FakeR
 
 @pytest.fixture
 async def process() -> FakeRunProcess:
-    """Return a process with runs that continue until their cancellation."""
+    """Return a process in which each run continues until it is cancelled."""
     return FakeRunProcess(gate=asyncio.Event())

@@ -1,4 +1,4 @@
-"""After any act of its function, a run ends once, within limits of time and memory, without harm to other runs."""
+"""After any behaviour of its function, a run ends once, within its limits, and does not affect other runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifications of other deliveries cause no poll for starts of jobs; a start's own notification begins the start."""
+"""Notifications of other deliveries cause no poll for starts of jobs; the notification of a start causes a poll."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner polls when a start may begin, not while all starts are blocked, and limits the number of read starts."""
+"""The planner polls when a run may start, not while all starts are blocked, and limits the starts per poll."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_request_leads_to_one_poll_at_once() -> None:
     assert it.wait_s(0.25, free=ALL_FREE) == POLL_S
 
     it.begin(0.375, free=ALL_FREE)
-    it.request()  # the poll that has begun may miss the requested start
+    it.request()  # the running poll may miss the requested start
     it.record(0.5, begun(), poll=read, free=4)
     assert it.wait_s(0.5, free=ALL_FREE) == 0.0
 

@@ -1,4 +1,4 @@
-"""A worker begins runs ahead only while its runs are short."""
+"""A worker starts runs before a process is free only while its runs are short."""
 
 from __future__ import annotations
 

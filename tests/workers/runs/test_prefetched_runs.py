@@ -1,4 +1,4 @@
-"""Short runs begin many at a time, and no short run waits for a long run."""
+"""One statement starts many short runs, and no short run waits for a long run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the number of runs that each successful statement began."""
+    """Record the number of runs that each successful statement started."""
     counts: list[int] = []
 
     async def begin(*args: Any, **kwargs: Any) -> Begun:
@@ -51,7 +51,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def the_eleventh_lasts() -> tuple[RunProcesses, asyncio.Event]:
-    """Return processes and a gate, which closes after ten runs: the runs that begin later wait for the gate."""
+    """Return processes and a gate; the gate closes after ten runs, and further runs wait for it."""
     gate, ended = asyncio.Event(), count(1)
     gate.set()
 

@@ -1,4 +1,4 @@
-"""A worker makes no more runs at a time than its limit, and reuses plain processes."""
+"""A worker does not execute more concurrent runs than its limit, and reuses the processes of plain runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Run:
 
 
 def one_waits(processes: RunProcesses) -> tuple[ProcessPool, Run, Run]:
-    """Return a pool with two processes, of which one has a run, and a second run that waits for its process."""
+    """Return a pool with two processes (a run uses one of them), and a second run that waits for a process."""
     pool = ProcessPool(2, start=processes, clock=Clock())
     first, busy = Run(pool), Run(pool)
     first.end(took_s=SHORT_S, is_reusable=False)

@@ -36,7 +36,8 @@ async def {job}_ends(run):
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Started:
     monkeypatch.setattr(importing, "lower_priority", lambda _: None)
-    monkeypatch.setattr(runs, "live_for", lambda _: None)  # the call would end the test's own process
+    # not called, because the call would end the test's own process
+    monkeypatch.setattr(runs, "live_for", lambda _: None)
     name = f"runs_of_{request.node.name}"
     (tmp_path / f"{name}.py").write_text(APP.format(job=name[:80]))
     return Started(RunActor(name, str(tmp_path), 2)).instead_of_ray(monkeypatch)

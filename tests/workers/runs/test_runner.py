@@ -1,4 +1,4 @@
-"""A worker makes the runs of its jobs, ends runs on request, and leaves no state."""
+"""A worker executes the runs of its jobs, ends runs on request, and leaves no state behind."""
 
 from __future__ import annotations
 
