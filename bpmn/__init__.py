@@ -1,6 +1,6 @@
 """Run BPMN processes: `model` reads a model, `step` advances an instance by a signal, and `drawing` reads a diagram.
 
-The functions in these modules are pure: they use no clock, no database and no Ray. The result of a step depends
-only on the definition, the instance's state and the signal, so an engine can repeat a step after a conflict. The
-package `feel` evaluates the expressions.
+All functions are pure, without a clock, a database or Ray. The result of a step depends only on the definition, the
+instance's state and the signal, so an engine can repeat a step after a conflict. The package `feel` evaluates the
+expressions.
 """

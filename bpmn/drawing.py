@@ -63,8 +63,8 @@ class Drawing:
 def read_drawing(model: bytes) -> Drawing | None:
     """Read the first drawing of a model. A call may take a second of processor time.
 
-    shape:   None if the model has no drawing, if the drawing has more than 300 shapes, or if a shape has no position or
-             no area
+    shape:   None if the model has no drawing, if the drawing has more than 300 shapes, or if a shape lacks a position
+             or an area
     errors:  InvalidModel  the model is not XML
     """
     root = read_document(model)

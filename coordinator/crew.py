@@ -186,7 +186,7 @@ class Crew:
             self._log.info("quarantine over")
 
     def _watched(self, seen: HoldersSeen) -> tuple[list[Holder], set[str]]:
-        """Return the role's holders and the names of silent actors; record that the supervised silent actors are lost.
+        """Return the role's holders and the names of silent actors; record supervised silent actors as lost.
 
         shape:   the holders of all clusters
         """

@@ -75,7 +75,7 @@ class Quarantine:
             self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
     def learn_nodes(self, keepers: Iterable[KeeperState], nodes: Collection[str], *, now_s: float) -> None:
-        """Record the nodes that work, because a keeper on them sends heartbeats. Forget nodes that no longer exist."""
+        """Record the working nodes: nodes with a keeper that sends heartbeats. Forget nodes that no longer exist."""
         started_s: dict[str, float] = {}
         for keeper in keepers:
             if keeper.ready:

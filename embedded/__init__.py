@@ -9,5 +9,5 @@
     postmaster  the server process: its binaries, its data, its start and its end
 
 The package is independent of timers, and imports no other package of Shardclock. `shardclock up`, the tests and the
-benchmarks use it.
+benchmarks use this package.
 """

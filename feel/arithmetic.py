@@ -20,7 +20,8 @@ DIGITS = 34
 EXPONENT_MAX = 6_144
 INT_END = 10**DIGITS
 POWER_STEPS = 50
-POSITION_MAX = 10**15  # Python takes a millisecond to convert a number of 6,000 digits to text
+# the limit keeps conversions short: Python takes a millisecond to convert a number of 6,000 digits to text
+POSITION_MAX = 10**15
 CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-6_143, Emax=EXPONENT_MAX, clamp=1, traps=[])
 
 Number = int | Decimal
@@ -55,7 +56,7 @@ def divide(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # n
 
 
 def power(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
-    """Raise a number to the power of another; null if the result is not a real number."""
+    """Raise a number to the power of another number; null if the result is not a real number."""
     budget.spend(POWER_STEPS)
     rule = POWERS.get((type(left), type(right)))
     return rule(left, right) if rule else None

@@ -1,4 +1,4 @@
-"""Count the steps of one evaluation, and define the limits that all evaluations have.
+"""Count the steps of one evaluation, and define the limits of all evaluations.
 
 A step stands for about a microsecond of work. One step is the cost of an iteration of a loop, of ten nodes in a loop's
 body, of four list items that a function reads, or of 256 characters in a text.
@@ -13,11 +13,12 @@ from shardclock_server.feel.refusal import TooLong
 STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
-VALUE_CHARS_MAX = TEXT_CHARS_MAX  # The length of all texts in a returned value. A repeated text counts each time.
-VALUE_DEPTH_MAX = DEPTH_MAX - 1  # Nested lists and contexts. The object with all variables adds one level.
+# The limit of the total length of all texts in a returned value. A repeated text counts each time.
+VALUE_CHARS_MAX = TEXT_CHARS_MAX
+VALUE_DEPTH_MAX = DEPTH_MAX - 1  # The limit of nested lists and contexts. The object with all variables adds one level.
 CALL_HEIGHT_MAX = 400  # The limit of tree levels in all nested function calls together. Python allows 1,000 frames.
 PATTERN_TIME_S = 0.05  # The limit for all patterns of one evaluation together.
-# The limit of processor time: twenty times the expected time of all steps. The limit ends an evaluation if its
+# The limit of processor time is twenty times the expected time of all steps. The limit ends an evaluation if its
 # operations take longer than their number of steps suggests.
 TIME_S = 2.0
 CHECK_STEPS = 256  # The number of steps between two checks of the processor time.
@@ -49,7 +50,7 @@ class Budget:
         check_steps: int = CHECK_STEPS,
         began_s: float | None = None,
     ) -> None:
-        """Start the budget's processor time at `began_s` on the thread's clock; without `began_s`, start it now."""
+        """Measure the budget's processor time from `began_s` on the thread's clock; without `began_s`, from now."""
         self.now = now
         self.steps = self.steps_max = steps_max
         self._time_s = time_s
@@ -106,7 +107,7 @@ class Budget:
         self.spend(items // ITEMS_PER_STEP)
 
     def enter(self, height: int) -> None:
-        """Add the height of a called function's syntax tree to the height of all open calls.
+        """Add the height of a called function's syntax tree to the total height of all calls that are running.
 
         errors:  TooLong  the nested function calls are too deep
         """

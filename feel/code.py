@@ -13,7 +13,7 @@ from shardclock_server.feel.values import FeelValue
 
 
 class Scope:
-    """The names of the innermost scope that an expression can read, the outer scope, and the evaluation's budget."""
+    """A scope: the names of the innermost scope, the outer scope, and the evaluation's budget."""
 
     __slots__ = ("budget", "names", "outer")
 
@@ -35,8 +35,8 @@ class CompileScope:
     """The compiler's context at a node: the bound names, and the compile function for each type of node.
 
     shape:   `free` collects the names that the text reads and does not bind; `mismatches` collects the calls with
-             arguments that fit no declaration. `later_names` are the keys of the later entries in the context that is
-             compiled; a function may read a later entry if it is called after this entry
+             arguments that fit no declaration. `later_names` are the keys of later entries in the context that is being
+             compiled; a function may read a later entry if the function is called after this entry
     """
 
     text: str

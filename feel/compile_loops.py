@@ -64,8 +64,8 @@ def compile_function(node: FunctionOf, compile_scope: CompileScope) -> Code:
 def compile_invocation(node: Invocation, compile_scope: CompileScope) -> Code:
     """Compile a call of a built-in function, or of a function that the text defines.
 
-    During the compilation, it is not known whether a name that the text binds is a function. If the value is not a
-    function, the built-in function of that name is called.
+    The compiler does not know whether a name that the text binds is a function. If the value is not a function, the
+    built-in function of that name is called.
 
     errors:  NotFeel  no function has that name
     """

@@ -45,7 +45,7 @@ def compile_name(node: Name, compile_scope: CompileScope) -> Code:
 
 
 def found(scope: Scope, name: str) -> FeelValue:
-    """Find the value of a name in the innermost scope that has the name; null if no scope has it."""
+    """Find the value of a name in the innermost scope that has the name; null if no scope has the name."""
     inner: Scope | None = scope
     while inner is not None:
         if name in inner.names:

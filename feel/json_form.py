@@ -24,8 +24,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
 UNCHANGED_TYPES = (bool, str, NoneType)
-PART_CHARS = 8  # The number of characters that each element of a value counts, in addition to its text.
-# A budget requires a moment, which the conversion of a value to JSON never reads.
+PART_CHARS = 8  # Each element of a value counts as this number of characters, in addition to its text.
+# A budget requires a moment, but the conversion to JSON never reads this moment.
 UNUSED_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 
 

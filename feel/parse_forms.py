@@ -29,7 +29,7 @@ from shardclock_server.timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 CONSTANTS = {"null": None, "true": True, "false": False}
-# Signs that may begin an expression. If another sign follows a [, the bracket ends a range.
+# Signs that may begin an expression. If any other sign follows a [, the bracket ends a range.
 STARTS = ("(", "[", "{", "-", "@")
 DOMAINS_MAX = 10
 ENTRIES_MAX = 1_000

@@ -13,7 +13,7 @@ from shardclock_server.feel.values import OPEN, FeelValue, Inequality, Range, bo
 def contains(span: Range, value: FeelValue) -> bool | None:
     """Return whether a value lies in a range.
 
-    The result is None if one end of the range permits the value and the other end can't be compared with it.
+    The result is None if the value is on the right side of one end, and can't be compared with the other end.
     """
     above = True if span.start is OPEN else _in_order(span.start, value, or_equal=span.has_start)
     below = True if span.end is OPEN else _in_order(value, span.end, or_equal=span.has_end)
@@ -38,7 +38,7 @@ def passes(value: FeelValue, test: FeelValue, budget: Budget) -> bool | None:
 def steps_of(start: FeelValue, end: FeelValue, budget: Budget) -> list[FeelValue] | None:
     """List the whole numbers or dates from `start` to `end`, ascending or descending.
 
-    The result is None if the ends are of another kind.
+    The result is None if the ends are not two numbers or two dates.
 
     errors:  TooLong  the list is too long
     """

@@ -50,7 +50,7 @@ class Source:
         return self.tokens[self.index]
 
     def ahead(self, count: int = 1) -> FeelToken:
-        """Return the token `count` places after the next token; behind the end, return the last token."""
+        """Return the token `count` tokens after the next token; after the end, return the last token."""
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
 
     def take(self) -> FeelToken:

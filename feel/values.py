@@ -34,7 +34,8 @@ OPEN = Open()
 class Range:
     """The values between two ends; `has_start` and `has_end` say whether the range includes the ends.
 
-    shape:   `is_test` marks the test `(= 10)`, which holds the same values as `[10..10]` but is not equal to it
+    shape:   `is_test` marks the test `(= 10)`, which contains the same values as `[10..10]` but is not equal to this
+             range
     source:  DMN TCK, 0068-feel-equality, range_010
     """
 

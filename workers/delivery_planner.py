@@ -3,7 +3,7 @@
 The decisions are pure, and use the results of the last claims.
 
 In the index, settled deliveries (until vacuum removes them) and leased deliveries precede the waiting deliveries of a
-lane. So a claim in a known lane begins after the last row that the previous claim read. A search reads every lane from
+lane. So a claim in a known lane starts after the last row that the previous claim read. A search reads every lane from
 the beginning, to find new lanes and deliveries with expired leases. A search takes long if vacuum can't remove settled
 deliveries.
 """

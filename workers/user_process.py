@@ -75,7 +75,7 @@ class UserProcess:
         return self._socket is not None and self._socket.is_open
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported. If it is imported already, wait until the process answers.
+        """Wait until the user's code is imported. If the code is already imported, wait until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """

@@ -1,6 +1,6 @@
 """Compile a BPMN model into a definition, or refuse the model with one message for each faulty element.
 
-A definition is immutable, and contains all data that a step reads.
+A definition is immutable, and contains all data that the execution of a step reads.
 
 - `document` parses bytes into XML, within limits.
 - `reading` converts the XML to nodes, and collects the faults.
@@ -12,7 +12,7 @@ A definition is immutable, and contains all data that a step reads.
 - `paths` finds the joining gateways.
 - `checks` finds the nodes that the engine can't execute.
 - `definition` has the compiled form of a model.
-- `support` declares the support for each attribute and element, so that the reader ignores no name without a message.
+- `support` declares for each attribute and element whether it is supported, so that no name is silently ignored.
 - `names` has the XML names of elements and attributes.
 - `refusal` has the error for a refused model.
 

@@ -38,7 +38,7 @@ Check = Callable[[FlowNode, Definition], Iterator[str]]
 def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[ModelProblem]:
     """Find all faults of a definition, in the document's order.
 
-    The nodes in `unread` have a reported fault already. For the nodes in `unread` and for their boundary events, only
+    For the nodes in `unread`, the reader has already reported a fault. For these nodes and their boundary events, only
     the flows and the events of the scope are checked.
     """
     return [
@@ -102,7 +102,7 @@ def _check_caught(node: FlowNode, definition: Definition) -> Iterator[str]:
 
 
 def _caught_by(node: FlowNode) -> tuple[str, str] | None:
-    """Return the kind of an event's trigger, and its code or name: "" stands for every code.
+    """Return the kind of an event's trigger, and the trigger's code or name; "" stands for every code.
 
     Return None for a timer.
     """

@@ -14,15 +14,15 @@ PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 class NodeKind(StrEnum):
     """The kinds of nodes by behaviour; several BPMN elements may have the same kind."""
 
-    # A fast hash, because each entry of a token into a node looks up the node's kind.
+    # The hash is fast, because the node's kind is looked up each time that a token enters a node.
     __hash__ = str.__hash__
 
     PROCESS = auto()
     START = auto()
     END = auto()
-    PASS = auto()  # Manual tasks, tasks without a type, and throw events without a trigger: the token passes the node.
+    PASS = auto()  # The token passes manual tasks, tasks without a type, and throw events without a trigger.
     SCRIPT = auto()
-    SERVICE = auto()  # Service, send and business rule tasks, and thrown messages: a handler does the work.
+    SERVICE = auto()  # A handler does the work of service, send and business rule tasks, and of thrown messages.
     USER = auto()
     RECEIVE = auto()
     CATCH = auto()
@@ -50,7 +50,7 @@ class TimerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimerTrigger:
-    """A timer event: its time is a literal, or a FEEL expression, evaluated when a token enters the event's scope."""
+    """A timer event; its time is a literal, or a FEEL expression for the moment when a token enters the scope."""
 
     kind: TimerKind
     text: Text
@@ -105,7 +105,7 @@ Trigger = (
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A sequence flow. A flow without a condition is always taken."""
+    """A sequence flow. A token always takes a flow without a condition."""
 
     flow_id: str
     source: str
@@ -117,7 +117,7 @@ class Flow:
 class Assignment:
     """An input or output mapping.
 
-    `target` has the variable's name, followed by the path inside the variable's value.
+    `target` is the variable's name and the path inside the variable's value.
     """
 
     target: tuple[str, ...]
@@ -141,7 +141,7 @@ class MultiInstance:
 
     @property
     def result_name(self) -> str | None:
-        """Return the variable with an execution's result; None if `output_item` is a computation."""
+        """Return the variable that has an execution's result; None if `output_item` is no path of a variable."""
         found = PATH.fullmatch(self.output_item.text) if self.output_item else None
         return found[1] if found else None
 
@@ -168,7 +168,7 @@ class UserWork:
 
 @dataclass(frozen=True, slots=True)
 class ScriptWork:
-    """The work of a script task: a FEEL expression, and the variable that gets the value."""
+    """The work of a script task: a FEEL expression, and the variable that receives the value of the expression."""
 
     expression: Expression
     result_name: str | None
@@ -191,8 +191,8 @@ class FlowNode:
     """One element of a process that a token can enter.
 
     shape:   `scope_id` is the id of the containing node, "" for the process. `incoming` holds ids of flows. Only scopes
-             have `starts` (their start events), `start` (the start event where a new token begins) and
-             `event_subprocesses`. Only activities have `boundaries`
+             have `starts` (their start events), `start` (the start event of a new token) and `event_subprocesses`. Only
+             activities have `boundaries`
     """
 
     node_id: str

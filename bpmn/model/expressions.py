@@ -32,7 +32,7 @@ class InvalidValue(ValueError):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Limit the total length of the expressions that a `with` block reads to EXPRESSIONS_CHARS_MAX characters.
+    """Limit the expressions that are read in a `with` block to EXPRESSIONS_CHARS_MAX characters in total.
 
     errors:  InvalidModel  the total length exceeds the limit
     """
@@ -70,7 +70,7 @@ def written(text: Text) -> str:
 
 
 def read_expression(written: str) -> Expression:
-    """Read an expression, such as a condition; the equals sign before the expression may be missing.
+    """Read an expression, such as a condition, with or without an equals sign before it.
 
     errors:  InvalidValue  the expression is not supported
     """
@@ -79,7 +79,7 @@ def read_expression(written: str) -> Expression:
 
 
 def read_name(written: str, subject: str) -> str:
-    """Read the name of a variable; the message of a refusal begins with `subject`.
+    """Read the name of a variable; if it is refused, the message starts with `subject`.
 
     errors:  InvalidValue  the text is an expression
     """

@@ -51,7 +51,7 @@ def _headers(element: Element) -> tuple[tuple[str, str], ...]:
     headers: dict[str, str] = {}
     for header in () if written is None else written:
         if not header.attrib:
-            continue  # A modeler writes an empty header for an empty row in its table.
+            continue  # Skip an empty header, which a modeler writes for an empty row of a table.
         key = required(header, "key")
         if key in headers:
             raise InvalidValue(f"the header {shortened(key)} occurs twice; keep one")
@@ -201,7 +201,7 @@ def _loop(loop: Element, extension: Element) -> MultiInstance:
 
 
 def _items(loop: Element, extension: Element) -> Expression | None:
-    """Read the collection: an expression in Camunda 8; in Camunda 7 an expression or the name of a variable."""
+    """Read the collection: in Camunda 8 an expression, in Camunda 7 an expression or the name of a variable."""
     if written := extension.get("inputCollection"):
         return read_expression(written)
     if written := camunda_attribute(loop, "collection"):

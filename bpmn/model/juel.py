@@ -2,8 +2,8 @@
 
 Logic follows EL 3.0: null is false, and a text is true only if it is "true". A comparison with null is false if it is
 an operand of logic; elsewhere it is null, as in FEEL. Arithmetic follows EL 3.0, too: null and an empty text count as
-0, and a text with a number counts as this number. Other operands and a division by 0 cause an incident. The
-counter of a multi-instance activity begins with 0, as in Camunda 7.
+0, and a text with a number counts as this number. Other operands and a division by 0 cause an incident. The counter of
+a multi-instance activity starts at 0, as in Camunda 7.
 
 source:  Expression Language 3.0 (JSR 341), 1.3 to 1.12 and 1.23
 """
@@ -30,8 +30,9 @@ RESERVED = frozenset({
     "between", "else", "every", "external", "for", "function", "if", "in", "instance", "return", "satisfies", "some",
     "then",
 })  # fmt: skip
-COUNTER = "loopCounter"  # FEEL's counter begins with 1.
-NESTED_MAX = 12  # Each operator becomes a FEEL function, and FEEL limits the nesting of functions.
+COUNTER = "loopCounter"  # FEEL's counter starts at 1.
+# The limit exists because each operator becomes a FEEL function, and FEEL limits the nesting of functions.
+NESTED_MAX = 12
 TRUTH = 'function(x) if x = null then false else if x instance of string then lower case(x) = "true" else x'
 NUMBER = (
     'function(x) if x = null or x = "" then 0 else if x instance of number then x else (function(y) assert(y, y !='
@@ -65,7 +66,10 @@ def feel_of(text: str) -> str:
 
 
 class _Part:
-    """A translated part of an expression. A boolean needs no conversion in logic, and a number none in arithmetic."""
+    """A translated part of an expression.
+
+    A boolean needs no conversion as an operand of logic, and a number needs none as an operand of arithmetic.
+    """
 
     def __init__(self, feel: str, kind: str = "", *, in_logic: str = "", is_simple: bool = False) -> None:
         self.feel = feel

@@ -43,7 +43,7 @@ def _zeebe_mappings(mapping: Element | None, name: str) -> tuple[Assignment, ...
 def _source(mapping: Element) -> str:
     """Return a mapping's expression.
 
-    An input without a source sets null, which hides a variable of the same name in an outer scope.
+    An input without a source sets the variable to null; this hides an outer scope's variable of the same name.
     """
     is_null = local_name(mapping) == "input" and mapping.get("source") is None
     return "=null" if is_null else required(mapping, "source")

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from shardclock_server.bpmn.model.definition import FlowNode, NodeKind
 
-# The limit of flows into inclusive joins. The definition stores the upstream nodes of each such flow.
+# The limit of flows into inclusive joins. The limit is needed because the definition stores the upstream nodes of each
+# such flow.
 FLOWS_JOINED_MAX = 1_000
 JOINS = frozenset({NodeKind.PARALLEL, NodeKind.INCLUSIVE})
 
@@ -16,11 +17,10 @@ def joins_of(nodes: Mapping[str, FlowNode]) -> dict[str, FlowNode]:
 
 
 def upstream_of(nodes: Mapping[str, FlowNode]) -> dict[str, dict[str, int]]:
-    """Find, for each inclusive join, the nodes from which a token can reach the join, and the possible incoming flows.
+    """Find, for each inclusive join, the nodes from which a token can reach the join, and through which incoming flows.
 
     An inclusive join waits while another token can still arrive through a flow that no token has used. A token moves
-    along flows, or leaves an activity through a boundary event. A path that goes through the join itself does not
-    count.
+    along flows, or leaves an activity through a boundary event. A path through the join itself does not count.
 
     shape:   each node has a bit mask; bit 0 stands for the first flow in the join's `incoming`
     """

@@ -95,7 +95,8 @@ class _Process:
     element: Element
     shared: SharedElements
     problems: list[ModelProblem] = field(default_factory=list)
-    # Elements with a reported fault. A further fault of an element may be a consequence of its first fault.
+    # Elements with a reported fault. Further faults of these elements are not reported, because they may be
+    # consequences of the first fault.
     unread: set[str] = field(default_factory=set)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
@@ -157,7 +158,7 @@ class _Process:
 
     def _read_details(self, element: Element, node: dict[str, Any]) -> None:
         if has_trigger(element):
-            # A placeholder for the case that the reading fails, so that the checks don't report a missing trigger.
+            # A placeholder, so that the checks don't report a missing trigger if the trigger can't be read.
             node["trigger"] = UnknownTrigger()
         check_element(element, skipped=READ_ALONE if node["kind"] in SCOPES else frozenset())
         if node["kind"] not in SCOPES:
@@ -186,7 +187,7 @@ class _Process:
             self.flows[flow_id] = replace(flow, condition=_condition_of(element))
         except InvalidValue as error:
             self.problems.append(ModelProblem(flow_id, str(error)))
-            self.unread.add(flow.source)  # Prevents a second message, which would report a missing condition.
+            self.unread.add(flow.source)  # A placeholder, which prevents a second message about a missing condition.
 
     def _flow_named(self, element: Element) -> str:
         """Make a name for a flow without an id; the name has blanks, so it can't equal an id."""
@@ -253,7 +254,7 @@ class _Process:
 
 
 def _unread_beside(root: Element) -> Iterator[ModelProblem]:
-    """Check each element outside of the processes, and report its first unsupported name."""
+    """Check each element outside of the processes; report the first unsupported name of each element."""
     for element in (root, *root):
         if namespace(element) == BPMN and local_name(element) != "process":
             try:

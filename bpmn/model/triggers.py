@@ -74,7 +74,7 @@ def _definitions_in(element: Element) -> list[Element]:
 
 
 def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> NodeKind:
-    """Return the kind of a node with this trigger; an element's job may change the kind.
+    """Return the kind of a node with this trigger; a job of the element may change the kind.
 
     errors:  InvalidValue  the element declares a job that no handler would receive
     """
@@ -100,7 +100,7 @@ def kind_with(kind: NodeKind, trigger: Trigger | None, element: Element) -> Node
 def read_thrown(element: Element, shared: SharedElements) -> Trigger | None:
     """Read the trigger of a throwing event.
 
-    The engine sends a thrown message as a job, so the message needs no name and no element.
+    The engine sends a thrown message as a job, so the event needs no message element and no name of a message.
 
     errors:  InvalidValue  the trigger is unsupported or invalid
     """

@@ -41,13 +41,13 @@ from shardclock_server.feel import Json
 # not wait.
 ENTRIES_MAX = 10_000
 ANSWERED = frozenset({NodeKind.SERVICE, NodeKind.USER, NodeKind.CALL})
-# A step calls this function before each entry into a node, except the first. The argument is the number of characters
-# that the step has produced. False ends the step; the next step executes the remaining work.
+# A step calls this function before each entry into a node, except the first entry. The argument is the number of
+# characters that the step has produced. False ends the step; the next step executes the remaining work.
 MayContinue = Callable[[int], bool]
 
 
 def always(_chars: int) -> bool:
-    """Return true, so that a step continues until all tokens wait."""
+    """Always return true, so that a step continues until all tokens wait."""
     return True
 
 
@@ -57,7 +57,7 @@ class StepResult(NamedTuple):
     If `may_continue` ended the step early, the instance's `continuation` holds the remaining work. The next signal
     executes the continuation; the signal `Continued` has no other effect.
 
-    shape:   `chars` counts the characters of computed values and of sent variables
+    shape:   `chars` is the number of characters in computed values and sent variables
     """
 
     effects: tuple[Effect, ...]
@@ -204,7 +204,7 @@ def _retry(step: StepContext, token: Token) -> bool:
 
 
 def _run(step: StepContext, may_continue: MayContinue) -> None:
-    """Execute the planned entries and advance the changed scopes until none is left or `may_continue` ends the step."""
+    """Execute planned entries and advance changed scopes, until none is left or `may_continue` ends the step."""
     before = step.entered
     while step.entries or step.touched:
         if step.entries and step.entered > before and not may_continue(step.budget.chars):
@@ -233,7 +233,7 @@ def _advance_scope(step: StepContext, scope: Token) -> None:
         return
     has_joined = bool(scope.arrived) and join(step, scope)
     if has_joined or not scope.arrived:
-        step.resolve_incident(scope)  # The incident of a join that waited for a missing token.
+        step.resolve_incident(scope)  # Remove the incident of a join that waited for a missing token.
     if has_joined or step.instance.children(scope.key):
         return
     if not scope.arrived:

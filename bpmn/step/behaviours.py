@@ -69,7 +69,7 @@ def number_execution(token: Token, scope: Token, node: FlowNode, number: int) ->
 
 
 def begin_node(step: StepContext, token: Token, results: Mapping[str, Json] | None = None) -> None:
-    """Run the token's phases at its node; after an incident, begin with the failed phase."""
+    """Run the token's phases at its node; after an incident, start with the failed phase."""
     node = step.node_of(token)
     is_body = step.is_body(token)
     try:
@@ -212,7 +212,7 @@ def throw_error(
 ) -> None:
     """Propagate an error to the nearest catching event of the instance, or else to the calling instance.
 
-    If no event catches the error, the thrower gets an incident, and no scope ends.
+    If no event catches the error, the throwing token gets an incident, and no scope ends.
     """
     if catch(step, token, error, payload):
         return
@@ -231,7 +231,7 @@ def throw_error(
 
 
 def throw_escalation(step: StepContext, token: Token, escalation: EscalationTrigger) -> bool:
-    """Propagate an escalation to the nearest catching event; if no event catches the escalation, its thrower continues.
+    """Propagate an escalation to the nearest catching event; if no event catches it, the throwing token continues.
 
     shape:   true if a caller catches the escalation and ends this child, so that the child must not continue
     """

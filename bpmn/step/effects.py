@@ -31,7 +31,7 @@ class Outcome(StrEnum):
 
 
 class TokenChanged(NamedTuple):
-    """A line of the history: a token entered a node, left it, or was terminated there."""
+    """A line of the history: a token has entered a node, left the node, or was terminated at the node."""
 
     token: int
     node_id: str
@@ -102,7 +102,7 @@ class ChildOpened(NamedTuple):
 
 
 class WaitClosed(NamedTuple):
-    """The waits of a token end, or only the waits of the node `node_id`: timers, subscriptions, tasks and a child."""
+    """The waits of a token end (timers, subscriptions, tasks and a child), or only the waits of `node_id`."""
 
     token: int
     node_id: str | None = None

@@ -1,4 +1,4 @@
-"""Limit the total cost of the expressions of one element, because a step can't be interrupted inside an element."""
+"""Limit the total cost of one element's expressions, because a step can't be interrupted inside an element."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ WAY_OUT = "map less data, or distribute the expressions over several elements"
 
 
 class EvaluationBudget:
-    """The moment that `now()` returns in expressions, and the remaining budget for the expressions of one element.
+    """The moment that `now()` returns, and the remaining budget for one element's expressions.
 
     shape:   `chars` counts the characters that the step has produced: values of expressions, and sent variables
     """
@@ -47,7 +47,7 @@ class EvaluationBudget:
         return self._element
 
     def evaluate(self, expression: Expression, variables: Iterable[tuple[str, Json]], *, levels: int = 0) -> Json:
-        """Evaluate an expression; the conversions of its variables and of its value also cost steps.
+        """Evaluate an expression; the conversions of variables and of the value also cost steps.
 
         shape:   `levels` is the number of lists and contexts in the target variable that will contain the value
         errors:  TooLong          the expression, or all expressions of the element together, exceed a limit.

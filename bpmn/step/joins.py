@@ -19,7 +19,7 @@ def join(step: StepContext, scope: Token) -> bool:
 
 
 def remove_joined(scope: Token, node: FlowNode) -> None:
-    """Remove the tokens that a node joins into one token."""
+    """Remove the tokens that a join replaces by one token."""
     # The join takes one token of each flow. A second token of the same flow waits for the next execution of the join.
     for flow_id in set(node.incoming) & set(scope.arrived):
         scope.arrived.remove(flow_id)
@@ -31,8 +31,8 @@ def _is_ready(step: StepContext, scope: Token, node: FlowNode) -> bool:
         return True
     if node.kind == NodeKind.PARALLEL:
         return False
-    # Ignore a token that can arrive only through flows with a waiting token, because it belongs to the next execution
-    # of the join.
+    # If a token can arrive only through flows that already have a waiting token, it belongs to the next execution of
+    # the join, so ignore it.
     missing = sum(1 << number for number, flow_id in enumerate(node.incoming) if flow_id not in taken)
     at_joins = {step.definition.joins[flow_id].node_id for flow_id in taken}
     may_come = at_joins | {child.node_id for child in step.instance.children(scope.key)}

@@ -12,7 +12,7 @@ from shardclock_server.timers.refusal import shortened
 
 
 def begin_loop(step: StepContext, token: Token, loop: MultiInstance) -> None:
-    """Find the items of a multi-instance activity, and begin the first execution, or all parallel executions.
+    """Find the items of a multi-instance activity, and start the first execution, or all parallel executions.
 
     errors:  EvaluationFailed  the collection is not a list, or has too many items
     """
@@ -23,7 +23,7 @@ def begin_loop(step: StepContext, token: Token, loop: MultiInstance) -> None:
 
 
 def go_on_with_loop(step: StepContext, token: Token) -> None:
-    """Begin the next executions of a multi-instance activity, or leave the activity when all executions have ended."""
+    """Start the next executions of a multi-instance activity, or leave the activity when all executions have ended."""
     loop, state = _loop_of(step, token)
     running = len(step.instance.children(token.key))
     if state.is_enough or state.next - running == len(state.items):
@@ -38,7 +38,7 @@ def go_on_with_loop(step: StepContext, token: Token) -> None:
 
 
 def variables_of_execution(token: Token, loop: MultiInstance, number: int) -> dict[str, Json]:
-    """Return an execution's own variables: its item, null for its result, and its number, which begins with 1."""
+    """Return an execution's own variables: the item, null for the result, and the number, which starts at 1."""
     assert token.loop, "the token of a multi-instance activity has the items"
     own: dict[str, Json] = {loop.result_name: None} if loop.result_name else {}
     item: dict[str, Json] = {loop.item_name: token.loop.items[number - 1]} if loop.item_name else {}

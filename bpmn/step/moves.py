@@ -1,4 +1,4 @@
-"""Move tokens at an operator's request: terminate some tokens, and begin new tokens at chosen nodes."""
+"""Move tokens at an operator's request: terminate some tokens, and create new tokens at chosen nodes."""
 
 from shardclock_server.bpmn.step.joins import remove_joined
 from shardclock_server.bpmn.step.signals import Moved
@@ -9,7 +9,7 @@ from shardclock_server.bpmn.step.tokens import StepContext
 def scopes_for(step: StepContext, node_id: str) -> list[Token]:
     """Return the tokens of the scope that contains a node.
 
-    The node can begin only if exactly one token is at its scope.
+    A new token can be created at the node only if exactly one token is at the node's scope.
     """
     scope_id = step.definition.nodes[node_id].scope_id
     return [
@@ -20,7 +20,7 @@ def scopes_for(step: StepContext, node_id: str) -> list[Token]:
 
 
 def move(step: StepContext, moved: Moved) -> bool:
-    """Apply all requested terminations and new tokens, or none of these if one is invalid.
+    """Apply all requested terminations and new tokens; if one of the requests is invalid, change nothing.
 
     A request can't terminate the root token; only a cancellation can.
     """

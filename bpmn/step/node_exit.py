@@ -30,12 +30,15 @@ def finish(step: StepContext, token: Token, results: Mapping[str, Json] | None =
 
 
 def _keeps_results(node: FlowNode) -> bool:
-    """Return whether only the token's own variables get the results: with output mappings, or after a caught error."""
+    """Return whether only the token's own variables get the results.
+
+    This is so if there are output mappings, or after a caught error.
+    """
     return bool(node.outputs) or (node.kind == NodeKind.BOUNDARY and isinstance(node.trigger, ErrorTrigger))
 
 
 def leave(step: StepContext, token: Token) -> None:
-    """Let a token leave its node; after an incident, begin with the failed phase."""
+    """Let a token leave its node; after an incident, start with the failed phase."""
     node = step.node_of(token)
     is_inner = step.is_inner(token)
     try:
@@ -82,7 +85,7 @@ def _collect(step: StepContext, token: Token, node: FlowNode) -> None:
     if node.loop.output_item:
         body.loop.outputs[token.number - 1] = step.value(node.loop.output_item, token, levels=1)
     if node.loop.completion:
-        # An execution that is only planned has no token, so it is counted separately.
+        # A planned execution has no token yet, so it is counted separately.
         planned = sum(entry.scope == body.key for entry in step.entries)
         running = len(step.instance.children(body.key)) - 1 + planned
         body.variables |= {

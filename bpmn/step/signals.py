@@ -1,8 +1,8 @@
 """The signals that advance an instance.
 
 A signal for a token contains the token's key and the id of the waiting node. If the waiting node is a boundary event or
-the start of an event sub-process, the token itself is at another node. A signal is stale if its token is gone or no
-longer waits.
+the start of an event sub-process, the token is at another node. A signal is stale if its token is gone or no longer
+waits.
 """
 
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ class VariablesSet(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A client has moved tokens: some tokens are terminated, and new tokens begin at other nodes."""
+    """A client has moved tokens: some tokens are terminated, and new tokens are created at other nodes."""
 
     terminated: tuple[int, ...] = ()
     begun: tuple[str, ...] = ()

@@ -65,8 +65,8 @@ PHASES = tuple(Phase)
 class LoopState:
     """The progress of a multi-instance activity.
 
-    shape:   `outputs` has a value per item; `next` is the number of begun items; `is_enough` is set when the completion
-             condition is true, and then no further item begins
+    shape:   `outputs` has a value per item; `next` is the number of started items; `is_enough` is set when the
+             completion condition is true, and then no further item starts
     """
 
     items: list[Json]
@@ -113,8 +113,8 @@ class PlannedEntry(NamedTuple):
 class Continuation:
     """The work that remains for the next step after `may_continue` ended a step.
 
-    shape:   `touched` are keys of scopes in which a token ended or arrived at a join; `entered` counts the entered
-             nodes since all tokens last waited
+    shape:   `touched` are keys of scopes in which a token ended or arrived at a join; `entered` is the number of
+             entered nodes since the last time when all tokens waited
     """
 
     entries: tuple[PlannedEntry, ...]

@@ -162,7 +162,7 @@ def visible_variables(instance: Instance, token: Token) -> dict[str, Json]:
 
 
 def propagate(variables: Mapping[str, Json], instance: Instance, begin: Token) -> None:
-    """Write each variable into the nearest scope that has it, beginning with `begin`, or else into the process."""
+    """Write each variable into the nearest scope that has the variable, from `begin` on, or else into the process."""
     for name, value in variables.items():
         (_scope_with(name, instance, begin) or instance.tokens[ROOT]).variables[name] = value
 
@@ -172,7 +172,7 @@ def evaluate_inputs(
 ) -> dict[str, Json]:
     """Evaluate input mappings; each mapping can read the results of the earlier mappings.
 
-    shape:   the token's new variables; the token itself is not changed, so that a retry does not find partial results
+    shape:   returns the token's new variables; the token is not changed, so that a retry does not find partial results
     errors:  EvaluationFailed  an expression fails or exceeds a limit
     """
     given = replace(token, variables=dict(token.variables))
@@ -204,7 +204,7 @@ def evaluate_outputs(
 
 
 def _write_path(variables: dict[str, Json], path: tuple[str, ...], value: Json, budget: EvaluationBudget) -> None:
-    """Write a value at a path; create a context for each missing step of the path, and for a step of another type."""
+    """Write a value at a path; replace each entry of the path that is missing or no context by a context."""
     *outer, name = path
     for part in outer:
         inside = variables.get(part)

@@ -40,7 +40,7 @@ def watch(step: StepContext, token: Token, node: FlowNode) -> None:
 
 
 def wait_for(step: StepContext, token: Token, node_ids: list[str]) -> None:
-    """Open the waits of some nodes for a token, or none of these waits if one is invalid.
+    """Open the waits of some nodes for a token; if one of the waits is invalid, open none.
 
     errors:  EvaluationFailed
     """
@@ -52,7 +52,8 @@ def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effe
     """Return the waits of a process's start events. The expressions are evaluated now, without variables.
 
     shape:   TimerOpened, MessageOpened and SignalOpened, with token 0
-    errors:  EvaluationFailed  an expression gives an invalid time, name or key"""
+    errors:  EvaluationFailed  an expression gives an invalid time, name or key
+    """
     step = StepContext(definition, Instance(), now)
     wait_for(step, Token(0, definition.process_id, 0), list(definition.starts))
     return tuple(step.effects)
@@ -86,7 +87,7 @@ def _opened(step: StepContext, token: Token, node: FlowNode) -> Iterator[Effect]
         case SignalTrigger(name):
             yield SignalOpened(token.key, node.node_id, text(name, "the signal's name"))
         case _:
-            pass  # Errors and escalations need no wait, because they come from inside the instance.
+            pass  # Errors and escalations need no wait, because they come from the instance itself.
 
 
 def _readable(kind: TimerKind, text: str, *, now: datetime, is_computed: bool) -> str:

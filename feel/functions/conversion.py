@@ -27,7 +27,7 @@ def opposite(negand: bool) -> bool:
 
 @counted("string", "from: Any")
 def string(budget: Budget, value: FeelValue) -> str | None:
-    """Write a value in FEEL's notation; a text and null are returned unchanged."""
+    """Write a value in FEEL's notation; return a text and null unchanged."""
     return None if value is None else text_of(value, budget)
 
 

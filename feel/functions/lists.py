@@ -170,7 +170,7 @@ def sort(budget: Budget, items: Items) -> Items | None:
 
 @counted("sort", "list: list, precedes: function")
 def sort_by(budget: Budget, items: Items, precedes: Function) -> Items | None:
-    """Sort items with a function, which gets two items and is true if its first argument comes first."""
+    """Sort items with a function of two items, which returns true if the first item comes before the second."""
     return _sorted(budget, items, lambda left, right: precedes.call(budget, [left, right]))
 
 

@@ -22,7 +22,7 @@ def _end(value: FeelValue) -> Side:
 
 
 def _precedes(first: Side, second: Side) -> Answer:
-    """Return whether a bound is before another bound; None if the bounds have no order, or a bound is open."""
+    """Return whether one bound is before another bound; None if the bounds can't be compared, or a bound is open."""
     if first[0] is OPEN or second[0] is OPEN:
         return None
     before, after = less(first[0], second[0]), less(second[0], first[0])

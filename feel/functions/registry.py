@@ -2,7 +2,7 @@
 
 A declaration reads `name: kind, …`. A kind with `?` may be null; `|` separates kinds; the last parameter may be
 `*name: kind`, which takes any number of arguments as a list. A function may have several declarations with different
-parameters. If a call fits no declaration, its value is null, even if the only unfit argument is a null.
+parameters. If a call fits no declaration, the call's value is null, even if only a null argument does not fit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Parameter:
     def fit(self, value: FeelValue) -> tuple[FeelValue, bool]:
         """Return the converted value, and whether the value fits.
 
-        If the parameter requires it, a list with one item is converted to the item, and an item to a list.
+        If the kind of the parameter requires a conversion, a list with one item becomes the item, and an item becomes a
+        list.
         """
         kinds = self.kinds
         if value is None:

@@ -204,7 +204,7 @@ def test_the_server_starts_if_another_process_makes_its_user_at_the_same_time(
 
     def ensure(name: str) -> None:
         users.append(name)
-        if len(users) == 1:  # The other process has ended before the signal.
+        if len(users) == 1:  # The other process has already created the user.
             raise subprocess.CalledProcessError(9, "useradd", stderr=f"useradd: user '{name}' already exists")
 
     monkeypatch.setattr(postmaster, "ensure_user_exists", ensure)

@@ -110,7 +110,7 @@ async def test_variables_for_an_instance_with_a_later_start_wait_for_the_start(d
 
 @asynccontextmanager
 async def start_given_up(dsn: str, *, timeout_s: float = 10.0) -> AsyncIterator[tuple[Session, SignalRunner, int]]:
-    """Yield an engine, and an instance with a dead start and a cancellation that a client sent after the start died."""
+    """Yield an engine, and an instance: its start is a dead letter, and a client has cancelled it afterwards."""
     await add_holder(dsn, 1, 0, 1)
     async with (
         Session(dsn, application="test") as session,

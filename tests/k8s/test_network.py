@@ -196,7 +196,7 @@ def test_prometheus_scrapes_one_port_of_each_pod_with_an_exporter() -> None:
     for pod in scraped:
         assert _fits(monitor["spec"]["selector"], pod.labels)
         assert _port_names(pod).count(endpoint["port"]) == 1
-        # KubeRay adds a port of this name to Ray's containers, without a listener.
+        # KubeRay adds a port of this name to Ray's containers, but no process listens on the port.
         assert endpoint["port"] != "metrics"
 
 

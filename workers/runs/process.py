@@ -22,7 +22,7 @@ class RunProcess(Protocol):
     """A process that executes runs."""
 
     def ready(self) -> Awaitable[None]:
-        """Wait until the user's code is imported. If it is imported already, wait until the process answers.
+        """Wait until the user's code is imported. If the code is already imported, wait until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """
@@ -60,7 +60,7 @@ class RunUserProcess(UserProcess):
         self._watching: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported. If it is imported already, wait until the process answers.
+        """Wait until the user's code is imported. If the code is already imported, wait until the process answers.
 
         errors:  ProcessDied  the import failed, or the process has ended
         """

@@ -85,7 +85,7 @@ OWN: Mapping[str, SupportTable] = {
         **for_names(FORM, "bindingType", "versionTag"),
     },
 }
-# Elements that are refused, unless they are empty.
+# Elements that are refused if they are not empty.
 EMPTY = frozenset({"executionListeners", "taskListeners", "linkedResources"})
 # An element may have only one child with each of these names, because the reader reads only the first child.
 SINGLE = frozenset(OWN) - {"input", "output", "header"} | {"taskHeaders", "ioMapping"}

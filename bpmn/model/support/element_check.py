@@ -22,12 +22,12 @@ VENDORS = {ZEEBE: camunda_8, **dict.fromkeys(CAMUNDA_7, camunda_7)}
 MISPLACED = "move it to an element where BPMN 2.0 allows it, or remove it"
 # An element may have only one child with each of these names, because the reader reads only the first child.
 SINGLE = {BPMN: standard.SINGLE, ZEEBE: camunda_8.SINGLE}
-# Elements with content that is text, or that the reader checks.
+# Elements that contain text, or children that the reader checks.
 LEAVES = frozenset({"documentation", "script", "text", "inputParameter", "outputParameter"})
 
 
 def apply_default_language(root: Element) -> None:
-    """Copy the model's default language to conditions without a language and without a sign of FEEL or JUEL."""
+    """Copy the model's default language to conditions that have no language and no sign of FEEL or JUEL."""
     if not (language := root.get("expressionLanguage", "").strip()):
         return
     for name in ("conditionExpression", "completionCondition"):
@@ -40,8 +40,8 @@ def apply_default_language(root: Element) -> None:
 def check_element(element: Element, *, skipped: frozenset[str] = frozenset()) -> None:
     """Check an element's own attributes and its children.
 
-    shape:   if `skipped` contains names, children with such a name or with an id are not checked, because the reader
-             checks the children of a scope separately
+    shape:   if `skipped` is not empty, children with an id and children with a name in `skipped` are not checked,
+             because the reader checks the children of a scope separately
     """
     _check_attributes(element)
     _check_single(element)
@@ -80,7 +80,7 @@ def check_child(child: Element, *, host: Element) -> None:
 
 
 def _check_single(element: Element) -> None:
-    """Refuse a second child with the same name if `SINGLE` contains the name; extension elements count as children."""
+    """Refuse a second child with a name in `SINGLE`; extension elements count as children."""
     extensions = element.findall(f"{bpmn('extensionElements')}/*")
     counted = Counter(child.tag for child in (*element, *extensions))
     for tag, count in counted.items():

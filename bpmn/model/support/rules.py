@@ -22,7 +22,7 @@ class SupportRule(NamedTuple):
     """The support for a name at some host elements.
 
     shape:   a rule without `hosts` applies to every element. `values` are the accepted values; any other value is
-             refused. `reason` explains why a name is ignored, or is the end of a refusal's message
+             refused. `reason` explains why a name is ignored; for a refused name, it is the end of the message
     """
 
     support: Support
