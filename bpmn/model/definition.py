@@ -50,7 +50,7 @@ class TimerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimerTrigger:
-    """A timer event; its time is a literal, or a FEEL expression for the moment when a token enters the scope."""
+    """A timer event; its time is a literal, or FEEL that is evaluated when a token enters the event's scope."""
 
     kind: TimerKind
     text: Text
