@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from standardwebhooks import Webhook, WebhookVerificationError
 
 if not os.environ.get("WEBHOOK_SECRET"):
-    sys.stderr.write("WEBHOOK_SECRET is not set: give it the secret that `shardclock endpoints add` has printed\n")
+    sys.stderr.write(
+        "WEBHOOK_SECRET is not set: set WEBHOOK_SECRET to the secret that `shardclock endpoints add` has printed\n"
+    )
     sys.exit(2)
 webhook, seen = Webhook(os.environ["WEBHOOK_SECRET"]), set()
 

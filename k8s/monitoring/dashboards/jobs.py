@@ -75,8 +75,8 @@ STARTS = Row(
         TimeSeries(
             "Starts that wait",
             (
-                "The age of a job's oldest due start whose function is not called yet: no shard fires it, no worker"
-                " begins it, places are free, or its process does not start."
+                "For each job, the age of the oldest due start whose function is not called yet. The causes: no shard"
+                " fires the start, no worker begins its run, or the process of the run does not start."
             ),
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_waiting_seconds{job="$job"})', "{{job_name}}")],
