@@ -208,7 +208,7 @@ share_by_kustomize() {
     ! exists deployment shardclock-gateway || rolled_out shardclock-gateway
 }
 
-# The chart names the Job after its content, so an existing Job has already migrated the schema.
+# The chart names the Job after its content, so a complete Job has already migrated the schema.
 share_by_helm() {
     chart_of_shared --wait --wait-for-jobs --timeout="${WAIT_S}s" > /dev/null ||
         refuse 4 "the release shardclock was not upgraded in $WAIT_S s: helm says why above, and nothing was taken down"

@@ -155,6 +155,23 @@ def test_the_mode_local_changes_to_ray_by_another_release(place: Namespace) -> N
     assert field(place, "raycluster", ".items[*].metadata.name") == "shardclock-blue"
 
 
+def test_an_upgrade_after_a_failed_migration_migrates_again(place: Namespace) -> None:
+    # Given a migration that no node could run in its time
+    unready = SHARED_VALUES | {"migrate": {"nodeSelector": {"disk": "none"}}}
+    helm(place, "install", "shardclock", str(SHARED), values=unready)
+    (failed,) = place.kubectl("get", "job", "--output=name").split()
+    deadline = '--patch={"spec":{"activeDeadlineSeconds":%s}}'
+    chosen = field(place, failed, ".spec.activeDeadlineSeconds")
+    place.kubectl("patch", failed, "--type=merge", deadline % 1)
+    place.kubectl("wait", failed, "--for=condition=Failed", "--timeout=60s")
+    place.kubectl("patch", failed, "--type=merge", deadline % chosen)
+
+    helm(place, "upgrade", "shardclock", str(SHARED), values=unready)
+
+    (again,) = place.kubectl("get", "job", "--output=name").split()
+    assert again.startswith(f"{failed}-")
+
+
 def test_zero_keepers_are_refused(place: Namespace) -> None:
     install(place)
     code, said = tried(place, "upgrade", "keepers", str(CLUSTER), values=LOCAL | {"keepers": {"replicas": 0}})
