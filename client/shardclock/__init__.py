@@ -29,7 +29,8 @@ This call schedules the timer in the open transaction of your own connection, af
 `consume` processes each record of the log exactly once, on your own connections; `shardclock.log` describes it.
 
 Modules for handlers: `handler` declares a handler (with `policy`, `durations` and `signature`). `timer` is the argument
-of a handler. `app` finds the handlers of a module. `calling` calls handlers (with `payload` and `deadline`). `outcome`
+of a handler. `app` finds the handlers of a module. `calling` calls handlers (with `payload` and `deadline`; `ending`
+limits the retries of a client in a handler). `outcome`
 has the possible ends of an attempt (with `raised`, `result`, `recorded` and `reason`). `testing` calls handlers in a
 user's tests; `stepping` finds a test cluster with a clock that the test moves. `loopback` recognizes this machine.
 Modules for jobs: `jobs` declares a job (with `job_policy`; `outline` is a schema of the job's configuration). `run` is

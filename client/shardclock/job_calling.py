@@ -6,6 +6,7 @@ the process ends the function.
 
 import asyncio
 import inspect
+import math
 import threading
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from shardclock.captured import captured
+from shardclock.ending import ending_in
 from shardclock.jobs import Job
 from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater, outcome_of
 from shardclock.payload import DECODER
@@ -36,6 +38,7 @@ class RunOrder:
     attempt: int
     scheduled_at: datetime
     config: str | None
+    max_runtime_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class JobCall:
             return outcome_of(error)
         order = self._order
         run = Run(order.job, order.run_id, order.attempt, order.scheduled_at, config, self._reports)
-        with captured(self._reports.lines):
+        with captured(self._reports.lines), ending_in(order.max_runtime_s):
             return self._call(run)
 
     def poll(self) -> ReportSnapshot:

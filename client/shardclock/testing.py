@@ -106,7 +106,8 @@ def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int 
     if found is None:
         raise InvalidHandler(f"{shown(job)} is no job; decorate it with @shardclock.job")
     text = found.config if config is None else _delivered(config)
-    order = RunOrder(found.name, found.reference, f"1.{attempt}", attempt, datetime.now(UTC), text)
+    limit_s = found.policy.max_runtime_s
+    order = RunOrder(found.name, found.reference, f"1.{attempt}", attempt, datetime.now(UTC), text, limit_s)
     with ThreadPoolExecutor(1) as thread:  # an event loop may run in the present thread
         return thread.submit(JobCall(found, order).run).result()
 

@@ -163,10 +163,11 @@ class LiveRun:
         self.is_called = True
         self._on_call(self)
         run = self.run
-        order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
+        limit_s = self.policy.max_runtime_s
+        order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config, limit_s)
         call = asyncio.ensure_future(process.run(order, lives_s=self.life.grant()))
         try:
-            if not await self._within(self.policy.max_runtime_s, call):
+            if not await self._within(limit_s, call):
                 if self.is_lost:
                     raise ProcessDied("its run was lost")
                 await self._cancel(process)

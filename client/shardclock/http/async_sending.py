@@ -12,6 +12,7 @@ from time import monotonic
 import httpx2
 
 from shardclock.api.errors import ApiError
+from shardclock.ending import answer_s_left, retry_s_left
 from shardclock.http.address import GatewayAddress
 from shardclock.http.problems import foreign_error, no_answer, problem_error
 from shardclock.http.reading import AnswerT, read_answer
@@ -49,7 +50,7 @@ class AsyncTries:
         self._may_be_done = self._may_be_done or error.may_be_done
         elapsed_s = now_s - self._failing_since_s
         pause_s = pause_s_after(error.problem, self._patience, attempt=self._attempt, elapsed_s=elapsed_s)
-        if pause_s is None:
+        if pause_s is None or pause_s > retry_s_left():
             if error.problem.may_pass:
                 # Even if the last attempt was not sent, an earlier attempt may have taken effect.
                 error.problem = replace(error.problem, may_be_done=self._may_be_done)
@@ -78,7 +79,7 @@ class AsyncSender:
         await self._http.aclose()
 
     def tries(self, *, is_repeatable: bool) -> AsyncTries:
-        """Start the count of attempts; retries stop when `retry_for` has passed since the first failure."""
+        """Start the count of attempts; retries end `retry_for` after the first failure, or before a handler's timeout."""
         return AsyncTries(Patience(self._retry_for_s, is_repeatable, random.random))
 
     async def send(self, request: Request) -> httpx2.Response:
@@ -143,7 +144,10 @@ class AsyncSender:
                 params=request.query,
                 content=request.body,
                 headers=request.headers,
-                timeout=self._timeout(self._timeout_s + request.wait_s),
+                # A long poll has no answer for a long time without any fault of the gateway.
+                timeout=self._timeout(
+                    self._timeout_s + request.wait_s if request.wait_s else min(self._timeout_s, answer_s_left())
+                ),
             )
         except httpx2.RequestError as error:
             raise no_answer(request, self._address, error, was_sent=not isinstance(error, NOT_SENT)) from error
@@ -169,4 +173,5 @@ class AsyncSender:
             raise no_answer(request, self._address, error, was_sent=False) from error
 
     def _timeout(self, answer_s: float) -> httpx2.Timeout:
-        return httpx2.Timeout(self._timeout_s, connect=min(CONNECT_S_MAX, self._timeout_s), read=answer_s)
+        timeout_s = min(self._timeout_s, answer_s_left())
+        return httpx2.Timeout(timeout_s, connect=min(CONNECT_S_MAX, timeout_s), read=answer_s)
