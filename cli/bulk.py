@@ -70,7 +70,7 @@ def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, ye
     if bulk.refusal is not None:
         print_note(f"shardclock: {in_options(str(bulk.refusal))}; the earlier timers were {wording.participle}")
         return NOT_DONE
-    return DONE
+    return DONE if yes or not bulk.matched else NOT_DONE
 
 
 def _print(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> None:

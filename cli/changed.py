@@ -10,14 +10,14 @@ from shardclock_server.service.bulk_wording import BulkResult, Key
 def print_changed(changed: BulkResult[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:
     """Print the result, or the dry run if `yes` is false.
 
-    Return the exit code. The JSON output also contains `shown`.
+    Return the exit code: a dry run is not done. The JSON output also contains `shown`.
     """
     if as_json:
         numbers = {"more": changed.more, "again_in_s": changed.again_in_s}
         print_json({**shown, "message": changed.sentence, "done": yes, **numbers})
     else:
         print_note(f"{changed.sentence}{_way_on(changed, yes=yes)}")
-    return DONE if changed.keys else NOT_DONE
+    return DONE if yes and changed.keys else NOT_DONE
 
 
 def _way_on(changed: BulkResult[Key], *, yes: bool) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.ramp import outage_of, overdue_of
 from shardclock_server.cli.session import with_session
@@ -35,8 +36,10 @@ def release(
         _show(found, as_json=as_json)
         if found.owner.hold_reason is None:
             print_note("nothing to release: the database is not on hold")
-        elif not yes and not as_json:
-            print_note("nothing was changed; add --yes to release the database")
+        elif not yes:
+            if not as_json:
+                print_note("nothing was changed; add --yes to release the database")
+            return NOT_DONE
         return DONE
 
     return with_session(do)

@@ -192,8 +192,7 @@ def cancel(
         counted = await cancel_those(dry_run=True)
         is_meant = yes or len(counted.keys) == 1
         done = await cancel_those(dry_run=False) if is_meant else counted
-        code = print_changed(done, {"instance_keys": done.keys}, yes=is_meant, as_json=as_json)
-        return code if is_meant else NOT_DONE
+        return print_changed(done, {"instance_keys": done.keys}, yes=is_meant, as_json=as_json)
 
     return with_notification(do)
 

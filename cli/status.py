@@ -248,7 +248,7 @@ def _standing_by(holders: Sequence[Holder], living: Sequence[Holder], stand_bys:
 
 def _lag(state: Status) -> str:
     if state.lag_p50_ms is None:
-        return "none: the last 1,000 records of the log contain no firing"
+        return "unknown: the last 10,000 records of the log contain no firing"
     p50, p99, worst = state.lag_p50_ms, state.lag_p99_ms, state.lag_max_ms
     return f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.1f} ms (last {counted(state.fired, 'firing')})"
 

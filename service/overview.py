@@ -114,7 +114,7 @@ def judge_lag(status: Status) -> Punctuality:
     if status.oldest_overdue_s > OVERDUE_S:
         return Punctuality(False, f"the oldest overdue timer waits for {span_of(status.oldest_overdue_s)}")
     if status.lag_p99_ms is None:
-        return Punctuality(True, "no timer is overdue, and no firing is among the last records")
+        return Punctuality(True, "no timer is overdue, and the last 10,000 records of the log contain no firing")
     if status.fired < JUDGED_FIRINGS or (status.last_fired_s or 0.0) > JUDGED_S:
         return Punctuality(True, "no timer is overdue; too few firings of the last minute for a lag")
     lag = f"99 % of the last {status.fired:,} firings had a lag of at most {status.lag_p99_ms:.1f} ms"

@@ -53,7 +53,7 @@ class ClusterAnswer(Answer):
     ramp_per_s: int | None = Field(examples=[2_000])
     lag_p50_ms: float | None = Field(
         examples=[1.9],
-        description="the lag of the firings in the log's last thousand records; null: no firing in these records",
+        description="the lag of the last 1,000 firings in the log's last 10,000 records; null: none contains a firing",
     )
     lag_p99_ms: float | None = Field(examples=[4.2])
     shards_wanted: int = Field(examples=[2])

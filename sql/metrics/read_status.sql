@@ -4,7 +4,7 @@
 --        interval; if null, among all timers
 -- out:   pending bigint (including paused timers), pending_estimated boolean, paused bigint,
 --        oldest_overdue_s double precision, ramp_per_s integer or null (no limit),
---        fired bigint (firings among the last thousand records), lag_p50_ms double precision,
+--        fired bigint (the last thousand firings among the last 10,000 records), lag_p50_ms double precision,
 --        lag_p99_ms double precision, lag_max_ms double precision (of these firings; nulls if there is none),
 --        last_fired_s double precision or null (seconds since the last of these firings),
 --        shards_wanted integer, workers_wanted integer, deliveries bigint and dead_letters bigint (100,000 at most),
@@ -53,12 +53,15 @@ recent as materialized (
         )::double precision * 1000 as lag_ms,
         l.recorded_at
     from (
-        select l.recorded_at, l.due_date, l.intent, l.created_at, l.detail, l.occurrence
+        select l.position, l.recorded_at, l.due_date, l.intent, l.created_at, l.detail, l.occurrence
         from shardclock.command_log l
         order by l.position desc
-        limit 1000
+        -- Deliveries and cancellations also write records, often thousands after the last firing.
+        limit 10000
     ) l
     where l.intent = 'TRIGGERED'
+    order by l.position desc
+    limit 1000
 )
 select
     -- A count of a million rows takes 0.1 s; for larger tables, use the estimate of the last vacuum.

@@ -17,7 +17,7 @@ OVERDUE_EDGES = (EVER, timedelta(seconds=-RAMP_AFTER_S), timedelta(0))
 class Status:
     """The cluster's state: pending and overdue timers, lags, and the leader.
 
-    The lags are measured from the firings among the last thousand log records.
+    The lags are measured from the last thousand firings among the last 10,000 log records.
 
     For a million timers or more, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are exact
     up to about 170,000 overdue timers; above that they are estimates from a sample of the slots.

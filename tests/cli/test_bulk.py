@@ -95,9 +95,9 @@ def test_without_yes_a_verb_only_counts(shell: Shell) -> None:
     for verb in VERBS:
         matched = {"pause": MANY + 1, "resume": 2}.get(verb[0], MANY + 3)
         done, again = shell(*verb, "--all"), shell(*verb, "--all", "--json")
-        assert (done.code, done.out.split()) == (DONE, ["matched", "changed", str(matched), "0"]), verb
+        assert (done.code, done.out.split()) == (NOT_DONE, ["matched", "changed", str(matched), "0"]), verb
         assert "nothing was changed; add --yes to" in done.err
-        assert (again.code, again.json["matched"], again.json["changed"], again.err) == (DONE, matched, 0, "")
+        assert (again.code, again.json["matched"], again.json["changed"], again.err) == (NOT_DONE, matched, 0, "")
         for yes in ([], ["--yes"]):
             none = shell(*verb, "--all", "--tenant", "nobody", *yes)
             assert (none.code, none.out.split()) == (DONE, ["matched", "changed", "0", "0"]), verb
