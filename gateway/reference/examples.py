@@ -7,7 +7,6 @@ from typing import Any
 Schema = Mapping[str, Any]
 NULL = {"type": "null"}
 BY_KEY: Mapping[str, Any] = {"name": None}
-BY_NAME: Mapping[str, Any] = {"timer_key": None}
 ENDS: Mapping[str, Mapping[str, Any]] = {
     "cancel": {"state": "CANCELED", "due_date": None},
     "pause": {"state": "PAUSED", "due_date": None},
@@ -19,7 +18,7 @@ ONE_LETTER = {"timer_keys": [20514]}
 # Fields of one operation's response whose values differ from the usual examples of the model.
 OWN: Mapping[str, Mapping[str, Any]] = {
     **{f"{verb}_timer": {**fields, **BY_KEY} for verb, fields in ENDS.items()},
-    **{f"{verb}_timer_by_name": {**fields, **BY_NAME} for verb, fields in ENDS.items()},
+    **{f"{verb}_timer_by_name": fields for verb, fields in ENDS.items()},
     "retry_delivery": {"state": "DUE", "message": "the next attempt of timer 20514's delivery is due now"},
     "redrive_dead_letters": {"message": "put back: 2 dead letters are due again"},
     "redrive_dead_letter": {"message": "put back: 1 dead letter is due again", **ONE_LETTER},

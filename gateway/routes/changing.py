@@ -79,9 +79,8 @@ async def change_own(
             await find_own(session, which, caller)
         changed = await change_one(session, meant, change, outcomes)
         due_dates.extend(_due_of(changed, outcomes))
-        answer = ChangedAnswer(
-            timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date
-        )
+        key = meant.timer_key or await _key_of(session, which)
+        answer = ChangedAnswer(timer_key=key, name=which.name, state=changed.state, due_date=changed.due_date)
         return JSONResponse(answer.model_dump(mode="json"))
 
     gateway = gateway_of(request)
@@ -93,6 +92,12 @@ async def change_own(
                 answer = await respond_once(session, idempotent, partial(do, session))
     gateway.notify_shards(due_dates)
     return answer
+
+
+async def _key_of(session: Session, changed: TimerRef) -> int | None:
+    """Read the key of a changed timer by its name; None: the log no longer has the timer."""
+    timer = await find_timer(session, changed)
+    return None if timer is None else timer.timer_key
 
 
 async def change_found(

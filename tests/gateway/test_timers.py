@@ -136,7 +136,7 @@ async def test_each_verb_answers_with_the_timers_state(dsn: str, api: Api, by: s
 
     async def state_after(verb: str, body: object = None) -> str:
         done = await api.post(f"{path}/{verb}", body)
-        assert done.status == 200, done
+        assert (done.status, done.json["timer_key"]) == (200, key), done
         return str(done.json["state"])
 
     assert await state_after("pause", {"reason": "strike"}) == "PAUSED"
@@ -156,14 +156,15 @@ async def test_each_verb_answers_with_the_timers_state(dsn: str, api: Api, by: s
 
 
 async def test_a_moved_timer_is_answered_with_its_new_due_date(api: Api) -> None:
-    key = await made(api)
+    key = await made(api, name="n")
     for to, due in (
         ({"shift": "PT1H"}, "2030-01-31T09:00:00Z"),
         ({"due_date": "2031-01-01T00:00:00Z"}, "2031-01-01T00:00:00Z"),
         ({"due_date": "2031-07-01T00:00", "zone": "Europe/Berlin"}, "2031-06-30T22:00:00Z"),
     ):
-        done = await api.patch(f"/v1/timers/{key}", to)
-        assert (done.status, done.json["state"], done.json["due_date"]) == (200, "RESCHEDULED", due)
+        done = await api.patch("/v1/timers/by-name/n", to)
+        said = {field: done.json[field] for field in ("timer_key", "state", "due_date")}
+        assert said == {"timer_key": key, "state": "RESCHEDULED", "due_date": due}
         assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == due
 
 

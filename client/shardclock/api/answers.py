@@ -110,8 +110,9 @@ class Schedule(TimerState):
 class Changed(Answer):
     """A timer after a change.
 
-    shape:   `state` is PENDING, PAUSED, CANCELED, or RESCHEDULED for a moved timer, which is pending; `due_date` is the
-             new date of a moved timer; None over SQL, where `get` shows the date
+    shape:   over SQL `timer_key` is None for a timer that was given by its name, and over HTTP `name` is None for a
+             timer that was given by its key. `state` is PENDING, PAUSED, CANCELED, or RESCHEDULED for a moved timer,
+             which is pending; `due_date` is the new date of a moved timer; None over SQL, where `get` shows the date
     """
 
     timer_key: int | None
