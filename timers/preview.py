@@ -36,7 +36,7 @@ def iterate_preview(rule: ScheduleRule, created: datetime, *, count: int) -> Ite
     at most a few milliseconds.
 
     shape:   at most `count` occurrences, in order; fewer if the rule ends; a note compares an occurrence with the
-             previous occurrence, and the first occurrence with `created`
+             previous occurrence of the rule
     """
     if rule.repetitions != WITHOUT_END:
         count = min(count, rule.repetitions)
@@ -49,29 +49,44 @@ def preview_from(
 ) -> Iterator[PreviewedOccurrence]:
     """List an occurrence and its successors; ignore the limit of the rule's repetitions.
 
-    shape:   at most `count` occurrences, in order; a note compares an occurrence with the previous occurrence, and the
-             first occurrence with `since`
+    shape:   at most `count` occurrences, in order; a note compares an occurrence with the previous occurrence of the
+             rule, and lists skipped local times since that occurrence, or since `since`
     """
-    before = since
+    before, compared = since, occurrence and _before_first(rule, occurrence, since)
     for left in range(count, 0, -1):
         if occurrence is None:
             return
         moment = occurrence.due_date
-        edge = "; ".join(_edges(rule, before, occurrence)) or None
+        edge = "; ".join(_edges(rule, before, occurrence, compared or before)) or None
         yield PreviewedOccurrence(occurrence.number, moment, _shown(moment, rule.zone), edge)
-        before = moment
+        before = compared = moment
         occurrence = rule.next(occurrence) if left > 1 else None
 
 
-def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence) -> Iterator[str]:
+def _before_first(rule: ScheduleRule, first: ScheduledOccurrence, since: datetime) -> datetime:
+    """Estimate the occurrence before the first one: the next occurrence is as far away in the other direction.
+
+    A comparison with the present moment would find a clock change at the first date of a yearly rule, although each
+    date of the rule has the same offset.
+    """
+    after = rule.next(first)
+    if after is None:
+        return since
+    try:
+        return first.due_date - (after.due_date - first.due_date)
+    except OverflowError:  # before the year 1
+        return since
+
+
+def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence, compared: datetime) -> Iterator[str]:
     moment = occurrence.due_date
     try:
         local = to_local(moment, rule.zone)
-        old, new = offset_at(before, rule.zone), offset_at(moment, rule.zone)
+        old, new = offset_at(compared, rule.zone), offset_at(moment, rule.zone)
     except OverflowError:  # in the last hours of the year 9999 a wall clock may show the year 10000
         return
     if old != new:
-        yield f"clock {_offset(before, rule.zone)} → {_offset(moment, rule.zone)}"
+        yield f"clock {_offset(compared, rule.zone)} → {_offset(moment, rule.zone)}"
     if isinstance(rule, Cron):
         yield from _skipped(rule, before, moment)
     if isinstance(rule, Repeat):
