@@ -79,7 +79,7 @@ class AsyncSender:
         await self._http.aclose()
 
     def tries(self, *, is_repeatable: bool) -> AsyncTries:
-        """Start the count of attempts; retries end `retry_for` after the first failure, or before a handler's timeout."""
+        """Start the count of attempts; retries end `retry_for` after the first failure, or before the call ends."""
         return AsyncTries(Patience(self._retry_for_s, is_repeatable, random.random))
 
     async def send(self, request: Request) -> httpx2.Response:

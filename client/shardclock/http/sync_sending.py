@@ -80,7 +80,7 @@ class Sender:
         self._http.close()
 
     def tries(self, *, is_repeatable: bool) -> Tries:
-        """Start the count of attempts; retries end `retry_for` after the first failure, or before a handler's timeout."""
+        """Start the count of attempts; retries end `retry_for` after the first failure, or before the call ends."""
         return Tries(Patience(self._retry_for_s, is_repeatable, random.random))
 
     def send(self, request: Request) -> httpx2.Response:
