@@ -28,7 +28,11 @@ async def nobody() -> str:
 @pytest.fixture
 async def silent() -> AsyncIterator[str]:
     """Serve the URL of a gateway that accepts a connection and never answers."""
-    server = await asyncio.start_server(lambda *_: asyncio.Event().wait(), "127.0.0.1", 0)
+
+    async def keep_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    server = await asyncio.start_server(keep_silent, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()[:2]
     yield f"http://{host}:{port}"
     server.close()
