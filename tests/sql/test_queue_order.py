@@ -271,7 +271,7 @@ class Story:
             self.over.add(run.timer_key)
 
     async def hang(self) -> None:
-        """Let the workers hang until their leases end."""
+        """Forget all current runs, as if the workers had hung until their leases ended."""
         self.in_hand.clear()
 
     async def pass_time(self) -> None:
@@ -352,7 +352,7 @@ async def test_a_start_is_not_dropped_while_the_run_that_it_met_may_be_ending(
 
     ending = await asyncpg.connect(dsn, timeout=BOUND_S)
     async with ending.transaction():
-        await ending.execute("select from shardclock.jobs for update")  # The end of a run does the same.
+        await ending.execute("select from shardclock.jobs for update")  # The end of a run also locks the job.
         assert (await worker.begin(running=[run.timer_key])).dropped == 0
     await ending.close(timeout=BOUND_S)
 

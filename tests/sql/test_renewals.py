@@ -1,4 +1,7 @@
-"""After a lost answer the holder sends a heartbeat or a renewal again; the first may commit after the second."""
+"""After a lost answer the holder sends a heartbeat or a renewal again.
+
+The first attempt may commit after the second attempt.
+"""
 
 from __future__ import annotations
 

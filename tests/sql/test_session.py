@@ -165,7 +165,7 @@ async def test_over_tcp_the_server_probes_a_host_that_may_have_vanished(data_dir
         async with session(f"postgresql://postgres@127.0.0.1:{port}/postgres") as client, client.connection() as it:
             found = await it.fetch("select name, setting from pg_settings where name like 'tcp_%'")
 
-    # The settings of the server's socket: the first probe after 5 s, and the end after 9.
+    # The settings of the server's socket: the first probe after 5 s, and the end of the connection after 9 s.
     assert {row["name"]: row["setting"] for row in found} == {
         "tcp_keepalives_idle": "5",
         "tcp_keepalives_interval": "1",

@@ -203,7 +203,8 @@ async def test_an_older_claim_of_the_same_worker_is_also_fenced(
 async def test_only_the_newer_of_two_claims_of_a_worker_in_one_batch_counts(
     dsn: str, shard: HolderClient, worker: WorkerClient, ends: tuple[Any, Any], left: list[int]
 ) -> None:
-    # Postgres was away for longer than a lease: the worker claimed its deliveries again, and both calls have ended.
+    # Postgres was unavailable for longer than a lease: the worker claimed its deliveries again, and both calls have
+    # ended.
     await deliver(shard)
     await moment(shard, worker)
     assert worker.now is not None

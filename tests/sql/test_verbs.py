@@ -1,4 +1,4 @@
-"""Prove that every verb changes a pending timer, answers truly about any other timer, and leaves a record."""
+"""Prove that every verb changes a pending timer, returns the true state of any other timer, and leaves a record."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def boundary(node_id: str, of: str, event: str, *, interrupts: bool = True) -> s
 
 
 def event_subprocess(node_id: str, event: str, inside: str = "", *, interrupts: bool = True) -> str:
-    """Write an event sub-process: the id of its start event is its id with an s, its job's id with a j."""
+    """Write an event sub-process: its start event has the sub-process's id plus an s, its job has the id plus a j."""
     start = f'<startEvent id="{node_id}s" isInterrupting="{str(interrupts).lower()}">{event}</startEvent>'
     flow = f'<sequenceFlow id="{node_id}f" sourceRef="{node_id}s" targetRef="{node_id}j"/>'
     return f'<subProcess id="{node_id}" triggeredByEvent="true">{start}{job(node_id + "j")}{flow}{inside}</subProcess>'
@@ -90,8 +90,8 @@ def timer(kind: str, text: str) -> str:
 class Played:
     """An instance that a test runs step by step; each step's state is written and read again.
 
-    shape:   `history` has a word for each time that a token entered (`a+`) or left (`a-`) a node, or ended there early
-             (`ax`). With `by_node`, each step enters only one node; the next step enters the next node
+    shape:   `history` has a word for each time that a token entered (`a+`) or left (`a-`) a node, or was terminated at
+             a node (`ax`). With `by_node`, each step enters only one node; the next step enters the next node
     """
 
     def __init__(

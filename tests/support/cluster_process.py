@@ -32,7 +32,8 @@ class ClusterProcess:
         self.place = place
         self.mark = str(place)
         self._said = (place / "said").open("w+b")
-        # The temporary files of a killed cluster stay here. The path is short, because Ray puts sockets below it.
+        # The temporary files of a killed cluster stay here. The path is short, because Ray puts sockets below this
+        # path.
         self._temp = tempfile.mkdtemp(prefix="sc-")
         self.environment = {
             "SHARDCLOCK_DATA_DIR": str(place / "data"),
@@ -71,13 +72,13 @@ class ClusterProcess:
         return Path(self.processes("shardclock_server.cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
 
     def status(self) -> Any:
-        """Return the answer of `shardclock status`; None if it fails."""
+        """Return the answer of `shardclock status`; return None if the command fails."""
         done = run("status", "--json", environment=self.environment)
         return done.json if done.code == 0 else None
 
     @property
     def dsn(self) -> str:
-        """Name its database, which may not exist yet."""
+        """Return the name of the cluster's database, which may not exist yet."""
         return self.environment.get("SHARDCLOCK_DSN") or EmbeddedPostgres.at(self.place / "data").dsn
 
     def keepers(self, role: str) -> list[Holder]:

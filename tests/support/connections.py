@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 T = TypeVar("T")
-BOUND_S = 60.0  # each statement of these connections ends before this time
+BOUND_S = 60.0  # the time limit of each statement on these connections
 KEPT_MAX = 3  # connections of one role to one database; a server permits 200 in total
 # Statements that don't change their session. Any other statement gets a connection that is then closed.
 LEAVES_NOTHING = re.compile(
@@ -86,7 +86,7 @@ async def _open(dsn: str) -> asyncpg.Connection:
         connection = kept.pop()
         if not connection.is_closed():  # its backend or its server may have been killed
             return connection
-    # No prepared statement is kept: a test may change its tables.
+    # No prepared statement is cached, because a test may change the statement's tables.
     settings = {"timezone": "UTC"}
     return await asyncpg.connect(dsn, timeout=BOUND_S, statement_cache_size=0, server_settings=settings)
 

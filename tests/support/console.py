@@ -64,7 +64,7 @@ class Browser:
         return list(self._session.cookie_jar)
 
     async def get(self, path: str, **headers: str) -> Shown:
-        """Open a page; the path begins within the console."""
+        """Open a page of the console; `path` is relative to the console's root."""
         return await self._ask("GET", path, None, headers)
 
     async def submit(self, path: str, fields: Mapping[str, object] | None = None, **headers: str) -> Shown:

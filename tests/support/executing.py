@@ -184,7 +184,7 @@ async def _main(kind: str, place: Path) -> dict[str, object]:
     handlers: Callable[..., Any] = LocalHandlerProcess if kind == "local" else RayHandlerProcess
     of_runs: Callable[..., Any] = LocalRunProcess if kind == "local" else RayRunProcess
     if kind == "child":
-        # The same Python, but named: so Ray's actor starts it below itself.
+        # With an explicit interpreter (here the same Python), Ray's actor starts the executor as a child process.
         handlers, of_runs = (partial(it, python=Interpreter.ours()) for it in (handlers, of_runs))
     start = partial(handlers, modules="app_of_executors", directory=str(place))
     scenarios: dict[str, Awaitable[object]] = {
@@ -193,7 +193,7 @@ async def _main(kind: str, place: Path) -> dict[str, object]:
         "refusals": refusals(place, handlers, of_runs),
         "runs": runs(partial(of_runs, modules="app_of_executors", directory=str(place))),
     }
-    # Ray starts each executor in 2 s and more, so all start at once.
+    # Ray needs 2 s or more to start an executor, so all executors start concurrently.
     return dict(zip(scenarios, await asyncio.gather(*scenarios.values()), strict=True))
 
 

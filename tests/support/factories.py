@@ -25,7 +25,7 @@ from tests.support import connections
 from tests.support.roles import as_role
 
 T = TypeVar("T")
-BOUND_S = 30.0  # no test waits longer than this for anything
+BOUND_S = 30.0  # the time limit of each wait in a test
 ANCHOR = datetime(2026, 3, 29, 12, tzinfo=UTC)  # summer time begins on this day in Europe
 
 

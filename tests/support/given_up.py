@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.factories import query
 
-# The processes of two tenants; one tenant has two.
+# The processes of two tenants; one of the tenants has two processes.
 DEFINITIONS = """
     insert into shardclock.definitions (
         definition_key, tenant_id, process_id, version, name, resource, digest, model, starts

@@ -81,7 +81,8 @@ class FakeProcess:
     answers: bool = True  # whether the process answers while a call hangs
     hangs: bool = False
     slow_after: int | None = None  # the limit of calls in a chunk
-    is_cut_off: bool = False  # the process is unreachable, and its end is not known yet
+    # the process is unreachable, and the worker does not know yet whether the process has ended
+    is_cut_off: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def gone(self) -> None:

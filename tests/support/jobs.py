@@ -16,7 +16,7 @@ def job_policy(**numbers: Any) -> JobPolicy:
 
 
 def job_spec(name: str = "refresh", **said: Any) -> JobSpec:
-    """Describe a job with only these values; if it has no rule, it runs on request."""
+    """Describe a job with only these values; a job without a rule runs on request."""
     described: dict[str, Any] = {
         "reference": f"app:{name}", "every_s": None, "schedule": None, "zone": "UTC",
         "missed": "fire_once", "overlap": "skip", "priority": 2, "config": None,

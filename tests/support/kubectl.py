@@ -16,8 +16,8 @@ from tests.support.manifests import K8S, OVERLAYS
 
 RUN_S = 60
 
-# The fake answers from files that a test writes; `applied` and `switched` change these answers. A script calls it
-# twenty times: with the modules of JSON and of paths, each start would take twice as long.
+# The fake answers from files that a test writes; `applied` and `switched` change these answers. A script calls the fake
+# twenty times: with the imports of json and pathlib, each start would take twice as long.
 KUBECTL = """
 import os, sys
 place = os.environ["FAKE"]

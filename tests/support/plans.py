@@ -150,7 +150,7 @@ def window_values(window: tuple[str, int, int] | None = None) -> list[str]:
     return [str(it) for it in window or ("null", "null", "null")]
 
 
-# No worker has granted a place.
+# No worker has granted capacity for deliveries.
 GRANTS = {
     "granted_by": "'{}'::bigint[]", "granted_targets": "'{}'::text[]", "granted_places": "'{}'::integer[]",
     "granted_lease": "'5 s'",

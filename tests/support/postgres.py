@@ -44,7 +44,8 @@ class Server:
 
     def __init__(self, version: int) -> None:
         self._version = version
-        # Not pytest's tmp_path: another pytest session would remove the server user's access to its parents.
+        # The directory is not in pytest's tmp_path, because another pytest session would remove the server user's
+        # access to the parent directories.
         self._drops: list[Future[None]] = []
         self._data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
         try:

@@ -32,7 +32,7 @@ class RestartingGateway:
         self._stack.close()
 
     def restart(self) -> None:
-        """Kill the gateway with -9, start another one, and return when the new one serves."""
+        """Kill the gateway with -9, start another gateway, and return when the new gateway serves."""
         self._process.kill()
         self._process.wait(BOUND_S)
         self._start()

@@ -224,7 +224,7 @@ class Cluster:
                 elif (row := self.holders.table.get(shard.holder)) is not None:
                     row["seen_at"] = seen_at
 
-    # Faults. Each happens at a random moment since the last turn, just after a heartbeat.
+    # Faults. Each fault happens at a random moment since the last turn, just after a heartbeat.
 
     def crash(self, shard: Shard) -> None:
         """End a process; the coordinator gets a notification, and takes its next turn immediately."""
@@ -273,7 +273,7 @@ class Cluster:
         return even and not starting and len(serving) == len(self.holders.table) == self.wanted
 
     def owners(self) -> dict[int, int]:
-        """Return the holder of each slot with a holder; fail if a slot has two holders."""
+        """Map each slot to its holder, without slots that have no holder; fail if a slot has two holders."""
         owners: dict[int, int] = {}
         for row in self.holders.table.values():
             if row["part"] is not None:

@@ -26,7 +26,7 @@ class Header:
 
     @classmethod
     def of(cls, name: str) -> Header:
-        """Read the header of a statement of the server's."""
+        """Read the header of one of the server's SQL statements."""
         return cls.in_file(FILES[name])
 
     @classmethod

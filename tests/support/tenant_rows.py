@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.factories import query
 
 KEYS = {"ada": 7, "eve": 8}
-SECRET = "of-eve"  # only the rows of the tenant eve contain it
+SECRET = "of-eve"  # only the rows of the tenant eve contain this text
 # The inserts for each table. The tables of the second group have no tenant_id; their rows belong to a row that has one.
 ROWS = {
     "timers": """(timer_key, due_date, tenant_id, name, payload)
