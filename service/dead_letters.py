@@ -274,7 +274,7 @@ def _key(letter: DeadLetterKey) -> int:
 
 
 def _of_tenants(selected: Sequence[DeadLetterKey]) -> str:
-    """Count the tenants of a target if there are several, because each tenant's endpoint of this name is separate."""
+    """Count the tenants of a target if there are several: each tenant has its own endpoint with the target's name."""
     tenants = len({letter.tenant_id for letter in selected})
     return f" of {tenants} tenants" if tenants > 1 else ""
 

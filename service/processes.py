@@ -220,7 +220,7 @@ def tokens_of(whole: WholeInstance) -> list[tuple[int, str]]:
 
 
 def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
-    """Return the variables that a token of an instance sees: the token's own, and those of the enclosing scopes.
+    """Return the variables that a token of an instance sees: its own, and the variables of enclosing scopes.
 
     shape:   None: the token is gone, or a newer release has written the state. For a state that no client can read as
              JSON, an object with the reason

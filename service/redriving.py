@@ -77,7 +77,7 @@ class Redriving:
     async def count_staying(self, timer_keys: Iterable[int]) -> "Counter[tuple[str, str]]":
         """Count the given letters that stay dead because their targets were closed since `open_among`.
 
-        shape:   by target and tenant
+        shape:   a Counter; key: target and tenant
         errors:  StoreUnavailable  Postgres did not answer within the timeout
         """
         number_of = await count_letters_among(self.session, timer_keys)

@@ -44,7 +44,7 @@ class ShownTenant:
 async def show(session: Session, tenant_id: str) -> ShownTenant:
     """Read a tenant's limits and its usage.
 
-    errors:  InvalidLimit      the name can't be a tenant's
+    errors:  InvalidLimit      the text can't be the name of a tenant
              StoreUnavailable  Postgres did not answer within the timeout
     """
     _check_name(tenant_id)

@@ -25,7 +25,7 @@ def add(shell: Shell, number: int) -> None:
 
 
 def acts(shell: Shell) -> list[tuple[object, ...]]:
-    """Read the verbs of the audit with their counts, the oldest first."""
+    """Read from the audit each operation's verb and counts, the oldest first."""
     listed = reversed(shell("audit", "--json").json)
     return [(it["verb"], it["parameters"].get("changed"), it["parameters"].get("operation_id")) for it in listed]
 

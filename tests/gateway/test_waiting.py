@@ -83,7 +83,7 @@ async def test_a_caller_can_wait_for_a_run_at_its_start_or_later(dsn: str, api: 
 
     async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
         await fire(shard)
-        for _ in range(2):  # the job's first scheduled start was due, too
+        for _ in range(2):  # besides the requested start, the job's first scheduled start was due
             await worker.end(await worker.one(), RunOutcome.SUCCEEDED)
 
     run = (await asyncio.wait_for(waits, BOUND_S)).json

@@ -191,7 +191,7 @@ def read_log(
 def read_log(connection: Any, after: int = 0, *, limit: int = READ_MAX) -> Any:
     """Read the records after a position that the reader stores itself; 0 reads from the beginning.
 
-    A reader that stores the position in the transaction of its work processes each record once.
+    If the reader stores the position in the transaction that does the work, it processes each record exactly once.
 
     shape:   the records in order, awaited if the connection's methods are awaited; empty: there are no further records
              now
