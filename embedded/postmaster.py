@@ -272,8 +272,8 @@ def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
 def bundled(name: str, server: int | None = None) -> str | None:
     """Find one of Postgres's programs among the bundled binaries, or None.
 
-    shape: `version` is the major version of a server: the result is the program of this version, or else of the next
-    newer bundled version; without such a version, or without `version`, the program of the newest bundled version
+    shape: the program has the major version `version`, or the next newer bundled version; if `version` is missing or
+    newer than all bundled versions, it has the newest bundled version
     """
     version = min((it for it in VERSIONS if server is not None and it >= server), default=max(VERSIONS))
     program = POSTGRES_VERSIONS[version] / name

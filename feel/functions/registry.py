@@ -38,8 +38,8 @@ class Parameter:
     def fit(self, value: FeelValue) -> tuple[FeelValue, bool]:
         """Return the converted value, and whether the value fits.
 
-        If the kind of the parameter requires a conversion, a list with one item becomes the item, and an item becomes a
-        list.
+        If the parameter takes a list, an item becomes a list; if it takes no list, a list with one item becomes the
+        item.
         """
         kinds = self.kinds
         if value is None:

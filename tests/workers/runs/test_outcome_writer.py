@@ -1,4 +1,4 @@
-"""The worker writes the advances of a run in their order, and needs no statement for the advances of a short run."""
+"""The worker writes a run's advances (new states) in their order; it writes no advances of a short run."""
 
 from __future__ import annotations
 
