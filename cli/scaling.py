@@ -40,17 +40,24 @@ class ScaleArguments(NamedTuple):
     number: int
 
 
+class _RefusedArgument(typer.BadParameter):
+    """A refused argument, whose message names the value and the rule without the argument's pattern."""
+
+    def format_message(self) -> str:
+        return self.message
+
+
 def _read_arguments(wanted: str) -> ScaleArguments:
     """Read `4`, `shards=4` or `workers=4`."""
     role, _, number = wanted.rpartition("=")
     if role not in ("", *(f"{known}s" for known in ROLES)):
-        raise typer.BadParameter(
-            f"{wanted}: there is no role {role!r} to scale; write shards=4, workers=4 or engines=2"
+        raise _RefusedArgument(
+            f"{wanted!r} has the role {role!r}, which does not exist; write shards=4, workers=4 or engines=2"
         )
     try:
         return ScaleArguments(role.removesuffix("s") or SHARD, int(number))
     except ValueError:
-        raise typer.BadParameter(f"{wanted!r} is not a number of {role or 'shards'}: choose 1 to {SLOTS}") from None
+        raise _RefusedArgument(f"{wanted!r} is not a number of {role or 'shards'}: choose 1 to {SLOTS}") from None
 
 
 def scale(

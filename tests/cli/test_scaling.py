@@ -142,3 +142,10 @@ def test_a_forecast_over_the_capacity_shows_the_mark_inside_the_bar(shell: Shell
     assert drawn[4] == (" " * 10 + "│" + " " * 30, "0")
     assert "the forecast may ask for 1 to 8" in done.err
     assert "the busiest ten seconds: 120 a second" in done.err
+
+
+def test_a_refused_number_is_shown_without_the_pattern_of_the_argument(shell: Shell) -> None:
+    for given, said in (("abc", "'abc' is not a number of shards"), ("xs=4", "'xs=4' has the role 'xs'")):
+        refused = shell("scale", given)
+        assert_refused(refused)
+        assert refused.err.startswith(f"shardclock: {said}"), refused.err
