@@ -29,7 +29,7 @@ def test_an_invalid_command_is_refused_in_one_line_and_changes_nothing(shell: Sh
     for words, said in (
         ("841", ["841 shards", "1 to 840"]),
         ("many", ["'many'"]),
-        ("jobs=4", ["jobs=4", "no role 'jobs'", "shards=4"]),
+        ("jobs=4", ["jobs=4", "the role 'jobs', which does not exist", "shards=4"]),
         ("2 3", ["3"]),
         ("2 --min 1 --max 4 --target 100", ["give either a number of shards"]),
         ("--min 4 --max 2", ["at least 4 and at most 2", "swap"]),
