@@ -17,7 +17,7 @@ class Ramp:
     end when scans find no more timers of an outage.
     """
 
-    per_s: int | None = 0
+    per_s: float | None = 0
     catching_up: bool = False
     after_tenant: str = ""
     _bucket: Bucket | None = None  # None: no limit, or a rate of 0
@@ -38,10 +38,14 @@ class Ramp:
         return max(0, int(min(self._bucket.available(now_s), batch)))
 
     def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> None:
-        """Count the timers that a scan claimed, and apply the rate that the scan returned."""
+        """Count the timers that a scan claimed, and apply the rate that the scan returned.
+
+        A scan that returns another rate has used the previous rate, so its timers are not counted. Otherwise one full
+        scan before a low rate would be a debt of minutes.
+        """
         if taken.ramp_per_s != self.per_s:
             self._change_rate(taken.ramp_per_s, now_s)
-        if self._bucket is not None:
+        elif self._bucket is not None:
             self._bucket.take(now_s, taken.left_by_outage)
         if scan.scope == "outage":
             self._found_more |= taken.saturated
@@ -51,14 +55,10 @@ class Ramp:
         elif taken.saturated and taken.left_by_outage:
             self.catching_up = True
 
-    def _change_rate(self, per_s: int | None, now_s: float) -> None:
-        self.per_s = per_s
-        if not per_s:
-            self._bucket = None
-        elif self._bucket is not None:
-            self._bucket.change_rate(per_s, now_s)
-            self._bucket.burst = per_s * BURST_S
-        else:
-            self._bucket = Bucket(per_s, burst=per_s * BURST_S)
+    def _change_rate(self, per_s: float | None, now_s: float) -> None:
+        self.per_s, self._bucket = per_s, None
+        if per_s:
+            # A rate below the number of shards gives each shard less than one timer a second.
+            self._bucket = Bucket(per_s, burst=max(1.0, per_s * BURST_S))
             # The bucket starts empty, because an outage leaves more timers than a burst.
-            self._bucket.take(now_s, per_s * BURST_S)
+            self._bucket.take(now_s, self._bucket.burst)

@@ -47,8 +47,8 @@ class ScanResult:
 
     `handed` has the deliveries that were handed over to workers. `skipped` is the number of missed occurrences that
     will not fire, for the schedules that the scan fired. `saturated`: there may be more due timers. `ramp_per_s` limits
-    the timers of an outage that this shard may take in a second (None: no limit). `next_tenant` is the value of
-    `after_tenant` for the next scan; "" is before the first tenant.
+    the timers of an outage that this shard may take in a second (None: no limit; 0 during a hold). `next_tenant` is the
+    value of `after_tenant` for the next scan; "" is before the first tenant.
     """
 
     server_time: datetime
@@ -56,7 +56,7 @@ class ScanResult:
     lags: Sequence[Lags]
     saturated: bool
     left_by_outage: int
-    ramp_per_s: int | None
+    ramp_per_s: float | None
     next_tenant: str
     claimed: list[ClaimedTimer]
     deliveries: int = 0

@@ -15,8 +15,9 @@
 --        fired here, as JSON), handed record[] or null (the deliveries that the statement claimed for workers: for
 --        each, the columns of a claim, then the worker), saturated boolean (there may be more due timers), skipped
 --        bigint (the number of skipped occurrences of the schedules fired here), left_by_outage bigint (the number of
---        taken timers that an outage left), ramp_per_s integer or null (this shard's part of the ramp), next_tenant
---        text (''), timer_key bigint, due_date timestamptz, schedule text, zone text, missed text,
+--        taken timers that an outage left), ramp_per_s double precision or
+--        null (this shard's part of the ramp; null: no limit; 0 during a hold), next_tenant text (''),
+--        timer_key bigint, due_date timestamptz, schedule text, zone text, missed text,
 --        missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
 --        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null,
 --        version xid

@@ -3,7 +3,7 @@
     select
         null::timestamptz as server_time, null::bigint as fired, null::bigint as deliveries, null::text as lags,
         null::record[] as handed, null::boolean as saturated, null::bigint as skipped, null::bigint as left_by_outage,
-        null::integer as ramp_per_s, null::text as next_tenant,
+        null::double precision as ramp_per_s, null::text as next_tenant,
         c.timer_key, c.due_date, c.schedule, c.zone, c.missed, c.missed_before, c.anchor, c.anchor_occurrence,
         c.occurrence, c.repetitions, c.starts_job, c.tenant_id, c.version
     from claimed c
@@ -26,7 +26,8 @@ select
         from due
         where due.due_date <= coalesce(:now::timestamptz, now()) - :ramp_after::interval
     ),
-    (select me.ramp_per_s from me),
+    -- During a hold no row says the rate. Null means no limit, so the first scan after the hold would ignore the ramp.
+    case when exists (select from me) then (select me.ramp_per_s from me) else 0 end,
     (select following.tenant_id from following),
     null, null, null, null, null, null, null, null, null, null, null, null, null
 from done

@@ -4,17 +4,10 @@ me as materialized (
     -- gets no timers.
     select
         h.part, h.part_count,
-        -- Round each shard's share of the ramp up, because a share that is rounded down is 0 if the ramp is smaller
-        -- than the number of shards. Also count shards without slots, for example the shards of a stand-by cluster.
-        case
-            when c.ramp_per_s is not null then
-                ceil(
-                    c.ramp_per_s / coalesce(
-                        h.part_count,
-                        (select count(*) from shardclock.holders s where s.role = 'shard' and s.ended_at is null)
-                    )::numeric
-                )::integer
-        end as ramp_per_s,
+        -- The shard's share of the ramp. Also count shards without slots, for example the shards of a stand-by cluster.
+        c.ramp_per_s / coalesce(
+            h.part_count, (select count(*) from shardclock.holders s where s.role = 'shard' and s.ended_at is null)
+        )::double precision as ramp_per_s,
         -- Sets the lock timeout of this statement: Postgres evaluates this expression before the statement locks a row.
         set_config('lock_timeout', '100ms', true) as patience
     from shardclock.holders h

@@ -11,11 +11,15 @@ import pytest
 from shardclock_server.shards.ramp import Ramp
 from shardclock_server.shards.scan_planner import ScanPlanner
 from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.claims.claim import Scan, ScanResult
+from shardclock_server.sql.cluster.identity import hold, release
 from shardclock_server.sql.cluster.leadership import set_ramp
 from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder, add_timers, query, value
+from tests.support.job_runs import declare
+from tests.support.jobs import job_spec
 from tests.support.shard_pool import ShardPool
 from tests.support.waiting import eventually
 
@@ -51,6 +55,7 @@ def test_the_ramps_capacity_grows_up_to_one_second_and_shrinks_by_the_claimed_ti
 
 def test_after_a_scan_that_exceeds_the_ramps_rate_the_ramp_waits() -> None:
     ramp = Ramp()
+    ramp.learn(OUTAGE, NOTHING, now_s=5.0)
     ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=300), now_s=5.0)
 
     assert [ramp.room(100, now_s=now_s) for now_s in (5.0, 5.25, 5.375)] == [0, 0, 75]
@@ -75,6 +80,24 @@ def test_timers_taken_without_a_rate_are_not_counted_when_a_rate_is_set() -> Non
     ramp.learn(OUTAGE, NOTHING, now_s=6.0)
 
     assert [ramp.room(100, now_s=now_s) for now_s in (6.0, 6.0625, 7.0)] == [0, 62, 100]
+
+
+@pytest.mark.parametrize("before", [None, 150_000, 2.0])
+def test_a_lower_rate_starts_without_a_debt_from_the_scan_that_returned_it(before: float | None) -> None:
+    ramp = Ramp()
+    ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=before), now_s=5.0)
+    ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=before, left_by_outage=4_000), now_s=6.0)
+
+    ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=1.0, left_by_outage=4_000), now_s=7.0)
+
+    assert [ramp.room(100, now_s=now_s) for now_s in (7.0, 7.5, 8.0, 9.0)] == [0, 0, 1, 1]
+
+
+def test_a_shard_with_a_third_of_a_timer_a_second_claims_one_timer_in_three_seconds() -> None:
+    ramp = Ramp()
+    ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=1 / 3), now_s=0.0)
+
+    assert [ramp.room(100, now_s=now_s) for now_s in (1.0, 2.0, 3.0)] == [0, 0, 1]
 
 
 def test_tenants_get_equal_shares_from_the_first_full_scan_until_a_round_finds_no_more_timers() -> None:
@@ -213,6 +236,10 @@ async def test_a_shard_without_slots_has_no_larger_share_of_the_ramp(dsn: str) -
         assert (await shard.take()).ramp_per_s == 50
         assert (await stand_by.take()).ramp_per_s == 25
 
+        async with Session(dsn, application="test") as operator:
+            await set_ramp(operator, 1)
+        assert (await shard.take()).ramp_per_s == 0.5
+
 
 @pytest.mark.slow
 async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(pool: ShardPool) -> None:
@@ -263,6 +290,47 @@ async def test_a_tenant_with_few_timers_does_not_wait_for_a_tenant_with_many(poo
         "select count(*) from shardclock.command_log where tenant_id = 'flood' and position <"
         " (select max(position) from shardclock.command_log where timer_key = any ($1))",
         few,
+    )
+    assert ahead < 4_000
+
+
+@pytest.mark.slow
+async def test_a_ramp_that_is_set_during_a_hold_applies_from_the_release(pool: ShardPool) -> None:
+    shard = await pool.start(0, 1)
+    await eventually(lambda: _knows(shard, 150_000))
+    async with Session(pool.dsn, application="test") as operator:
+        await hold(operator, "test")
+        await eventually(lambda: _knows(shard, 0))
+        await add_timers(pool.dsn, 2_000, OLD)
+        await set_ramp(operator, 4)
+
+        await release(operator, "")
+        await pool.until_fired(6)
+
+    assert await pool.count_fired() < 50
+
+
+async def _knows(shard: Shard, per_s: float) -> bool:
+    return shard._planner.ramp.per_s == per_s
+
+
+@pytest.mark.slow
+async def test_the_start_of_a_job_does_not_wait_for_a_backlog_of_older_timers(pool: ShardPool) -> None:
+    await declare(pool.dsn, job_spec(every_s=60.0))
+    await query(
+        pool.dsn, "update shardclock.timers set due_date = now() - interval '20 s' where target = 'job:refresh'"
+    )
+    await add_timers(pool.dsn, 20_000, OLD)
+    async with Session(pool.dsn, application="test") as operator:
+        await set_ramp(operator, 4_000)
+
+    await pool.start(0, 1)
+    await pool.until_fired(20_001)
+
+    ahead = await value(
+        pool.dsn,
+        "select count(*) from shardclock.command_log where target = 'log' and position <"
+        " (select min(position) from shardclock.command_log where target = 'job:refresh' and intent = 'TRIGGERED')",
     )
     assert ahead < 4_000
 

@@ -199,7 +199,7 @@ async def test_a_claim_never_takes_more_than_its_limit_with_any_plan(dsn: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "scope", "times"), [("claim_due", "own", 4), ("claim_newest", "newest", 3), ("claim_outage", "outage", 5)]
+    ("name", "scope", "times"), [("claim_due", "own", 4), ("claim_newest", "newest", 3), ("claim_outage", "outage", 6)]
 )
 async def test_the_check_whether_a_row_is_free_costs_no_call_for_each_row(
     each_dsn: str, name: str, scope: str, times: int
