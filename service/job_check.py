@@ -1,6 +1,6 @@
 """Check whether a job works, for scripts on an installation without alerts."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,8 +8,9 @@ from shardclock.api.refusals.jobs import UNKNOWN_JOB
 from shardclock_server.service.jobs import find_job
 from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.service.wording import span_of
-from shardclock_server.sql.jobs.jobs import Job
+from shardclock_server.sql.jobs.jobs import Job, find_jobs
 from shardclock_server.sql.metrics.jobs import JobMeasures, measure_job, measure_jobs
+from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
 from shardclock_server.timers.refusal import Refusal, shortened
@@ -18,6 +19,10 @@ from shardclock_server.timers.refusal import Refusal, shortened
 # ShardclockJobNotSucceeding uses the same time.
 STOPPED = ("DISABLED", "WITHDRAWN")
 ATTEMPTS_S = 15 * 60
+RUNNING = ("STARTING", "RUNNING", "TERMINATING")
+WAITING_S = 1.0  # a start that has just become due waits for a worker's next poll
+# A run is long after ten usual durations, and after 5 minutes: the duration of a short run varies more.
+LONG_FACTOR, LONG_S = 10.0, 5 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +64,79 @@ async def check_job(session: Session, name: str) -> JobCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class LongRun:
+    """A current run that lasts much longer than the job's successful runs.
+
+    shape:   `progress` (0 to 1) and `message` are the run's last report; None: the run has not reported
+    units:   `usual_s`: the median duration of the successful runs in the history
+    """
+
+    job: str
+    run_id: str
+    lasts_s: float
+    usual_s: float
+    progress: float | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobTrouble:
-    """The jobs that need a person, by name: the lateness in seconds, or the number of consecutive failed runs."""
+    """The jobs that need a person, by name: the lateness in seconds, or the number of consecutive failed runs.
+
+    `long_runs` has a late or failing job again if its current run lasts too long.
+    """
 
     late_s: Mapping[str, float]
     failed: Mapping[str, int]
+    long_runs: Sequence[LongRun] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobDelays:
+    """The delayed jobs, by name.
+
+    units:   `late_s`: the age of the oldest start that was due since the last success, if the success is overdue;
+             `waiting_s`: the time for which a due start has waited for the call of its function
+    """
+
+    late_s: Mapping[str, float]
+    waiting_s: Mapping[str, float]
 
 
 async def find_troubled_jobs(session: Session) -> JobTrouble:
-    """Find the jobs with an overdue success, and the enabled jobs with several consecutive failed runs.
+    """Find jobs with an overdue success, enabled jobs with several consecutive failed runs, and long runs.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     jobs = (await measure_jobs(session)).jobs
     late_s = _late(jobs)
     failing = [it for it in jobs if it.consecutive_failures >= FAILURES_MIN and it.state not in STOPPED]
-    return JobTrouble(late_s, {it.name: it.consecutive_failures for it in failing if it.name not in late_s})
+    failed = {it.name: it.consecutive_failures for it in failing if it.name not in late_s}
+    running = [it.name for it in jobs if it.state in RUNNING]
+    return JobTrouble(late_s, failed, await _long_runs(session, running) if running else ())
+
+
+def long_run_of(job: Job, now: datetime) -> LongRun | None:
+    """Return a job's current run if it lasts longer than both limits: LONG_S, and LONG_FACTOR usual durations.
+
+    A job without a successful run in its history has no usual duration.
+    """
+    if job.run_id is None or job.run_started_at is None or job.p50_s is None:
+        return None
+    lasts_s = (now - job.run_started_at).total_seconds()
+    if lasts_s <= max(LONG_S, LONG_FACTOR * job.p50_s):
+        return None
+    return LongRun(job.name, job.run_id, lasts_s, job.p50_s, job.progress, job.message)
+
+
+async def find_delays(session: Session, names: Collection[str]) -> JobDelays:
+    """Find the named jobs with an overdue success, and the named jobs with a due start that has not begun.
+
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
+    """
+    jobs = (await measure_jobs(session, names=names)).jobs
+    waiting = [it for it in jobs if it.waiting_s > WAITING_S and it.state not in RUNNING]
+    return JobDelays(_late(jobs), {it.name: it.waiting_s for it in waiting})
 
 
 async def late_jobs(session: Session, names: Collection[str] | None = None) -> dict[str, float]:
@@ -84,6 +146,12 @@ async def late_jobs(session: Session, names: Collection[str] | None = None) -> d
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     return _late((await measure_jobs(session, names=names)).jobs)
+
+
+async def _long_runs(session: Session, names: Collection[str]) -> list[LongRun]:
+    now = await read_clock(session)
+    found = [long_run_of(job, now) for job in await find_jobs(session, names=names)]
+    return [it for it in found if it is not None]
 
 
 def _late(jobs: Iterable[JobMeasures]) -> dict[str, float]:

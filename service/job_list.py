@@ -1,9 +1,9 @@
-"""List jobs page by page, and compute how late each job is."""
+"""List jobs page by page, and compute the delay of each job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shardclock_server.service.job_check import late_jobs
+from shardclock_server.service.job_check import find_delays
 from shardclock_server.sql.jobs.jobs import Job, find_job_names, find_jobs
 from shardclock_server.sql.metrics.jobs import JOBS_MAX
 from shardclock_server.sql.session import Session
@@ -13,12 +13,13 @@ from shardclock_server.sql.session import Session
 class JobPage:
     """One page of jobs, by name.
 
-    `late_s` maps a job's name to the job's lateness, in seconds; `next` is the `after` of the next call, or None on the
-    last page.
+    `late_s` maps a job's name to the job's lateness, in seconds; `waiting_s` maps it to the time for which a due start
+    has not begun. `next` is the `after` of the next call, or None on the last page.
     """
 
     jobs: list[Job]
     late_s: Mapping[str, float]
+    waiting_s: Mapping[str, float]
     next: str | None
 
 
@@ -32,7 +33,7 @@ async def page_of(
     """
     found_max = JOBS_MAX if late else size + 1
     names = await find_job_names(session, contains=contains, after=after, limit=found_max)
-    late_s = await late_jobs(session, names if late else names[:size])
-    wanted = [name for name in names if name in late_s or not late]
+    delays = await find_delays(session, names if late else names[:size])
+    wanted = [name for name in names if name in delays.late_s or not late]
     jobs = await find_jobs(session, names=wanted[:size])
-    return JobPage(jobs, late_s, next=wanted[size - 1] if len(wanted) > size else None)
+    return JobPage(jobs, delays.late_s, delays.waiting_s, next=wanted[size - 1] if len(wanted) > size else None)

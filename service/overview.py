@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shardclock_server.service.job_check import JobTrouble, find_troubled_jobs
+from shardclock_server.service.job_check import JobTrouble
 from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
@@ -97,7 +97,8 @@ class Attention:
     def is_empty(self) -> bool:
         """Return whether nothing needs the attention of a person."""
         of_tenant = self.dead_letters or self.incidents or self.endpoints or self.refused
-        return not (of_tenant or self.jobs.late_s or self.jobs.failed or self.unserved)
+        of_jobs = self.jobs.late_s or self.jobs.failed or self.jobs.long_runs
+        return not (of_tenant or of_jobs or self.unserved)
 
 
 def judge(status: Status, *, serving: int, hold: str | None) -> Punctuality:
@@ -129,15 +130,17 @@ async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) ->
     return Coming(await count_coming(session, tenant_id, with_jobs=is_operator))
 
 
-async def read_attention(session: Session, tenant_id: str, *, is_operator: bool) -> Attention:
-    """Find the rows of a tenant that need a person.
+async def read_attention(session: Session, tenant_id: str, *, jobs: JobTrouble | None) -> Attention:
+    """Find the rows of a tenant that need a person; `jobs` is None for a caller that is not an operator.
+
+    The caller reads `jobs` in a session of all tenants, because a session of one tenant sees no runs.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     letters = await count_dead_letters_by_target(session, tenant_id, targets_max=TARGETS_MAX, letters_max=LETTERS_MAX)
     incidents = await find_incidents(session, IncidentFilter(tenant_id), limit=INCIDENTS_MAX)
     endpoints = await list_disabled_or_failing_endpoints(session, tenant_id, limit=ENDPOINTS_MAX)
-    jobs = await find_troubled_jobs(session) if is_operator else JobTrouble({}, {})
+    is_operator = jobs is not None
     refused = await find_refused(session, tenant_id, with_jobs=is_operator, limit=REFUSED_MAX)
     unserved = line_of(await find_unserved_targets(session)) if is_operator else ""
-    return Attention(letters, incidents, endpoints, jobs, refused, unserved)
+    return Attention(letters, incidents, endpoints, jobs or JobTrouble({}, {}), refused, unserved)

@@ -26,6 +26,11 @@ def relative(at: datetime, now: datetime) -> str:
     return f"in {span}" if ahead_s > 0 else f"{span} ago"
 
 
+def elapsed(began_at: datetime, now: datetime) -> str:
+    """Write the time from a past moment to now: `17 min`."""
+    return duration(max(0.0, (now - began_at).total_seconds()))
+
+
 def duration(seconds: float | None) -> str:
     """Write a length of time: milliseconds below a second, then the two largest units."""
     if seconds is None:

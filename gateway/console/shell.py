@@ -50,6 +50,7 @@ def _environment() -> Environment:
         "shown": formats.shown,
         "relative": formats.relative,
         "duration": formats.duration,
+        "elapsed": formats.elapsed,
         "count": formats.count,
         "span": span_of,
     }

@@ -11,10 +11,12 @@ from shardclock_server.gateway.console.access import Viewer
 from shardclock_server.gateway.console.addresses import HOME, url_of
 from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.gateway.console.caching import page_router
+from shardclock_server.gateway.console.pages.excerpts import first_line
 from shardclock_server.gateway.console.past import read_past
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.service.hold import Hold, living_of, read_hold
+from shardclock_server.service.job_check import JobTrouble, find_troubled_jobs
 from shardclock_server.service.keys import allows
 from shardclock_server.service.operator_hold import OperatorHold, read_operator_hold
 from shardclock_server.service.overview import Punctuality, judge, read_attention, read_coming
@@ -50,9 +52,10 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
     """Show the tenant's state to all viewers, and the whole installation's state to operators."""
     is_shown = caller.is_operator and allows(caller.scopes, "operate")  # GET /v1/cluster needs the same scope
     settings = gateway_of(request).settings
+    jobs = await _troubled_jobs(request) if caller.is_operator else None
     async with gateway_of(request).pool.session(caller.tenants) as session:
         coming = await read_coming(session, caller.tenant_id, is_operator=caller.is_operator)
-        attention = await read_attention(session, caller.tenant_id, is_operator=caller.is_operator)
+        attention = await read_attention(session, caller.tenant_id, jobs=jobs)
         past = await read_past(session, caller.tenant_id, is_operator=caller.is_operator)
         hold = await read_hold(session, settings.identity, silent_s=settings.silent_s)
     return page(
@@ -67,7 +70,13 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
         coming=coming,
         chart=chart_of(coming.minutes, coming.targets),
         attention=attention,
+        long_runs=[(it, first_line(it.message)) for it in attention.jobs.long_runs],
     )
+
+
+async def _troubled_jobs(request: Request) -> JobTrouble:
+    async with gateway_of(request).pool.session(ALL_TENANTS) as session:
+        return await find_troubled_jobs(session)
 
 
 async def _summary(request: Request, hold: Hold | None) -> ClusterSummary:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shardclock_server.gateway.console import caching
 from shardclock_server.gateway.console.pages.listing import ROWS
 from shardclock_server.gateway.console.pages.run_strip import HEIGHT, strip_of
 from shardclock_server.sql.jobs.history import JobRun
@@ -26,6 +28,20 @@ RUN = """
         $2::text, $2, to_jsonb($2), $2, 0.25, $2
     from generate_series(1, $3) i
     cross join lateral (select now() - i * interval '1 h' as at) r
+"""
+LONG_RUN = """
+    with begun as (
+        update shardclock.jobs
+        set state = 'RUNNING', run_timer_key = 9, run_claims = 1, run_holder = 1, run_attempt = 1,
+            run_started_at = now() - interval '17 min'
+        returning name, run_started_at as at
+    )
+    insert into shardclock.job_runs (
+        timer_key, claims, job, attempt, scheduled_at, started_at, running_at, progress, message
+    )
+    select 9, 1, b.name, 1, b.at, b.at, b.at, 0.42, $1::text
+    from begun b
+    returning started_at
 """
 VERBS = ("run", "cancel", "disable", "enable", "config")
 
@@ -55,6 +71,44 @@ async def test_a_job_shows_its_last_runs_and_a_run_its_log_with_each_text_escape
     assert (await browser.get("/jobs/refresh/runs/x")).status == 404
     missing = await browser.get("/jobs/refersh")
     assert (missing.status, "is refresh meant?" in missing.main) == (404, True)
+
+
+@pytest.mark.usefixtures("refresh")
+async def test_a_running_job_shows_its_start_its_time_so_far_and_its_progress(dsn: str, browser: Browser) -> None:
+    at = await begin_long_run(dsn)
+
+    listed = await browser.get("/jobs")
+    assert f"RUNNING since {at:%H:%M:%S} (17 min) 42 %" in re.sub(r" min \d s", " min", listed.main)
+    job = (await browser.get("/jobs/refresh")).main
+    assert f"run 9.1 since {at:%H:%M:%S} (17 min" in job
+    assert re.search(rf"Started Late Took Why .* {at:%Y-%m-%d %H:%M:%S} 0\.0 ms 17 min( \d s)? so far", job)
+    run = (await browser.get("/jobs/refresh/runs/9.1")).main
+    assert re.search(rf"Started {at:%Y-%m-%d %H:%M:%S} .* Took 17 min( \d s)? so far", run)
+
+
+@pytest.mark.usefixtures("refresh")
+async def test_a_run_that_lasts_ten_usual_durations_is_on_the_overview(
+    dsn: str, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caching, "FRESH_S", -1.0)
+    await begin_long_run(dsn)
+    assert "Long run" not in (await browser.get("")).main, "a job without a success has no usual duration"
+
+    await query(dsn, RUN, "SUCCEEDED", "well", 3)
+    shown = await browser.get("")
+    shown.assert_escapes()
+    line = r"Long run refresh run 9\.1 has run for 17 min( \d s)? \(usual duration: 1 min\); last report 42 %: <script"
+    assert re.search(line, shown.main)
+    await query(dsn, "update shardclock.job_runs set ended_at = started_at + interval '2 min' where timer_key < 9")
+    assert "Long run" not in (await browser.get("")).main
+
+
+@pytest.mark.usefixtures("refresh")
+async def test_a_due_start_that_has_not_begun_is_shown_as_overdue(dsn: str, browser: Browser) -> None:
+    await query(dsn, "update shardclock.timers set due_date = now() - interval '3 min' where name = 'job:refresh'")
+
+    for path in ("/jobs", "/jobs/refresh"):
+        assert re.search(r"overdue since \d{4}-\S+ \S+ 3 min( 1 s)? ago", (await browser.get(path)).main), path
 
 
 @pytest.mark.usefixtures("refresh")
@@ -134,6 +188,13 @@ def test_a_strip_has_the_oldest_run_first_and_the_longest_run_with_the_full_heig
     assert [it.x for it in strip.bars] == sorted(it.x for it in strip.bars)
     assert strip.bars[1].label == "2027-01-31 08:00:00Z: CRASHED, 2.0 s"
     assert strip_of([]).bars == []
+
+
+async def begin_long_run(dsn: str) -> datetime:
+    """Insert a run of `refresh` that has been running for 17 minutes; return its start."""
+    (row,) = await query(dsn, LONG_RUN, XSS)
+    at: datetime = row["started_at"]
+    return at.astimezone(UTC)
 
 
 def _run(run_id: str, outcome: str | None, took_s: float | None) -> JobRun:
