@@ -9,7 +9,7 @@ from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of
-from shardclock_server.service.wording import counted, span_of
+from shardclock_server.service.wording import counted, until_of
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
 from shardclock_server.sql.cluster.leadership import set_ramp
 from shardclock_server.sql.metrics.status import Status, read_status
@@ -54,7 +54,7 @@ def outage_of(state: Status, *, is_served: bool) -> str:
         return f"{left}, waiting because the ramp is 0; `shardclock ramp 1000` fires 1,000 a second"
     if state.caught_up_in_s is None:
         return f"{left}, firing without a limit"
-    return f"{left}, firing at {state.ramp_per_s:,} a second for about {span_of(state.caught_up_in_s)}"
+    return f"{left}, firing at {state.ramp_per_s:,} a second {until_of(state.caught_up_in_s, state.server_time)}"
 
 
 async def _show(session: Session, *, as_json: bool) -> int:

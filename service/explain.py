@@ -15,6 +15,7 @@ from shardclock_server.service.wording import counted
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
+from shardclock_server.sql.tenant_limits.tenant_limits import UNINDEXED
 from shardclock_server.timers.refusal import InvalidTimer
 
 PUNCTUAL = timedelta(seconds=1)  # the explanation gives a reason for a longer delay
@@ -122,16 +123,25 @@ def _waiting(timeline: Timeline, timer: TimerState, late: timedelta) -> str:
     if late <= timedelta(seconds=RAMP_AFTER_S):
         return "a shard will claim the timer with its next poll"
     again = f"; shards run since {show_moment(since)}" if since > timer.due_date else ""
-    return f"{left}, and the timer waits in the ramp, {_rate(timeline)}{again} (`shardclock ramp`)"
+    return f"{left}, and the timer waits in the ramp, {_rate(timeline, timer)}{again} (`shardclock ramp`)"
 
 
-def _rate(timeline: Timeline) -> str:
+def _rate(timeline: Timeline, timer: TimerState) -> str:
     assert timeline.ramp is not None, "the ramp is read for each due timer"
     if timeline.ramp.per_s is None:
         return "which has no limit"
     if timeline.ramp.per_s == 0:
         return "which is 0 and delays all these timers"
-    return f"which fires {timeline.ramp.per_s:,} timers a second, each tenant's oldest first"
+    return f"which fires {timeline.ramp.per_s:,} timers a second{_share(timer)}"
+
+
+def _share(timer: TimerState) -> str:
+    """Describe the timer's share of the ramp: docs/decisions/0012-the-ramp.md."""
+    if timer.target.startswith(TARGET_OF_JOB):
+        return ": the starts of all jobs together have the share of one tenant"
+    if timer.tenant_id == UNINDEXED:
+        return ": a timer without a tenant has no share, and fires in the order of all overdue timers"
+    return ": each tenant has an equal share, and its oldest timers fire first"
 
 
 def _left_by(timeline: Timeline, timer: TimerState) -> str:

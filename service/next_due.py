@@ -92,6 +92,34 @@ def count_missed(plan: UpcomingTimer, now: datetime) -> int:
     return missed if last == WITHOUT_END else min(missed, last - current.number + 1)
 
 
+def last_missed(plan: UpcomingTimer, now: datetime) -> datetime | None:
+    """Return the date of the last occurrence that `count_missed` counts; None: it counts no occurrence.
+
+    errors:  InvalidTimer  as `count_missed`
+    """
+    if plan.schedule is None or not (missed := count_missed(plan, now)):
+        return None
+    if plan.kept_due_date is not None:
+        return last_missed(_without_run(plan, plan.kept_due_date), now) or plan.due_date
+    rule = parse_schedule(plan.schedule, plan.zone)
+    current, _ = _current_occurrence(rule, plan)
+    return current.due_date if missed == 1 else _date_of(rule, current, current.number + missed - 1, before=now)
+
+
+def _date_of(rule: ScheduleRule, current: ScheduledOccurrence, number: int, *, before: datetime) -> datetime:
+    """Find by bisection the date of a later occurrence, because a rule finds dates by moment and not by number."""
+    # The search begins at the anchor, because a client may have moved the current occurrence behind the wanted one.
+    begin, end, found = current.anchor, before, current
+    while found.number < number and begin < end:
+        middle = begin + (end - begin) / 2
+        following_one = rule.after(current, middle).next
+        if following_one is not None and following_one.number <= number:
+            begin, found = following_one.due_date, following_one
+        else:
+            end = middle
+    return found.due_date
+
+
 def preview_of(plan: UpcomingTimer, schedule: str, now: datetime, *, count: int) -> list[PreviewedOccurrence]:
     """List the next occurrences of a schedule in local time, with a note at each change of daylight saving time.
 

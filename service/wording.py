@@ -1,5 +1,7 @@
 """Write numbers and lengths of time for people."""
 
+from datetime import UTC, datetime, timedelta
+
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -17,3 +19,13 @@ def span_of(length_s: float) -> str:
         if number:
             parts.append(f"{number:,} {unit}")
     return " ".join(parts[:2])
+
+
+def until_of(length_s: float, now: datetime) -> str:
+    """Write an estimated length of time from now, and the minute in which it ends."""
+    try:
+        end = (now + timedelta(seconds=length_s)).astimezone(UTC)
+    except OverflowError:  # the end is after the year 9999
+        return f"for about {span_of(length_s)}"
+    day = "" if end.date() == now.astimezone(UTC).date() else f"{end:%Y-%m-%d} "
+    return f"for about {span_of(length_s)}, until about {day}{end:%H:%M} UTC"

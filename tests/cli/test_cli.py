@@ -8,12 +8,13 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shardclock_server.service.wording import span_of
+from shardclock_server.service.wording import span_of, until_of
 from shardclock_server.sql.scripts import functions, steps
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_THERE, SECRET, WRONG_SCHEMA, assert_refused
 from tests.support.factories import BOUND_S, add_holder, add_timers, query
@@ -40,7 +41,7 @@ def test_the_timers_of_an_outage_are_shown_with_the_remaining_time(shell: Shell)
     asyncio.run(add_timers(shell.dsn, 125, "now() - interval '1 hour'"))
     asyncio.run(add_holder(shell.dsn, 0xABC))
     for rate, words, caught_up_in_s in (
-        ("1", ["at 1 a second", "for about 2 min 5 s"], 125),
+        ("1", ["at 1 a second", "for about 2 min 5 s, until about ", " UTC"], 125),
         ("500", ["at 500 a second", "for about 1 s"], 0.25),
         ("0", ["waiting because the ramp is 0", "`shardclock ramp 1000`"], None),
         ("off", ["without a limit"], None),
@@ -58,6 +59,18 @@ def test_the_timers_of_an_outage_are_shown_with_the_remaining_time(shell: Shell)
 )
 def test_a_duration_is_written_in_readable_units(length_s: float, words: str) -> None:
     assert span_of(length_s) == words
+
+
+@pytest.mark.parametrize(
+    ("length_s", "words"),
+    [
+        (4_260, "for about 1 h 11 min, until about 05:00 UTC"),
+        (86_400, "for about 1 d, until about 2027-02-01 03:49 UTC"),
+        (1e12, "for about 11,574,074 d 1 h"),
+    ],
+)
+def test_an_estimated_end_is_written_with_the_duration_and_the_moment(length_s: float, words: str) -> None:
+    assert until_of(length_s, datetime(2027, 1, 31, 3, 49, tzinfo=UTC)) == words
 
 
 # the database

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardclock_server.service.timeline import show_moment
+from shardclock_server.service.explain import explain
+from shardclock_server.service.timeline import read_timeline, show_moment
 from shardclock_server.sql.claims.fire import pause_faulty
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import (
@@ -147,7 +149,8 @@ async def test_a_refused_schedule_is_explained_by_its_refusal(dsn: str, shard: H
 async def test_an_overdue_timer_is_explained_by_the_event_that_it_waits_for(dsn: str, shard: HolderClient) -> None:
     (old, claimed) = await add_timers(dsn, 2, "now() - i * interval '1 hour'", created_at="now() - interval '9 hours'")
     told = (await why(shard, TimerRef(old))).why
-    turn = "and the timer waits in the ramp, which fires 150,000 timers a second, each tenant's oldest first"
+    turn = "and the timer waits in the ramp, which fires 150,000 timers a second: a timer without a tenant has no share"
+    turn += ", and fires in the order of all overdue timers"
     assert re.search(
         rf"no shard was running when the timer became due, {turn}; shards run since .+Z \(`shardclock ramp`\)$", told
     )
@@ -156,6 +159,26 @@ async def test_an_overdue_timer_is_explained_by_the_event_that_it_waits_for(dsn:
     assert (await why(shard, TimerRef(old))).why.endswith(f"an outage left it, {turn} (`shardclock ramp`)")
     await query(dsn, "update shardclock.timers set claimed_by = 7, claimed_until = now() where timer_key = $1", claimed)
     assert "holder 0000000000000007 has claimed it" in (await why(shard, TimerRef(claimed))).why
+
+
+@pytest.mark.parametrize(
+    ("tenant_id", "target", "share"),
+    [
+        ("acme", "log", "each tenant has an equal share, and its oldest timers fire first"),
+        ("default", "job:report", "the starts of all jobs together have the share of one tenant"),
+    ],
+)
+async def test_an_overdue_timer_is_explained_with_its_share_of_the_ramp(
+    dsn: str, shard: HolderClient, tenant_id: str, target: str, share: str
+) -> None:
+    (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
+    now = await shard.value("select clock_timestamp()")
+    timeline = await read_timeline(shard.session, TimerRef(key), now, now, identity="", silent_s=5.0)
+    assert timeline.timer is not None
+
+    told = explain(replace(timeline, timer=replace(timeline.timer, tenant_id=tenant_id, target=target)), now)
+
+    assert f"which fires 150,000 timers a second: {share}" in told.why
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.service.next_due import count_missed, preview_of
+from shardclock_server.service.next_due import count_missed, last_missed, preview_of
 from shardclock_server.sql.clients.history import UpcomingTimer
 
 
@@ -85,6 +85,31 @@ def test_a_paused_schedule_has_missed_the_occurrences_that_are_due_before_now() 
     later = plan("R/PT1H", "2026-01-01T10:00")
     run = replace(later, due_date=moment("2026-01-01T08:00"), kept_due_date=later.due_date, anchor_occurrence=5)
     assert count_missed(run, moment("2026-01-01T10:30")) == 2, "the run on request, and the kept date"
+
+
+@pytest.mark.parametrize(
+    ("rule", "due", "now", "last"),
+    [
+        ("R/PT1H", "2026-01-01T08:00", "2026-01-01T08:00", None),
+        ("R/PT1H", "2026-01-01T08:00", "2026-01-01T08:01", "2026-01-01T08:00"),
+        ("R/PT1H", "2026-01-01T08:00", "2026-01-01T11:00", "2026-01-01T10:00"),
+        ("30 2 29 2 *", "2020-02-29T02:30", "2026-01-01T00:00", "2024-02-29T02:30"),
+        ("* 0 * * *", "2026-01-01T00:00", "2026-01-04T12:00", "2026-01-04T00:59"),
+    ],
+)
+def test_the_last_missed_occurrence_is_the_one_before_now(rule: str, due: str, now: str, last: str | None) -> None:
+    assert last_missed(plan(rule, due), moment(now)) == (None if last is None else moment(last))
+
+
+def test_the_last_missed_occurrence_obeys_the_end_a_run_and_a_move() -> None:
+    hourly = plan("R/PT1H", "2026-01-01T08:00")
+    assert last_missed(replace(hourly, repetitions=5), moment("2026-01-02T08:00")) == moment("2026-01-01T09:00")
+    later = plan("R/PT1H", "2026-01-01T10:00")
+    run = replace(later, due_date=moment("2026-01-01T08:00"), kept_due_date=later.due_date, anchor_occurrence=5)
+    assert last_missed(run, moment("2026-01-01T09:30")) == moment("2026-01-01T08:00")
+    assert last_missed(run, moment("2026-01-01T10:30")) == moment("2026-01-01T10:00")
+    moved = replace(hourly, due_date=moment("2026-01-01T11:50"))
+    assert last_missed(moved, moment("2026-01-01T11:55")) == moment("2026-01-01T11:00")
 
 
 @pytest.mark.parametrize(("missed", "numbers"), [("skip", [8, 9]), ("fire_once", [4, 8]), ("fire_all", [4, 5])])

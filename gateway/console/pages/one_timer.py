@@ -29,7 +29,7 @@ from shardclock_server.gateway.routes.changing import change_found, change_rule,
 from shardclock_server.gateway.routes.timers import FAR, OperateRequest, RescheduleRequest, explain_at, read_story
 from shardclock_server.service import pauses
 from shardclock_server.service.filters import moment_of
-from shardclock_server.service.missed_count import MissedCount, sum_missed
+from shardclock_server.service.missed_count import MissedCount, missed_of
 from shardclock_server.service.moves import destination_of, move, operator_destination
 from shardclock_server.service.next_due import preview_of
 from shardclock_server.service.single_change import ChangedTimer, UnknownTimer
@@ -137,7 +137,7 @@ async def _missed(gateway: Gateway, caller: Caller, timer: TimerState, timeline:
     """Count the occurrences that a paused schedule has missed; None: the timer is not a paused schedule."""
     if timer.state != "PAUSED" or timer.schedule is None or timeline.plan is None:
         return None
-    work = partial(sum_missed, [timeline.plan], timeline.now, are_all=True)
+    work = partial(missed_of, timeline.plan, timeline.now)
     if timeline.now - timer.due_date > FAR:
         return await gateway.previews.run(caller.tenant_id, work)
     return work()

@@ -156,7 +156,11 @@ async def test_the_resume_of_a_schedule_shows_the_missed_occurrences_and_takes_a
 
     paused = await browser.get("/timers/by-name/beat?at=")  # The URL differs from the URL of the cached page.
     assert "missed during the pause" not in pending.main
+    assert "Missed while paused" not in pending.main
     assert "4 occurrences were missed during the pause" in paused.main
+    assert re.search(
+        r"Policy for missed occurrences fire_once Missed while paused 4 \(the last at .+ 30 min", paused.main
+    )
     assert '<option value="fire_all">' in paused.text
     done = await browser.submit("/timers/by-name/beat/resume", {"missed": "fire_all"})
 
