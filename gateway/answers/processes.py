@@ -86,6 +86,7 @@ class WholeInstanceAnswer(
                 "node_id": "too-late",
                 "due_date": "2027-01-31T08:15:00Z",
                 "schedule": None,
+                "since": "2027-01-31T07:15:00Z",
             }
         ],
         service_tasks=[{"task_key": 31010, "token": 4, "node_id": "pack", "type": "order.pack", "failed_attempts": 0}],

@@ -5,7 +5,7 @@
 --        ended_at timestamptz, parent_key bigint, incidents integer, business_key text, as in find_instances;
 --        definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb;
 --        timers jsonb, service_tasks jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: the
---        open waits, and the called instances that have begun. No row: the instance is unknown. An instance that no
+--        open waits, each with its begin as `since`, and the called instances that have begun. No row: the instance is unknown. An instance that no
 --        engine has begun is STARTING, and these values are null; if its start was given up, the instance has one
 --        incident
 -- locks: nothing
@@ -22,7 +22,8 @@ select
             jsonb_agg(
                 jsonb_build_object(
                     'timer_key', t.timer_key, 'token', t.element_instance_key, 'node_id', t.target_element_id,
-                    'due_date', coalesce(t.paused_due_date, t.due_date), 'schedule', t.schedule
+                    'due_date', coalesce(t.paused_due_date, t.due_date), 'schedule', t.schedule,
+                    'since', t.created_at
                 )
                 order by t.due_date
             ),
@@ -38,7 +39,8 @@ select
                     'task_key', j.timer_key, 'token', j.element_instance_key, 'node_id', j.target_element_id,
                     'type', j.target, 'failed_attempts', j.failed_attempts,
                     'worker', case when j.claimed_until > now() and j.claimed_by = 0 then j.worker end,
-                    'claimed_until', case when j.claimed_until > now() then j.claimed_until end
+                    'claimed_until', case when j.claimed_until > now() then j.claimed_until end,
+                    'since', j.created_at
                 )
                 order by j.timer_key + 0
             ),
@@ -52,7 +54,7 @@ select
             jsonb_agg(
                 jsonb_build_object(
                     'task_key', t.task_key, 'token', t.token, 'node_id', t.node_id, 'name', t.name,
-                    'assignee', t.assignee
+                    'assignee', t.assignee, 'since', t.created_at
                 )
                 order by t.task_key + 0
             ),
@@ -66,7 +68,7 @@ select
             jsonb_agg(
                 jsonb_build_object(
                     'token', s.token, 'node_id', s.node_id, 'kind', s.kind, 'name', s.name,
-                    'correlation', s.correlation
+                    'correlation', s.correlation, 'since', s.opened_at
                 )
                 order by s.token
             ),
@@ -79,7 +81,8 @@ select
         select coalesce(
             jsonb_agg(
                 jsonb_build_object(
-                    'token', c.parent_token, 'process_id', c.process_id, 'instance_key', c.instance_key
+                    'token', c.parent_token, 'process_id', c.process_id, 'instance_key', c.instance_key,
+                    'since', c.started_at
                 )
                 order by c.instance_key + 0
             ),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from shardclock_server.bpmn.model import read_model
 from shardclock_server.bpmn.step import begin, write_state
 from tests.support.bpmn import model
-from tests.support.factories import query
+from tests.support.factories import query, value
 from tests.support.gateways import Api
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
@@ -58,7 +58,10 @@ async def test_a_service_task_is_shown_with_the_fields_that_workers_get(dsn: str
         " due_date, created_at, occurrence, slot, tenant_id, timer_type, target, target_element_id)"
         " values (9, 101, 4, now(), now(), now(), 1, 101, 'default', 'SERVICE_TASK', 'order.pack', 'pack')",
     )
-    assert (await api.get("/v1/instances/101")).json["service_tasks"] == [
+    (shown,) = (await api.get("/v1/instances/101")).json["service_tasks"]
+    created_at = await value(dsn, "select created_at from shardclock.deliveries where timer_key = 9")
+    assert datetime.fromisoformat(shown.pop("since")) == created_at
+    assert [shown] == [
         {
             "task_key": 9, "token": 4, "node_id": "pack", "type": "order.pack", "failed_attempts": 0, "worker": None,
             "claimed_until": None,

@@ -116,6 +116,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 3 * 10),
     "instances_that_failed": ("find_instances_by_outcome", LISTED | {"state": "ERROR"}, 4 * PAGE),
     "instances_that_run": ("find_instances_running", LISTED, 4 * PAGE),
+    "waits_of_instances": ("waits_of_definition", {"definition_key": 1, "instances_max": PAGE}, 4 * PAGE),
     "instances_that_start": ("find_instances_starting", LISTED, 2 * PAGE + 1),
     "instances_with_incidents": ("find_instances_with_incident", LISTED, 2 * PAGE + 1),
     "incidents": ("find_incidents", INCIDENTS, 2 * PAGE + 1),

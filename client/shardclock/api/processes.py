@@ -65,7 +65,7 @@ class WholeInstance(InstanceState):
         (),
         description="the variables of single tokens, such as input mappings; `set_variables` changes them",
     )
-    timers: Waits
+    timers: Waits = Field(description="the open timers; in each wait, `since` is the time at which the wait began")
     service_tasks: Waits = Field(
         description="the open service tasks; `worker` is the name of the program that has leased the task,"
         " and `claimed_until` is the end of the lease"

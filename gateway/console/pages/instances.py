@@ -132,7 +132,7 @@ async def _diagram(
 
 def _read_moments(row: dict[str, Any]) -> dict[str, Any]:
     """Parse the moments of a wait, which JSON contains as texts."""
-    moments = {name: datetime.fromisoformat(row[name]) for name in ("due_date", "raised_at") if row.get(name)}
+    moments = {name: datetime.fromisoformat(row[name]) for name in ("due_date", "raised_at", "since") if row.get(name)}
     return row | moments
 
 

@@ -1,4 +1,4 @@
-"""Pages of processes: list deployed processes, and show the drawing of one version."""
+"""Pages of processes: list deployed processes, and show one version: its drawing, and the waits of its instances."""
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.service import processes as use_cases
 from shardclock_server.sql.processes.definitions import StoredDefinition, list_definitions
+from shardclock_server.sql.processes.waits import INSTANCES_READ_MAX, waits_of_definition
 from shardclock_server.timers.model import BIGINT_MAX
 
 SHOWN_MAX = 50
@@ -62,9 +63,10 @@ async def list_processes(request: Request, gateway: CurrentGateway, caller: View
 
 @router.get("/processes/{definition_key:key}")
 async def show_process(request: Request, gateway: CurrentGateway, caller: Viewer, definition_key: Key) -> Response:
-    """Show the drawing of one version of a process."""
+    """Show the drawing of one version of a process, and the elements at which its instances wait."""
     async with gateway.pool.session(caller.tenants) as session:
         stored = await use_cases.find_definition(session, definition_key, tenant_id=caller.tenant_id)
+        waits = await waits_of_definition(session, definition_key)
     drawing = await drawing_of(request, gateway, caller, definition_key, stored)
     return page(
         request,
@@ -74,6 +76,9 @@ async def show_process(request: Request, gateway: CurrentGateway, caller: Viewer
         process_id=stored.process_id,
         definition_key=definition_key,
         diagram=None if drawing is None else diagram_of(drawing),
+        waits=waits,
+        is_partial=bool(waits) and waits[0].instances_read >= INSTANCES_READ_MAX,
+        live=False,  # the count may read 10,000 instances, so it is not repeated every two seconds
     )
 
 
