@@ -92,7 +92,7 @@ class HolderState(NamedTuple):
 
 
 class LeadState(NamedTuple):
-    """The leading coordinator after a commit; None: an operator hands the lead over."""
+    """The coordinator that leads after a commit, or None while an operator transfers the lead."""
 
     committed_s: float
     leader: int | None

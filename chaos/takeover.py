@@ -14,8 +14,8 @@ from chaos.history.faults import Fault
 from chaos.orphaned_slots import SLOTS, promised_of, slots_of
 from chaos.run_index import Firing, RunIndex, index_run
 
-# The duration of a lease, a sweep and a margin after the loss of a shard. If a timer became due later, its lateness
-# counts against the successor of the shard.
+# The duration of a lease, a sweep and a margin after the loss of a shard. If a timer became due later than this, its
+# lateness counts against the slot's next owner.
 WATCHED_S = 15.0
 
 

@@ -29,7 +29,7 @@ class Exporting:
         self._try_at_s = 0.0
 
     def tend(self) -> None:
-        """Start the exporter unless it runs or the pause after its last failure lasts; call this method regularly."""
+        """Start the exporter if it does not run and the pause after its last failure is over; call this regularly."""
         if self._exporter.address is not None or time.monotonic() < self._try_at_s:
             return
         try:

@@ -73,8 +73,8 @@ async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> in
 def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
     """Act on SIGTERM and on the lines of `up`: lead if Ray's host is lost, stand by if Ray's host is ready, or stop.
 
-    If the lines end without the line STOP, `up` was killed; the keepers then continue for a limited time until the next
-    `up` starts.
+    If the lines end without the line STOP, `up` was killed; the keepers then continue until the next
+    `up` starts, but only for a limited time.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -232,7 +232,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             max_restarts=-1,
             num_cpus=0,
             # The actor reserves one byte of memory, because Ray then tries this process's node first. For an actor
-            # without resources, Ray could choose a disconnected node, or a node that does not know this node yet.
+            # without resources, Ray could choose a disconnected node, or a node that has not heard of ours yet.
             memory=1,
             # Run the actor on this process's node, so that a node with only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),

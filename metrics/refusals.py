@@ -2,7 +2,7 @@
 
 
 class CannotListen(Exception):
-    """Report that the metrics port or the reports' socket can't be used; the message has its name and the remedy."""
+    """Report that the metrics port or the reports' socket can't be used; the message names the port or socket."""
 
 
 class PortTaken(CannotListen):

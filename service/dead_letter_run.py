@@ -26,7 +26,7 @@ STEP_S = 10
 
 @dataclass(slots=True)
 class DeadLetterRun(BulkRun):
-    """One run over all dead letters of a filter; the letter that was given up first comes first.
+    """One run over all dead letters of a filter, in the order in which they were given up.
 
     shape:   one statement changes `batch` letters, or fewer if there is a rate; `changed_keys` are the keys of the
              changed letters

@@ -194,7 +194,7 @@ async def change_letters(
     dry_run: bool,
     by: Actor | None = None,
 ) -> BulkResult[int]:
-    """Apply a change to at most `limit` dead letters; the letter that was given up first comes first.
+    """Apply a change to at most `limit` dead letters, in the order in which they were given up.
 
     The operation records the caller `by`; None: a change of one letter is not an operation.
 
@@ -232,7 +232,7 @@ async def redrive(
 ) -> BulkResult[int]:
     """Make dead letters due again, with attempts counted from one; with `enable`, first enable the letters' endpoints.
 
-    shape:   the letter that was given up first comes first
+    shape:   in the order in which the letters were given up
     units:   `per_s` letters become due per second; None: all immediately
     errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
              StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
@@ -252,7 +252,7 @@ async def discard(
 ) -> BulkResult[int]:
     """Discard dead letters permanently, except signals for which an instance waits.
 
-    shape:   the letter that was given up first comes first
+    shape:   in the order in which the letters were given up
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
     change = discarding(session, reason=reason)

@@ -12,8 +12,8 @@ SUBJECTS = (
     "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
     "notify", "operations", "processes", "requests", "tenant_limits",
 )  # fmt: skip
-# An include line; the text of `included/<name>.sql` replaces it.
-INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)
+# An include line; the text of the named file below sql/ replaces it.
+INCLUDE = re.compile(r"^( *)-- include: (included/\w+\.sql)\n", re.MULTILINE)
 # A parameter: a colon that is not part of a cast (`::`), followed by a name.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
@@ -71,6 +71,6 @@ def _with_included(text: str) -> str:
     return INCLUDE.sub(lambda line: _with_included(indent(_included(line[2]), line[1])), text)
 
 
-def _included(name: str) -> str:
-    text = files("shardclock_server.sql").joinpath("included", f"{name}.sql").read_text(encoding="utf-8")
+def _included(path: str) -> str:
+    text = files("shardclock_server.sql").joinpath(path).read_text(encoding="utf-8")
     return re.sub(r"\A(?:--.*\n)+", "", text)

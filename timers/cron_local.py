@@ -45,7 +45,7 @@ def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
 
 
 def _time_at(fields: CronFields, index: int) -> int:
-    """Return matching second number `index` of a day, counted from 0."""
+    """Return the matching second of a day at the position `index`; positions start at 0."""
     rest, second = divmod(index, len(fields.seconds))
     hour, minute = divmod(rest, len(fields.minutes))
     return fields.hours[hour] * 3600 + fields.minutes[minute] * 60 + fields.seconds[second]

@@ -1,4 +1,7 @@
-"""Classify an endpoint's answer: the delivery succeeded, is retried, or the endpoint is gone."""
+"""Classify an endpoint's answer: the delivery succeeded, is retried, or the endpoint is gone.
+
+workers/webhook.py and workers/attempts.py decide whether a failed delivery is retried or becomes a dead letter.
+"""
 
 from dataclasses import dataclass, field
 from datetime import UTC

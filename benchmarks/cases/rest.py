@@ -68,7 +68,7 @@ CASE = Case(
     f" planned moment until its answer is read. Then requests of {LINES:,} lines are sent.",
     (
         Part(
-            "Timers created a second",
+            "Timers created per second",
             (
                 Figure("creates", "one by one", "cps", more_is_better=True),
                 Figure("lines", f"{LINES:,} lines a request", "cps", more_is_better=True),

@@ -168,7 +168,7 @@ def _assignee(step: StepContext, token: Token, written: Text) -> str:
 
 
 def _open_child(step: StepContext, token: Token, node: FlowNode) -> None:
-    assert isinstance(node.work, CallWork), "a call activity says which process it calls"
+    assert isinstance(node.work, CallWork), "the reader refuses a call activity that names no process"
     process_id = _text(step, token, node.work.process_id, "the called process")
     if step.instance.depth >= step.calls_depth_max:
         raise EvaluationFailed(

@@ -109,7 +109,7 @@ def _describe_value(part: object) -> tuple[str, str]:
         case float() if not math.isfinite(part):
             return f"{part}", "a finite number, a text or None"
         case str():
-            return "a text with half of a surrogate pair", "a text of whole characters"
+            return "a text with half of a surrogate pair", "a text without half a surrogate pair"
         case set() | frozenset():
             return f"a value of type {type(part).__name__}", "a list"
     return f"a value of type {type(part).__name__}", "a text or a number"

@@ -154,7 +154,7 @@ async def leased_by(session: Session, holder: int, *, horizon_s: float, lease_s:
 
     A shard calls this after the result of a claim was lost.
 
-    shape:   without timers that are overdue by more than a lease duration: any shard can claim these timers soon
+    shape:   timers that are overdue by more than a lease duration are left out, because any shard can claim them soon
     errors:  StoreUnavailable  no answer before the timeout: ask again
     source:  sql/claims/leased_by.sql
     """

@@ -32,7 +32,7 @@
 -- index: timers_by_slot, each slot from the start of its scan; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended
 with
--- include: claiming_shard.sql
+-- include: included/claiming_shard.sql
 scan as materialized (
     select
         :batch::integer as timers,
@@ -43,12 +43,12 @@ scan as materialized (
         case when :scope = 'sweep' then 1 else me.part_count end as step
     from me
 ),
--- include: rows_of_slots.sql
+-- include: included/rows_of_slots.sql
 due as materialized (
-    -- include: due_of_slots.sql
+    -- include: included/due_of_slots.sql
 ),
 following as materialized (
     select ''::text as tenant_id
 ),
--- include: fire_or_lease_due.sql
--- include: claim_result.sql
+-- include: included/fire_or_lease_due.sql
+-- include: included/claim_result.sql

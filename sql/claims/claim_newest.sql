@@ -25,7 +25,7 @@
 -- index: timers_by_slot, each slot backwards from the horizon; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended
 with
--- include: claiming_shard.sql
+-- include: included/claiming_shard.sql
 due as materialized (
     select d.timer_key, d.due_date, s.slot as place, s.share
     from me
@@ -44,7 +44,7 @@ due as materialized (
         -- docs/decisions/0021-no-lock-before-a-delete.md.
         select t.timer_key, t.due_date
         from shardclock.timers t
-        -- include: free_and_due.sql
+        -- include: included/free_and_due.sql
         order by t.due_date desc
         limit s.share
         for update of t skip locked
@@ -54,5 +54,5 @@ due as materialized (
 following as materialized (
     select ''::text as tenant_id
 ),
--- include: fire_or_lease_due.sql
--- include: claim_result.sql
+-- include: included/fire_or_lease_due.sql
+-- include: included/claim_result.sql

@@ -33,7 +33,7 @@
 --        timers_by_target, one probe for each job; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended
 with recursive
--- include: claiming_shard.sql
+-- include: included/claiming_shard.sql
 tenant (tenant_id, oldest, number) as (
     -- Reads the tenants by one index probe for each, at most 200 tenants in a scan. The next scan begins after the last
     -- tenant of this scan.
@@ -105,9 +105,9 @@ scan as materialized (
         me.part as first_slot, 839 as last_slot, me.part_count as step
     from me
 ),
--- include: rows_of_slots.sql
+-- include: included/rows_of_slots.sql
 due as materialized (
-    -- include: due_of_slots.sql
+    -- include: included/due_of_slots.sql
     union all
     (
         select j.timer_key, j.due_date, 840 as place, scan.timers as share
@@ -137,5 +137,5 @@ due as materialized (
 following as materialized (
     select coalesce((select t.tenant_id from tenant t where t.number = least(200, :batch)), '') as tenant_id
 ),
--- include: fire_or_lease_due.sql
--- include: claim_result.sql
+-- include: included/fire_or_lease_due.sql
+-- include: included/claim_result.sql

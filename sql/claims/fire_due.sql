@@ -96,22 +96,22 @@ firing as not materialized (
 recurring as (
     select
         f.*, mine.next_period_us,
-        -- include: next_occurrence.sql
+        -- include: included/next_occurrence.sql
     from fired f
     join mine on mine.timer_key = f.timer_key
     where f.schedule is not null
 ),
 logged as (
-    -- include: record_firing.sql
-    -- include: record_skipped.sql
+    -- include: included/record_firing.sql
+    -- include: included/record_skipped.sql
 ),
--- include: recur.sql
--- include: deliver_and_measure.sql
+-- include: included/recur.sql
+-- include: included/deliver_and_measure.sql
 select
     clock_timestamp() as server_time,
     now() as server_now,
     array(select f.timer_key from fired f) as timer_keys,
-    -- include: lags_as_json.sql
-    -- include: handed.sql
+    -- include: included/lags_as_json.sql
+    -- include: included/handed.sql
     done.deliveries
 from done

@@ -15,7 +15,7 @@ from shardclock.holders h
 cross join lateral generate_series(h.part, 839, h.part_count) as s (slot)
 cross join lateral (
     select
-        -- include: leased_timer.sql
+        -- include: included/leased_timer.sql
     from shardclock.timers t
     where t.slot = s.slot
         and t.due_date > now() - :lease::interval

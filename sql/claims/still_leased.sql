@@ -9,7 +9,7 @@
 -- locks: nothing
 -- index: timers_pkey, one probe for each key
 select
-    -- include: leased_timer.sql
+    -- include: included/leased_timer.sql
     , t.xmax::text as locker
 from shardclock.timers t
 where t.timer_key = any (:timer_keys) and t.claimed_by = :holder

@@ -43,12 +43,12 @@ held as materialized (
         and not exists (select from shardclock.identity i where i.held_why is not null)
 ),
 marked as (
-    -- include: mark_jobs.sql
+    -- include: included/mark_jobs.sql
 ),
 found as materialized (
     select m.run_timer_key as timer_key from marked m
 ),
--- include: record_begun.sql
+-- include: included/record_begun.sql
 answer as materialized (
     select
         m.name as job, m.function, c.timer_key, c.claims, m.run_claims, m.run_attempt as attempt,

@@ -130,10 +130,10 @@ firing as (
     returning t.*
 ),
 logged as (
-    -- include: record_firing.sql
+    -- include: included/record_firing.sql
 ),
 delivering as (
-    -- include: deliver.sql
+    -- include: included/deliver.sql
 )
 select r.due_at, r.timer_key, r.name, r.target, r.claims, r.slot, (select count(*) from firing) as fired
 from reached r

@@ -14,7 +14,7 @@ select
     current_user::text as role,
     to_regnamespace('shardclock') is not null as has_schema,
     clock_timestamp() as server_time,
-    -- include: client_connections.sql
+    -- include: included/client_connections.sql
     pg_is_in_recovery() as is_standby,
     array(
         select s.name

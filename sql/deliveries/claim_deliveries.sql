@@ -34,7 +34,7 @@ with recursive me as materialized (
         -- operator's hold, workers deliver only events for operators.
         and (hold.reason is null or shardclock.foreign_reason(h.identity) is null)
 ),
--- include: ended_workers.sql
+-- include: included/ended_workers.sql
 lane (target, tenant_id, soonest, number) as (
     (
         select d.target, d.tenant_id, d.next_attempt_at, 1

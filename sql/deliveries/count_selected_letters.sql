@@ -9,5 +9,5 @@
 select
     min(d.timer_key) as timer_key, d.target, d.tenant_id, min(d.died_at) as died_at, count(*) as dead_letters
 from shardclock.dead_letters d
--- include: selected_letters.sql
+-- include: included/selected_letters.sql
 group by d.target, d.tenant_id

@@ -9,7 +9,7 @@
 --        plans each call anew (`EACH_TIME`), because a generic plan would read and sort all matching rows
 select d.timer_key, d.target, d.tenant_id, d.died_at
 from shardclock.dead_letters d
--- include: selected_letters.sql
+-- include: included/selected_letters.sql
     and (:timer_key::bigint is null or d.timer_key = :timer_key)
     and (d.died_at, d.timer_key + 0) > (coalesce(:after_at::timestamptz, '-infinity'), coalesce(:after_key::bigint, 0))
 order by d.died_at, d.timer_key + 0

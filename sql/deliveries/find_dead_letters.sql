@@ -18,7 +18,7 @@ with found as (
         and (:tenant_id::text is null or d.tenant_id = :tenant_id)
         and (:died_before::timestamptz is null or d.died_at < :died_before)
         and
-        -- include: has_reason_line.sql
+        -- include: included/has_reason_line.sql
         and (
             :after_key::bigint is null
             or d.died_at < :after_at::timestamptz

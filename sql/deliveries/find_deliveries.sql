@@ -13,7 +13,7 @@
 -- index: deliveries_by_lane or deliveries_failing, from the start of the page; with a tenant and no target, the whole
 --        index
 select
-    -- include: open_delivery.sql
+    -- include: included/open_delivery.sql
     left(d.failures -> -1 ->> 'reason', 1000) as last_error
 from shardclock.deliveries d
 where (:target::text is null or d.target = :target)

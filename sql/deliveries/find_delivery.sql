@@ -9,7 +9,7 @@
 -- locks: nothing
 -- index: deliveries_pkey, dead_letters_pkey
 select
-    -- include: open_delivery.sql
+    -- include: included/open_delivery.sql
     null::text as reason, d.failures::text as failures
 from shardclock.deliveries d
 where d.timer_key = :timer_key

@@ -11,7 +11,7 @@
 with newest as materialized (
     select
         d.target, d.tenant_id, d.died_at,
-        -- include: reason_line.sql
+        -- include: included/reason_line.sql
         as reason_line
     from shardclock.dead_letters d
     where (:target::text is null or d.target = :target)

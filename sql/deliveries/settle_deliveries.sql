@@ -66,7 +66,8 @@ ended as materialized (
             ) || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end
         end as detail
     from gone g
-    -- Compare the number of claims too, because the call may also settle an older claim of the same delivery.
+    -- Compare the number of claims too, because the call may also contain the outcome of an older claim of the same
+    -- delivery.
     join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
 ),
 recorded as (

@@ -13,8 +13,8 @@ union all
 -- The counts are in a separate row, because additional columns in each timer's row would double the cost of the row.
 select
     clock_timestamp(), done.timers, done.deliveries,
-    -- include: lags_as_json.sql
-    -- include: handed.sql
+    -- include: included/lags_as_json.sql
+    -- include: included/handed.sql
     (select count(*) from due) >= :batch
         or exists (select from due group by due.place, due.share having count(*) >= due.share)
         or exists (select from recurring r where r.next_due_date <= coalesce(:now::timestamptz, now())),

@@ -46,7 +46,7 @@ handed as (
         payload::text as payload, attempts_max, claimed_by
 ),
 delivering as (
-    -- include: deliver.sql
+    -- include: included/deliver.sql
         and f.timer_key not in (select g.timer_key from given g)
 ),
 done as materialized (

@@ -11,7 +11,7 @@ union all
     cross join lateral (
         select t.timer_key, t.due_date
         from shardclock.timers t
-        -- include: free_and_due.sql
+        -- include: included/free_and_due.sql
         order by t.due_date
         limit s.share
         for update of t skip locked

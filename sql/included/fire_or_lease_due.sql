@@ -7,7 +7,7 @@ fired as (
     where :fire_overdue::boolean
         and t.timer_key = any (array(select due.timer_key from due))
         and (t.due_date <= coalesce(:now::timestamptz, now())) is true
-        -- include: still_free.sql
+        -- include: included/still_free.sql
         -- A claim fires a schedule only if the row has the period; for other rules, the shard's fire loop computes the
         -- next occurrence. A row with missed_once has no period.
         and (t.schedule is null or t.period_us is not null)
@@ -22,25 +22,25 @@ firing as not materialized (
     ) is not true
 ),
 recurring as materialized (
-    -- include: recurring_by_period.sql
+    -- include: included/recurring_by_period.sql
 ),
 logged as (
-    -- include: record_firing.sql
-    -- include: record_skipped.sql
+    -- include: included/record_firing.sql
+    -- include: included/record_skipped.sql
 ),
 claimed as (
     update shardclock.timers t
     set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
     where t.timer_key = any (array(select due.timer_key from due))
         and (t.due_date <= coalesce(:now::timestamptz, now()) + :horizon) is true
-        -- include: still_free.sql
+        -- include: included/still_free.sql
         and not (
             :fire_overdue
             and t.due_date <= coalesce(:now::timestamptz, now())
             and (t.schedule is null or t.period_us is not null)
         )
     returning
-        -- include: leased_timer.sql
+        -- include: included/leased_timer.sql
 ),
--- include: recur.sql
--- include: deliver_and_measure.sql
+-- include: included/recur.sql
+-- include: included/deliver_and_measure.sql

@@ -3,8 +3,8 @@
     :reason_line::text is null
     or (
         select
-            -- include: reason_line.sql
+            -- include: included/reason_line.sql
         from (select :reason_line::text as reason) d
     ) =
-    -- include: reason_line.sql
+    -- include: included/reason_line.sql
 )

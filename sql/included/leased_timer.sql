@@ -1,5 +1,5 @@
 -- The columns of a leased timer `t`. A client's choice at a resume replaces the schedule's rule for the occurrences
--- that were due before the resume, which is missed_before.
+-- that were due before the resume; `missed_before` is the moment of the resume.
 t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone,
 coalesce(case when t.due_date < t.changed_at then t.missed_once end, t.missed, 'fire_once') as missed,
 case when t.due_date < t.changed_at and t.missed_once is not null then t.changed_at end as missed_before,

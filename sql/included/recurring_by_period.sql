@@ -2,7 +2,7 @@
 -- the results are the same as from timers.schedule.following.
 select
     f.*, f.period_us as next_period_us,
-    -- include: next_occurrence.sql
+    -- include: included/next_occurrence.sql
 from fired f
 cross join lateral (
     select

@@ -29,7 +29,7 @@ seen as materialized (
         -- transaction.
         select t.timer_key, t.due_date, t.xmax <> '0' as touched
         from shardclock.timers t
-        -- include: free_and_due.sql
+        -- include: included/free_and_due.sql
         order by t.due_date
         limit s.share
     ) d

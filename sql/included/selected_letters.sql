@@ -3,4 +3,4 @@ where (:target::text is null or d.target = :target)
     and (:tenant_id::text is null or d.tenant_id = :tenant_id)
     and d.died_at < coalesce(:died_before::timestamptz, 'infinity')
     and
-    -- include: has_reason_line.sql
+    -- include: included/has_reason_line.sql

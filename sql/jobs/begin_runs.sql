@@ -23,8 +23,8 @@
 --        deliveries_of_jobs_by_due_date and timers_by_target, one probe for each job with a queue, and of
 --        deliveries_of_jobs_by_due_date a scan up to the hundredth start if more may wait; holders_pkey, holders_ended
 with
--- include: own_part.sql
--- include: ended_workers.sql
+-- include: included/own_part.sql
+-- include: included/ended_workers.sql
 due as materialized (
     select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date, d.is_planned, d.was_begun
     from me
@@ -235,7 +235,7 @@ held as materialized (
             c.name, c.crashed, c.run_claims, c.reserves, c.rank, d.timer_key, d.claims, d.failed_attempts,
             d.claimed_until, j.function, j.config, j.policy
         from (select s.* from chosen s where not s.crashed and s.reserves = kind.reserves order by s.rank) c
-        -- include: lock_start.sql
+        -- include: included/lock_start.sql
         cross join lateral (
             select j.function, j.config, j.policy
             from shardclock.jobs j
@@ -254,7 +254,7 @@ held as materialized (
         c.name, c.crashed, c.run_claims, c.reserves, c.rank, d.timer_key, d.claims, d.failed_attempts,
         d.claimed_until, j.function, j.config, j.policy
     from (select s.* from chosen s where s.crashed) c
-    -- include: lock_start.sql
+    -- include: included/lock_start.sql
     cross join lateral (
         select j.function, j.config, j.policy
         from shardclock.jobs j
@@ -264,7 +264,7 @@ held as materialized (
     ) j
 ),
 marked as (
-    -- include: mark_jobs.sql
+    -- include: included/mark_jobs.sql
 ),
 short as materialized (
     select
@@ -287,7 +287,7 @@ found as materialized (
     union all
     select h.name, h.function, h.timer_key, h.run_claims, h.config, h.policy from held h where h.crashed
 ),
--- include: record_begun.sql
+-- include: included/record_begun.sql
 going as materialized (
     -- Skip the start only while the job is locked: without the lock, a run that ends at the same time could rely on
     -- this start as its next attempt.

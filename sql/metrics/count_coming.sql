@@ -24,7 +24,7 @@ probe as materialized (
     ) t
     where s.slot % 89 = 0
 ),
--- include: sampled_slots.sql
+-- include: included/sampled_slots.sql
 counted as materialized (
     select
         greatest(0, 1 + floor(extract(epoch from t.due_date - clock.moment) / 60))::integer as minute,

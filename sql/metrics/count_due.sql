@@ -46,7 +46,7 @@ probe as materialized (
     ) t
     where b.slot % 89 = 0
 ),
--- include: sampled_slots.sql
+-- include: included/sampled_slots.sql
 counted as (
     select width_bucket(t.due_date, bound.edges) as stretch, count(*) as timers, min(t.due_date) as oldest
     from bound

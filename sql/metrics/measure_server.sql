@@ -13,7 +13,7 @@ with behind as (
     select pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn) from pg_stat_replication r
 )
 select
-    -- include: client_connections.sql
+    -- include: included/client_connections.sql
     (select max(b.bytes) from behind b)::bigint as replica_lag_bytes,
     (select count(*) from pg_replication_slots s where not s.active) as slots_inactive,
     greatest(

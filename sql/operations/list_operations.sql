@@ -13,7 +13,7 @@
 select
     o.operation_id, o.begun_at, o.ended_at, o.due_at, o.matched, o.expected, o.left_out, o.changed, o.unchanged,
     o.by_operator,
-    -- include: operation_state.sql
+    -- include: included/operation_state.sql
     as state,
     o.tenant_id, o.verb, o.filter::text as filter, o.change::text as change, o.role, o.interface, o.key_prefix,
     o.key_name, o.error
@@ -28,7 +28,7 @@ where (:tenant_id::text is null or o.tenant_id = :tenant_id or (:of_all::boolean
     and (
         :state::text is null
         or :state =
-        -- include: operation_state.sql
+        -- include: included/operation_state.sql
     )
     and o.operation_id = coalesce(:operation_id::bigint, o.operation_id)
     and o.operation_id < coalesce(:below::bigint, 9223372036854775807)

@@ -41,7 +41,7 @@ from (
             start.timer_key, d.process_id, d.version, coalesce(start.target_element_id, '') as node_id, w.sentence,
             start.died_at
         from shardclock.dead_letters start
-        -- include: definition_of_start.sql
+        -- include: included/definition_of_start.sql
         cross join lateral (
             select format(
                 'its start was given up: %s; shardclock dead-letters redrive %s begins it', start.reason,

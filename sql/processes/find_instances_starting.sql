@@ -26,7 +26,7 @@ cross join lateral (
             case when start.payload ->> 'parent' ~ '^[0-9]{1,18}$' then (start.payload ->> 'parent')::bigint end
                 as parent_key
         from shardclock.deliveries start
-        -- include: definition_of_start.sql
+        -- include: included/definition_of_start.sql
         where (start.target = 'process:instance' and start.process_instance_key is null) is true
             and start.tenant_id = coalesce(:tenant_id, t.tenant_id)
             and start.timer_key + 0 < coalesce(:before::bigint, 9223372036854775807)
@@ -38,7 +38,7 @@ cross join lateral (
     (
         -- A called instance never has a given-up start, because the calling instance gets the incident.
         select start.timer_key, d.process_id, d.version, start.fired_at, 1, null
-        -- include: given_up_starts.sql
+        -- include: included/given_up_starts.sql
     )
 ) s
 order by s.instance_key desc

@@ -40,7 +40,7 @@ from (
     ) t
     cross join lateral (
         select start.timer_key, d.process_id, d.version, start.fired_at
-        -- include: given_up_starts.sql
+        -- include: included/given_up_starts.sql
     ) w
 ) f
 order by f.instance_key desc

@@ -27,7 +27,7 @@ with found as materialized (
         limit :rows_max::integer
     ) t
     where t.completed_at is null
-        -- include: wanted_task.sql
+        -- include: included/wanted_task.sql
     order by t.task_key
     limit :page_size::integer
 ),

@@ -44,6 +44,6 @@ where t.completed_at is null
     and (:tenant_id is null or t.tenant_id = :tenant_id)
     and t.task_key > :after::bigint
     and (:assignee::text is null or t.assignee = :assignee)
-    -- include: wanted_task.sql
+    -- include: included/wanted_task.sql
 order by t.task_key
 limit :page_size::integer

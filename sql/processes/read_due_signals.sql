@@ -31,7 +31,7 @@
 --        the same; deliveries_deferred, deliveries_of_throws, deliveries_pkey, instances_pkey and definitions_pkey, one
 --        probe for each signal; holders_pkey
 with recursive
--- include: own_part.sql
+-- include: included/own_part.sql
 lane (target, tenant_id, soonest, number) as (
     (
         select d.target, d.tenant_id, d.next_attempt_at, 1

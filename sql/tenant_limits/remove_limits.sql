@@ -4,7 +4,7 @@
 -- out:   removed boolean: one row; no row if the tenant has no own limits
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
--- include: count_starts_again.sql
+-- include: included/count_starts_again.sql
 delete from shardclock.tenants t
 where t.tenant_id = :tenant_id
 returning true as removed

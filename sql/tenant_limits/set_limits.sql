@@ -11,7 +11,7 @@
 --        schedules_max bigint or null, changed_at timestamptz; one row
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
--- include: count_starts_again.sql
+-- include: included/count_starts_again.sql
 insert into shardclock.tenants as t (
     tenant_id, timers_max, payload_bytes_max, waiters_max, endpoints_max, rate_per_s,
     instances_max, tasks_max, messages_max, definitions_max, schedules_max

@@ -1,4 +1,4 @@
-"""Test that a client in a handler gives up before the handler's timeout, so that the reason names the gateway."""
+"""Test that a client in a handler gives up before the handler's timeout, so that the failure names the gateway."""
 
 from __future__ import annotations
 

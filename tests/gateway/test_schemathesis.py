@@ -75,7 +75,7 @@ def made_plausible(case: Any, chance: random.Random) -> None:
 
 @pytest.fixture
 def reference(dsn: str) -> Iterator[Any]:
-    """Read the reference of a gateway in a separate process, with a key that has all rights."""
+    """Read the OpenAPI of a gateway that runs in a separate process, with a key that has all rights."""
 
     async def made() -> str:
         async with session_of(dsn, "owner") as owner:

@@ -26,7 +26,7 @@ def wheels(tree: Path) -> dict[str, Path]:
 
 @pytest.fixture
 def installed(wheels: dict[str, Path], tmp_path: Path) -> Path:
-    """Make an environment with the wheels and their dependencies, without this tree; return its folder of programs."""
+    """Make an environment with the wheels and their dependencies, without this tree; return the folder of programs."""
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=INSTALL_S)
     pip(venv / "bin", "install", "-q", "--no-deps", "--no-index", *map(str, wheels.values()))
@@ -38,7 +38,7 @@ def installed(wheels: dict[str, Path], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def other(installed: Path, tmp_path: Path) -> Path:
-    """Install another distribution with a package `metrics` beside ours; return the folder of programs."""
+    """Install our distribution and another one that also has a package `metrics`; return the folder of programs."""
     wheel, info = tmp_path / "other-1-py3-none-any.whl", "other-1.dist-info"
     files = {
         "metrics/__init__.py": "OTHER = True\n",

@@ -95,7 +95,7 @@ def test_each_shared_text_is_included_several_times() -> None:
 
     def uses(name: str) -> int:
         """Count the statements that include a shared text, directly or through a second shared text."""
-        line = f"-- include: {name}\n"
+        line = f"-- include: included/{name}\n"
         return sum(
             text.count(line) * (uses(path.name) if path.parent.name == "included" else 1)
             for path, text in texts.items()

@@ -6,7 +6,7 @@
 -- in:    tenant_id text, resources text[]
 -- out:   quota bigint, remaining bigint, counted_at timestamptz
 -- locks: the tenant's rows of tenant_usage, if it counts; leaves out a row that another transaction has locked
--- index: tenants_pkey, tenant_usage_pkey; as usage_of
+-- index: tenants_pkey, tenant_usage_pkey; also the indexes of usage_of
 create or replace function shardclock.remaining_quota(
     tenant_id text, resources text[], out quota bigint, out remaining bigint, out counted_at timestamptz
 )
