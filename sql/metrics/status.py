@@ -11,6 +11,7 @@ from shardclock_server.sql.session import Session
 
 # Timers of an outage are between the first two edges; other overdue timers are between the last two edges.
 OVERDUE_EDGES = (EVER, timedelta(seconds=-RAMP_AFTER_S), timedelta(0))
+FAILING_ENDPOINTS_MAX = 100  # of all tenants
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,30 @@ async def find_overdue_tenants(session: Session, *, limit: int) -> list[OverdueT
     """
     late = timedelta(seconds=LATE_S)
     return [OverdueTenant(*row) for row in await session.rows("find_overdue_tenants", late=late, limit=limit)]
+
+
+@dataclass(frozen=True, slots=True)
+class TroubledTenant:
+    """A tenant with dead letters, counted up to 1,000, or with failing endpoints.
+
+    `failing_since` is the time of the firing or the redrive of the oldest failing delivery; None: no endpoint fails.
+    """
+
+    tenant_id: str
+    failing_endpoints: int
+    failing_since: datetime | None
+    dead_letters: int
+
+
+async def find_troubled_tenants(session: Session, *, tenant_id: str, limit: int) -> list[TroubledTenant]:
+    """Find the tenants, except one tenant, that have dead letters or failing endpoints.
+
+    shape:   at most `limit`, by name; at most 100 failing endpoints of all tenants are read
+    errors:  StoreUnavailable  no answer before the timeout
+    source:  sql/metrics/find_troubled_tenants.sql
+    """
+    asked = {"tenant_id": tenant_id, "limit": limit, "endpoints_max": FAILING_ENDPOINTS_MAX}
+    return [TroubledTenant(*row) for row in await session.rows("find_troubled_tenants", **asked)]
 
 
 def recent_of(due: DueCounts, *, took_s: float) -> timedelta | None:

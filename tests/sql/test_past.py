@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from shardclock_server.sql.metrics.past import count_past
-from shardclock_server.sql.metrics.status import find_overdue_tenants
+from shardclock_server.sql.metrics.status import find_overdue_tenants, find_troubled_tenants
 from shardclock_server.sql.session import CLIENT_PLANS, Session
 from shardclock_server.sql.statements import statement
+from tests.support.deliveries import add_deliveries, bury
 from tests.support.factories import BOUND_S, add_timers, query, value
 from tests.support.plans import prepare
 from tests.support.roles import as_role
@@ -139,3 +140,36 @@ async def test_the_tenants_with_overdue_timers_are_found_among_few_rows_of_each_
     assert first == found[:1]
     assert reading.rows <= 840 * 3
     assert reading.indexes == {"timers_by_slot"}
+
+
+TENANTS = "'t-' || to_char({} % 200, 'FM000')"
+ENDPOINTS = """
+    insert into shardclock.endpoints (tenant_id, name, url, secrets)
+    select 't-' || to_char(i, 'FM000'), 'billing', 'https://example.com', '{whsec_x}' from generate_series(0, 199) i
+"""
+
+
+async def test_the_troubled_tenants_are_found_by_few_rows_of_each_tenant_even_with_a_plan_for_empty_tables(
+    dsn: str,
+) -> None:
+    search = await prepare(dsn, "find_troubled_tenants", **CLIENT_PLANS, plan_cache_mode="force_generic_plan")
+    empty = await search.explain("'t-000'", "20", "100", touched=True, table="deliveries")
+    await query(dsn, ENDPOINTS)
+    await bury(dsn, 4_000)
+    await query(dsn, f"update shardclock.dead_letters set tenant_id = {TENANTS.format('timer_key')}")
+    await add_deliveries(dsn, 30_000, "webhook:billing", tenant_id=TENANTS.format("i"), fired_at="now()")
+    await add_deliveries(
+        dsn, 4_000, "webhook:billing", tenant_id=TENANTS.format("i"), fired_at="now()", failed_attempts="1"
+    )
+    letters = await search.explain("'t-000'", "20", "100", touched=True, table="dead_letters")
+    failing = await search.explain("'t-000'", "20", "100", touched=True, table="deliveries")
+    await search.connection.close()
+    async with session(dsn, "gateway") as reader:
+        found = await find_troubled_tenants(reader, tenant_id="t-000", limit=20)
+
+    assert [it.tenant_id for it in found] == [f"t-{number:03}" for number in range(1, 21)]
+    assert {(it.failing_endpoints, it.dead_letters) for it in found} == {(1, 20)}
+    assert empty.rows == 0
+    assert (letters.indexes, failing.indexes) == ({"dead_letters_by_tenant"}, {"deliveries_failing"})
+    assert letters.rows <= 21 + 20 * 20
+    assert failing.rows <= 100 + 100 * 20

@@ -21,10 +21,18 @@ from shardclock_server.service.keys import allows
 from shardclock_server.service.operator_hold import OperatorHold, read_operator_hold
 from shardclock_server.service.overview import Punctuality, judge, read_attention, read_coming
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
-from shardclock_server.sql.metrics.status import OverdueTenant, Status, find_overdue_tenants, read_status
+from shardclock_server.sql.metrics.status import (
+    OverdueTenant,
+    Status,
+    TroubledTenant,
+    find_overdue_tenants,
+    find_troubled_tenants,
+    read_status,
+)
 from shardclock_server.sql.served import ALL_TENANTS
 
 OVERDUE_TENANTS = 5
+TROUBLED_TENANTS = 20
 
 router = page_router()
 
@@ -52,7 +60,7 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
     """Show the tenant's state to all viewers, and the whole installation's state to operators."""
     is_shown = caller.is_operator and allows(caller.scopes, "operate")  # GET /v1/cluster needs the same scope
     settings = gateway_of(request).settings
-    jobs = await _troubled_jobs(request) if caller.is_operator else None
+    jobs, elsewhere = await _read_installation(request, caller.tenant_id) if caller.is_operator else (None, [])
     async with gateway_of(request).pool.session(caller.tenants) as session:
         coming = await read_coming(session, caller.tenant_id, is_operator=caller.is_operator)
         attention = await read_attention(session, caller.tenant_id, jobs=jobs)
@@ -70,13 +78,17 @@ async def show_overview(request: Request, caller: Viewer) -> Response:
         coming=coming,
         chart=chart_of(coming.minutes, coming.targets),
         attention=attention,
+        elsewhere=elsewhere[:TROUBLED_TENANTS],
+        has_more_elsewhere=len(elsewhere) > TROUBLED_TENANTS,
         long_runs=[(it, first_line(it.message)) for it in attention.jobs.long_runs],
     )
 
 
-async def _troubled_jobs(request: Request) -> JobTrouble:
+async def _read_installation(request: Request, tenant_id: str) -> tuple[JobTrouble, Sequence[TroubledTenant]]:
+    """Find the jobs and the other tenants that need a person; one tenant more than the page shows."""
     async with gateway_of(request).pool.session(ALL_TENANTS) as session:
-        return await find_troubled_jobs(session)
+        jobs = await find_troubled_jobs(session)
+        return jobs, await find_troubled_tenants(session, tenant_id=tenant_id, limit=TROUBLED_TENANTS + 1)
 
 
 async def _summary(request: Request, hold: Hold | None) -> ClusterSummary:

@@ -95,6 +95,8 @@ async def test_failing_deliveries_are_shown_with_the_last_error_escaped(dsn: str
     shown.assert_escapes()
     failing = shown.text.partition("Failing deliveries")[2]
     assert ("FAILING" in shown.main, failing.count('href="/console/deliveries/')) == (True, 10)
+    assert "the oldest fired or redriven" in shown.main
+    assert "Oldest failing delivery fired or redriven" in (await browser.get("/endpoints")).main
     assert "FAILING" in (await browser.get("/endpoints")).main
     await query(dsn, "update shardclock.endpoints set disabled_at = now(), disabled_why = $1", XSS)
     (await browser.get("/endpoints/billing")).assert_escapes()

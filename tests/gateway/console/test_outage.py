@@ -31,7 +31,7 @@ QUESTIONS = (
         (),
         (
             rf"Dead letters {HANDLER} 5, the first \S+ \S+ 35 min \d* ?s? ?ago",
-            r"Endpoint billing 3 failing, 3 waiting, since \S+ \S+ 30 min",
+            r"Endpoint billing 3 failing, 3 waiting, the oldest fired or redriven \S+ \S+ 30 min",
         ),
     ),
     Question(

@@ -17,7 +17,7 @@ from shardclock_server.sql.metrics.status import Status
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.console_forms import sign_in_as
-from tests.support.deliveries import add_worker, bury, declare, deliver, let_die
+from tests.support.deliveries import add_deliveries, add_worker, bury, declare, deliver, let_die
 from tests.support.factories import HolderClient, add_timers, query
 from tests.support.filled_console import add_instance
 from tests.support.gateways import Api
@@ -68,6 +68,41 @@ async def test_the_overdue_timers_of_another_tenant_lead_to_this_tenant(
     to = html.unescape(re.findall(r'name="to" value="([^"]*)"', form.text)[0])
     timers = await locked_browser.follow(await locked_browser.submit("/tenant", {"to": to, "tenant": "shop"}))
     assert "cart-3" in timers.main
+
+
+ENDPOINT = """
+    insert into shardclock.endpoints (tenant_id, name, url, secrets)
+    select i, 'billing', 'https://example.com', '{whsec_x}' from unnest($1::text[]) i
+"""
+FAILING = {"failed_attempts": "2", "fired_at": "now() - i * interval '7 min'"}
+
+
+async def test_other_tenants_that_need_a_person_are_one_click_away_for_operators_only(
+    dsn: str, locked_browser: Browser, owner: Session
+) -> None:
+    await query(dsn, ENDPOINT, ["shop", "toys", "well", "default"])
+    await add_deliveries(dsn, 3, "webhook:billing", tenant_id="'shop'", **FAILING)
+    await add_deliveries(dsn, 1, "webhook:billing", tenant_id="'toys'", **FAILING)
+    await add_deliveries(dsn, 1, "webhook:billing", tenant_id="'well'")
+    await add_deliveries(dsn, 1, "webhook:billing", tenant_id="'default'", **FAILING)
+    await add_deliveries(dsn, 1, "webhook:gone", tenant_id="'gone'", **FAILING)
+    await bury(dsn, 2)
+    await query(dsn, "update shardclock.dead_letters set tenant_id = 'shop' where timer_key = 1")
+
+    await sign_in_as(locked_browser, owner, "read", tenant=None)
+    shown = await locked_browser.get("")
+    table = shown.main.partition("Needs you in other tenants")[2].partition("The last 2 hours")[0]
+    moment = r"\d{4}-\S+ \S+ 7 min( \d s)? ago"
+    oldest = moment.replace("7", "21")
+    assert re.fullmatch(rf".* fired Dead letters acme 0 – 1 shop 1 {oldest} 1 toys 1 {moment} 0 ", table), table
+    switched = await locked_browser.follow(await locked_browser.submit("/tenant", {"to": "/", "tenant": "shop"}))
+    assert "Needs you: tenant shop" in switched.main
+    assert re.search(rf"billing 3 failing, 3 waiting, the oldest fired or redriven {oldest}", switched.main)
+    assert 'value="default"' in switched.text, "the table has the tenants except the chosen tenant"
+    assert 'value="shop"' not in switched.text
+
+    await sign_in_as(locked_browser, owner, "admin", tenant="toys")
+    assert "other tenants" not in (await locked_browser.get("")).main
 
 
 FIRED = """
