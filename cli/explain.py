@@ -9,6 +9,7 @@ from shardclock_server.cli.options import DEFAULT_TENANT, Key, Name, Tenant, Zon
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_records
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
+from shardclock_server.service.authors import with_authors
 from shardclock_server.service.explain import explain as explained
 from shardclock_server.service.filters import moment_of
 from shardclock_server.service.timeline import read_timeline
@@ -37,7 +38,7 @@ def explain(
         timeline = await read_timeline(
             session, which, moment, now, identity=settings.identity or "", silent_s=settings.coordinator.silent_s
         )
-        answer = explained(timeline, moment)
+        answer = explained(await with_authors(session, timeline, tenant_id=None), moment)
         around = sorted(timeline.records, key=lambda record: abs(record.recorded_at - moment))[:RECORDS_SHOWN]
         records = [record for record in timeline.records if record in around]
         if as_json:

@@ -7,6 +7,7 @@ import typer
 
 from shardclock_server.cli.lists import lists, print_if_full
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import tenants as use_cases
 from shardclock_server.service.tenants import LISTED_MAX
@@ -137,7 +138,8 @@ def set_(
         raise Refusal(f"no limit is given: give at least one of {', '.join(OPTIONS.values())}")
 
     async def do(session: Session) -> int:
-        now = await use_cases.set_own(session, tenant, given)
+        now, changes = await use_cases.set_own(session, tenant, given)
+        note_result({"changes": changes})
         if as_json:
             print_json(now)
         else:

@@ -6,6 +6,7 @@ values or raises an error; it neither prints nor parses options.
     explain                 why a timer fired at its moment, or why it did not fire
     explain_delivery        how the delivery to the timer's target ended
     timeline                the records of a timer around a moment
+    authors                 the names of the API keys and operators in an explanation
     next_due                the next occurrences of a timer
     pauses                  pause a timer, with or without an end
     missed_count            the number of occurrences that paused schedules have missed

@@ -45,7 +45,7 @@ RECORDED_FIELDS = frozenset({
     "schedules", "schedules_max", "on", "kinds", "failures", "failures_min", "text_only",
     "wanted", "min", "max", "target_per_s", "verb", "due_date", "until",
     # the result
-    "matched", "changed", "operation_id",
+    "matched", "changed", "operation_id", "changes",
 })  # fmt: skip
 # The record has these values if they are numbers: the token of a process is a number, but the token of a bulk change is
 # a secret text.

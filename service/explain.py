@@ -65,7 +65,7 @@ def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
             return None
         return Explanation(
             "CANCELED",
-            f"the timer was cancelled at {at}{author_of(detail)}; it was due at {show_moment(last.due_date)}",
+            f"the timer was cancelled at {at}{author_of(timeline, detail)}; it was due at {show_moment(last.due_date)}",
             last,
         )
     if refused := detail.get("refused"):
@@ -73,7 +73,9 @@ def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
             "REFUSED", f"the timer can't be fired, and was paused at {at} until an operator repairs it: {refused}", last
         )
     until = f", until {show_moment(datetime.fromisoformat(str(detail['until'])))}" if "until" in detail else ""
-    why = f"the timer was paused at {at}{until}{author_of(detail)}; it was due at {show_moment(last.due_date)}"
+    why = (
+        f"the timer was paused at {at}{until}{author_of(timeline, detail)}; it was due at {show_moment(last.due_date)}"
+    )
     return Explanation("PAUSED", why, last)
 
 

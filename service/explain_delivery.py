@@ -32,7 +32,7 @@ def delivered(timeline: Timeline, fired: LogRecord) -> str:
         return f"; {_under_way(timeline, fired)}"
     detail, at = detail_of(last), show_moment(last.recorded_at)
     if detail.get("by"):
-        return f"; the delivery to {fired.target} was discarded at {at}{author_of(detail)}"
+        return f"; the delivery to {fired.target} was discarded at {at}{author_of(timeline, detail)}"
     attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
     # After the last failed attempt, a start of a job does not become a dead letter, because the job has a next start.
     is_job = last.intent == "DEAD" and fired.target.startswith(TARGET_OF_JOB)

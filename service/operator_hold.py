@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock_server.service.audit import DONE
-from shardclock_server.sql.audit.acts import AuditFilter, list_acts
-from shardclock_server.sql.clients.history import read_past_hold
+from shardclock_server.sql.audit.acts import AuditCursor, AuditFilter, list_acts
+from shardclock_server.sql.clients.history import PastHold, read_past_hold
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 
@@ -29,6 +29,16 @@ async def read_operator_hold(session: Session) -> OperatorHold | None:
     held = await read_past_hold(session, since=now, until=now)
     if held is None or held.ended_at is not None:
         return None
-    acts = await list_acts(session, AuditFilter(since=held.began_at, verb="hold"), limit=ACTS_READ)
+    return OperatorHold(held.began_at, await find_author_of_hold(session, held))
+
+
+async def find_author_of_hold(session: Session, held: PastHold) -> str | None:
+    """Return the name of the operator who began a hold; None: the audit has no record of the hold.
+
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
+             StatementRefused  the database role may not read the audit
+    """
+    until = None if held.ended_at is None else AuditCursor(held.ended_at, 0)
+    acts = await list_acts(session, AuditFilter(since=held.began_at, verb="hold"), limit=ACTS_READ, after=until)
     authors = [act.key_name or act.key_prefix or act.role for act in acts if act.outcome == DONE]
-    return OperatorHold(held.began_at, authors[-1] if authors else None)
+    return authors[-1] if authors else None

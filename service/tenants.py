@@ -5,15 +5,20 @@ The gateways enforce the limits: docs/decisions/0046-quotas.md.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shardclock.api.refusals.tenants import NO_OWN_LIMITS
 from shardclock_server.sql.endpoints.endpoints import count_endpoints
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import (
+    DEFAULTS,
     LIMITS,
+    NO_LIMIT,
+    Limits,
     Pending,
     Tenant,
     count_used,
+    find_limits,
     list_tenants,
     measure_pending,
     remove_limits,
@@ -41,6 +46,13 @@ class ShownTenant:
     counts: Mapping[str, int]  # the usage of each resource in `COUNTED`, counted up to a million
 
 
+class ChangedLimits(NamedTuple):
+    """A tenant's limits after a change, and the list of the changes for the audit."""
+
+    tenant: Tenant
+    changes: list[str]
+
+
 async def show(session: Session, tenant_id: str) -> ShownTenant:
     """Read a tenant's limits and its usage.
 
@@ -54,8 +66,10 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
     return ShownTenant(tenant_id, own[0] if own else None, pending, endpoints, counts)
 
 
-async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> Tenant:
+async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> ChangedLimits:
     """Set some of a tenant's own limits, by name; None means no limit. Limits that are not given stay unchanged.
+
+    The old values are those before the call; a concurrent call may change them meanwhile.
 
     errors:  InvalidLimit      a limit or the tenant's name is refused, or no limit is given
              StoreUnavailable  the outcome is unknown: call again
@@ -63,7 +77,31 @@ async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | 
     _check_name(tenant_id)
     if not given:
         raise InvalidLimit(f"tenant {shortened(tenant_id)} is unchanged: give a limit")
-    return await set_limits(session, tenant_id, {name: _checked(name, limit) for name, limit in given.items()})
+    checked = {name: _checked(name, limit) for name, limit in given.items()}
+    before = await find_limits(session, tenant_id)
+    now = await set_limits(session, tenant_id, checked)
+    return ChangedLimits(now, describe_changes(before, now.limits))
+
+
+def describe_changes(before: Limits | None, now: Limits) -> list[str]:
+    """List each changed limit with its old and its new value, such as `timers_max 5,000 → 800`, or `no change`.
+
+    `before` is None if the tenant had no own limits.
+    """
+    pairs = [(name, _old_word(before, name), _word(name, getattr(now, name))) for name in LIMITS]
+    return [f"{name} {old} → {new}" for name, old, new in pairs if old != new] or ["no change"]
+
+
+def _old_word(before: Limits | None, name: str) -> str:
+    if before is None:
+        return "default" if name in DEFAULTS else "the gateways' setting"
+    return _word(name, getattr(before, name))
+
+
+def _word(name: str, limit: float | None) -> str:
+    if limit is None and name in DEFAULTS:
+        return "default"
+    return "no limit" if limit in (None, NO_LIMIT) else f"{limit:,}"
 
 
 async def remove_own(session: Session, tenant_id: str) -> str:

@@ -1,7 +1,7 @@
 """Read the records of a timer around a moment, and write parts of the records for sentences."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from shardclock.log import LogRecord
@@ -27,7 +27,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A timer's records around a moment, in order, and the timer's present state."""
+    """A timer's records around a moment, in order, and the timer's present state.
+
+    `key_names` has the names of API keys by prefix, as far as the caller may read them: `service.authors`.
+    """
 
     timer: TimerState | None
     records: Sequence[LogRecord]
@@ -39,6 +42,7 @@ class Timeline:
     past_hold: PastHold | None = None
     ramp: RampRate | None = None
     unserved: Sequence[UnservedTarget] = ()
+    key_names: Mapping[str, str] = field(default_factory=dict)
 
     def without_reasons(self) -> "Timeline":
         """Remove the reasons of operators' holds, which only operators may read."""
@@ -97,15 +101,17 @@ def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, mome
     return skipped if skipped and last.due_date < moment <= skipped.recorded_at else last
 
 
-def writer_of(key_prefix: str) -> str:
-    """Describe the author of a change from the key prefix in the log."""
-    return key_prefix.removeprefix(PERSON) if key_prefix.startswith(PERSON) else f"the API key {key_prefix}"
+def writer_of(key_prefix: str, key_name: str | None = None) -> str:
+    """Describe the author of a change from the key prefix in the log, and from the key's name if the name is known."""
+    if key_prefix.startswith(PERSON):
+        return key_prefix.removeprefix(PERSON)
+    return f"the API key {key_prefix}" if key_name is None else f"the API key {key_name} ({key_prefix})"
 
 
-def author_of(detail: dict[str, object]) -> str:
+def author_of(timeline: Timeline, detail: dict[str, object]) -> str:
     """Describe the author and the reason of a change; a missing author or reason is left out."""
     key_prefix, reason = detail.get("key_prefix"), detail.get("reason")
-    by = detail.get("by") if key_prefix is None else writer_of(str(key_prefix))
+    by = detail.get("by") if key_prefix is None else writer_of(str(key_prefix), timeline.key_names.get(str(key_prefix)))
     return (f" by {by}" if by else "") + (f" ({reason})" if reason else "")
 
 

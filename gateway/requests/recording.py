@@ -25,6 +25,7 @@ from shardclock_server.service.operations import Actor
 from shardclock_server.sql.audit.acts import NewAuditRecord, record_act
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
+from shardclock_server.timers.model import NAME_CHARS_MAX
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})
@@ -97,6 +98,8 @@ def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> 
         name: with_slashes(value) if isinstance(value, str) else value for name, value in request.path_params.items()
     }
     parameters = recorded_fields({**request.query_params, **which})
+    if "tenant" in which:  # an operator's change of this tenant
+        tenant_id = str(parameters["tenant"])[:NAME_CHARS_MAX]
     address = None if request.client is None else request.client.host[:ADDRESS_CHARS_MAX]
     interface = _interface_of(request)
     request.state.act = NewAuditRecord(

@@ -14,6 +14,7 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.gateway.requests.recording import note_body
 from shardclock_server.service import tenants as use_cases
 from shardclock_server.service.tenants import LISTED_MAX
 from shardclock_server.sql.served import ALL_TENANTS
@@ -69,7 +70,9 @@ async def put_limits(tenant: Name, request: Request, _: Admin) -> TenantAnswer:
     """Set a tenant's own limits; each gateway enforces the new limits within about a second."""
     wanted = await read_model(request, LimitsRequest)
     async with audited_transaction(request, ALL_TENANTS) as session:
-        return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
+        changed = await use_cases.set_own(session, tenant, wanted.model_dump())
+        note_body(request, {"changes": changed.changes})
+    return TenantAnswer.of(changed.tenant)
 
 
 @router.delete("/{tenant}", status_code=204)

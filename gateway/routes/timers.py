@@ -43,6 +43,7 @@ from shardclock_server.gateway.routes.creating import TIMERS, WAITED, schedule, 
 from shardclock_server.gateway.waits.deferred import DeferredResponse
 from shardclock_server.gateway.waits.timer_ends import TimerEnds, find_end
 from shardclock_server.service import pauses
+from shardclock_server.service.authors import with_authors
 from shardclock_server.service.explain import Explanation, explain
 from shardclock_server.service.filters import moment_of
 from shardclock_server.service.moves import destination_of, move, operator_destination
@@ -50,6 +51,7 @@ from shardclock_server.service.timeline import Timeline, read_timeline
 from shardclock_server.sql.clients.history import TimerState, records_of
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, resume_timer, run_timer
 from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
@@ -162,6 +164,7 @@ def _add_reads(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
         asked = None if at is None else moment_of("at", at)
         async with gateway.pool.session(caller.tenants) as session:
             _, timeline, moment = await read_story(gateway, session, which, caller, asked)
+        timeline = await add_authors(gateway, caller, timeline)
         answer = await explain_at(gateway, caller, timeline, moment)
         records = [RecordAnswer.of(record) for record in timeline.records]
         return ExplainedAnswer(moment=moment, verdict=answer.verdict, why=answer.why, records=records)
@@ -182,6 +185,18 @@ async def read_story(
     identity, silent_s = settings.identity, settings.silent_s
     timeline = await read_timeline(session, which, moment, now, identity=identity, silent_s=silent_s)
     return timer, timeline if caller.is_operator else timeline.without_reasons(), moment
+
+
+async def add_authors(gateway: Gateway, caller: Caller, timeline: Timeline) -> Timeline:
+    """Add the names of the keys and operators that the caller may know; a hold and its record have no tenant.
+
+    errors:  StoreUnavailable  Postgres did not answer within the timeout
+    """
+    if caller.is_operator:
+        async with gateway.pool.session(ALL_TENANTS) as session:
+            return await with_authors(session, timeline, tenant_id=None)
+    async with gateway.pool.session(caller.tenants) as session:
+        return await with_authors(session, timeline, tenant_id=caller.tenant_id)
 
 
 async def explain_at(gateway: Gateway, caller: Caller, timeline: Timeline, moment: datetime) -> Explanation:

@@ -141,6 +141,17 @@ async def list_keys(
     return [key_of(row) for row in await session.rows("list_keys", tenant_id=tenant_id, prefix=prefix, limit=limit)]
 
 
+async def find_key_names(session: Session, prefixes: Sequence[str], *, tenant_id: str | None) -> dict[str, str]:
+    """Find the names of the given keys, including ended keys, by prefix; with a tenant, only this tenant's keys.
+
+    errors:  StoreUnavailable  no answer before the timeout
+             StatementRefused  the database role may not read API keys
+    source:  sql/keys/find_key_names.sql
+    """
+    rows = await session.rows("find_key_names", prefixes=list(prefixes), tenant_id=tenant_id)
+    return {row["prefix"]: row["name"] for row in rows}
+
+
 async def count_expiring(session: Session, within: Duration, *, now: datetime | None = None) -> int:
     """Count the live keys that expire within a time, unless a live key with the same name expires later.
 

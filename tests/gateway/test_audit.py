@@ -80,8 +80,10 @@ async def test_a_record_has_the_caller_the_verb_the_address_and_the_outcome(
     prefix = key["Authorization"].split("_")[1]
     assert (limits["key_prefix"], limits["key_name"], limits["address"]) == (prefix, "admin", "127.0.0.1")
     assert (limits["role"], limits["interface"]) == ("test_gateway", "api")
-    assert (limits["verb"], limits["tenant_id"], limits["outcome"]) == ("tenants set", None, "done")
+    assert (limits["verb"], limits["tenant_id"], limits["outcome"]) == ("tenants set", "a/b", "done")
+    changes = limits["parameters"].pop("changes")
     assert limits["parameters"] == {"tenant": "a/b", "timers_max": 5}
+    assert changes[:2] == ["timers_max the gateways' setting → 5", "payload_bytes_max the gateways' setting → no limit"]
     assert (disabled["verb"], disabled["tenant_id"], disabled["outcome"]) == ("endpoints disable", "acme", "not done")
     assert disabled["parameters"] == {"name": "billing", "force": "true", "reason": "gone"}
 
@@ -195,6 +197,22 @@ async def test_a_change_that_is_refused_after_its_start_is_recorded_as_not_done(
         (await api.post(f"/v1/{path}", body)).assert_problem("not_found", 404)
 
     assert [act["outcome"] for act in await audited(dsn)] == ["not done"] * 4
+
+
+async def test_the_record_of_a_tenants_limits_has_the_old_and_the_new_values(dsn: str, api: Api) -> None:
+    for limits in (
+        {"timers_max": 5_000},
+        {"timers_max": 800, "schedules_max": 3},
+        {"timers_max": 800, "schedules_max": 3},
+    ):
+        assert (await api.put("/v1/tenants/acme", limits)).status == 200
+    (await api.put("/v1/tenants/acme", {"timers_max": -1})).assert_problem("refused", 422)
+
+    acts = await audited(dsn)
+    assert {act["tenant_id"] for act in acts} == {"acme"}
+    assert [act["parameters"].get("changes") for act in acts[1:]] == [
+        ["timers_max 5,000 → 800", "schedules_max default → 3"], ["no change"], None,
+    ]  # fmt: skip
 
 
 @pytest.mark.exhaustive

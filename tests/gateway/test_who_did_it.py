@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 from shardclock_server.service import keys as use_cases
+from shardclock_server.service.operator_hold import find_author_of_hold
+from shardclock_server.sql.clients.history import PastHold
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
-from tests.support.factories import query
+from tests.support.factories import add_timers, query
 from tests.support.gateways import Api
 from tests.support.sql_client import session as session_of
 
@@ -23,10 +25,10 @@ values (7, 101, 3, 'default', 'p', 'u', 'u')
 """
 
 
-async def key_of(dsn: str, name: str) -> tuple[str, dict[str, str]]:
-    """Make a key of the default tenant with all rights; return its prefix, and its header."""
+async def key_of(dsn: str, name: str, *, tenant: str | None = "default") -> tuple[str, dict[str, str]]:
+    """Make a key of a tenant, or an operator's key, with all rights; return its prefix, and its header."""
     async with session_of(dsn, "owner") as owner:
-        made = await use_cases.make(owner, WantedKey("default", name, ("read", "write", "operate")))
+        made = await use_cases.make(owner, WantedKey(tenant, name, ("read", "write", "operate")))
     return made.key.prefix, {"Authorization": f"Bearer {made.text}"}
 
 
@@ -85,9 +87,32 @@ async def test_each_change_of_a_timer_records_the_callers_key_and_a_change_in_sq
     assert [tuple(row) for row in told] == [
         ("PAUSED", ann), ("RESUMED", bob), ("RESCHEDULED", ann), ("CANCELED", bob), ("PAUSED", bob), ("CANCELED", None),
     ]  # fmt: skip
-    assert f"by the API key {bob}" in (await locked.get(f"{path}/explanation", **anns)).json["why"]
+    assert f"by the API key bob ({bob})" in (await locked.get(f"{path}/explanation", **anns)).json["why"]
     acts = await query(dsn, "select parameters from shardclock.audit where verb = 'pause'")
     assert [json.loads(row["parameters"]).get("changed") for row in acts] == [1]
+
+
+async def test_an_explanation_names_the_author_of_a_hold_and_of_a_pause_only_to_callers_who_may_know_them(
+    dsn: str, locked: Api
+) -> None:
+    (_, anns), (dana, danas) = await key_of(dsn, "ann"), await key_of(dsn, "dana", tenant=None)
+    (_, eves) = await key_of(dsn, "eve", tenant=None)
+    (held, paused) = await add_timers(dsn, 2, "now() - interval '1 hour'")
+    assert (await locked.post(f"/v1/timers/{paused}/pause", **danas)).status == 200
+    for header, reason in ((danas, "billing is down"), (eves, "it is still down")):
+        assert (await locked.post("/v1/cluster/hold", {"reason": reason}, **header)).status == 200
+
+    async def told(key: int, header: dict[str, str]) -> str:
+        return str((await locked.get(f"/v1/timers/{key}/explanation", **header)).json["why"])
+
+    assert "on hold, an operator said: it is still down, by eve; " in await told(held, danas)
+    assert f"by the API key dana ({dana})" in await told(paused, danas)
+    assert "eve" not in await told(held, anns)
+    assert f"by the API key {dana};" in await told(paused, anns)
+    (first,) = await query(dsn, "select h.* from shardclock.identity, jsonb_to_recordset(holds)"
+        " h (why text, began_at timestamptz, ended_at timestamptz) where h.ended_at is not null")  # fmt: skip
+    async with session_of(dsn, "owner") as owner:
+        assert await find_author_of_hold(owner, PastHold(*first)) == "dana"
 
 
 async def test_a_pooled_session_never_keeps_the_key_of_an_earlier_request(dsn: str) -> None:

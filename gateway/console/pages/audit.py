@@ -57,7 +57,10 @@ def _described(act: AuditRecord) -> tuple[str, str | None, object]:
     parameters = json.loads(act.parameters)
     operation_id = parameters.pop("operation_id", None)
     reason = parameters.pop("reason", None) or parameters.pop("why", None)
+    changes = parameters.pop("changes", [])
     said = ", ".join(f"{name} {_value(value)}" for name, value in parameters.items())
+    if changes:
+        said = f"{said}: {', '.join(map(str, changes))}"
     return said, None if reason is None else str(reason), operation_id
 
 

@@ -26,7 +26,14 @@ from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import with_slashes
 from shardclock_server.gateway.requests.shared_fields import PauseRequest, ReasonRequest, ResumeRequest
 from shardclock_server.gateway.routes.changing import change_found, change_rule, operate_own
-from shardclock_server.gateway.routes.timers import FAR, OperateRequest, RescheduleRequest, explain_at, read_story
+from shardclock_server.gateway.routes.timers import (
+    FAR,
+    OperateRequest,
+    RescheduleRequest,
+    add_authors,
+    explain_at,
+    read_story,
+)
 from shardclock_server.service import pauses
 from shardclock_server.service.filters import moment_of
 from shardclock_server.service.missed_count import MissedCount, missed_of
@@ -91,6 +98,7 @@ async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, 
     async with gateway.pool.session(caller.tenants) as session:
         timer, timeline, moment = await read_story(gateway, session, which, caller, asked)
         firings = await _firings(session, timer)
+    timeline = await add_authors(gateway, caller, timeline)
     plan, payload = timeline.plan, timer.payload or ""
     return page(
         request,
@@ -105,6 +113,7 @@ async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, 
         moment_asked=moment,
         explained=await explain_at(gateway, caller, timeline, moment),
         plan=plan,
+        key_names=timeline.key_names,
         is_job=timer.target.startswith(TARGET_OF_JOB),
         is_of_system=timer.target == SIGNAL or timer.target.startswith(TARGET_OF_JOB),
         records=_nearest(timeline.records, moment),

@@ -16,6 +16,7 @@ from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.gateway.requests.recording import note_body
 from shardclock_server.gateway.routes.tenants import LimitsRequest
 from shardclock_server.service import tenants as use_cases
 from shardclock_server.sql.keys.keys import list_keys
@@ -92,7 +93,8 @@ async def set_limits(tenant: Name, request: Request, _: Admin) -> Response:
     """Set a tenant's own limits; each gateway enforces the new limits within about a second."""
     wanted = await form_of(request, LimitsForm)
     async with audited_transaction(request, ALL_TENANTS) as session:
-        await use_cases.set_own(session, tenant, wanted.model_dump())
+        changed = await use_cases.set_own(session, tenant, wanted.model_dump())
+        note_body(request, {"changes": changed.changes})
     return done(request, url_of(request, "/tenant-usage", tenant=tenant), f"the limits of tenant {tenant} are set")
 
 

@@ -21,7 +21,14 @@ ADD = """
 
 async def test_acts_are_found_by_verb_actor_and_time_with_their_reasons(dsn: str, browser: Browser) -> None:
     await query(dsn, ADD, "ann", "endpoints disable", json.dumps({"name": "billing", "reason": XSS}), 1)
-    await query(dsn, ADD, "bob", "tenants set", json.dumps({"tenant": "acme", "timers_max": 5}), ROWS + 1)
+    await query(
+        dsn,
+        ADD,
+        "bob",
+        "tenants set",
+        json.dumps({"tenant": "acme", "timers_max": 5, "changes": ["a 1 → 5"]}),
+        ROWS + 1,
+    )
 
     first = await browser.get("/audit")
     first.assert_escapes()
@@ -30,7 +37,7 @@ async def test_acts_are_found_by_verb_actor_and_time_with_their_reasons(dsn: str
     of_ann = await browser.get("/audit?actor=ann")
     assert ("name billing" in of_ann.main, of_ann.text.count("<tr>")) == (True, 2)
     of_bob = await browser.get("/audit?verb=tenants")
-    assert ("tenant acme, timers_max 5" in of_bob.main, "ann" in of_bob.main) == (True, False)
+    assert ("tenant acme, timers_max 5: a 1 → 5" in of_bob.main, "ann" in of_bob.main) == (True, False)
     assert "No change by an operator matches" in (await browser.get("/audit?since=2999-01-01T00:00:00Z")).main
     wrong = await browser.get("/audit?since=soon&actor=ann")
     assert (wrong.status, "since 'soon'" in wrong.main, 'value="ann"' in wrong.text) == (422, True, True)

@@ -165,5 +165,8 @@ async def test_the_author_of_a_pause_leads_an_administrator_to_the_name_of_the_k
 
     await sign_in_as(locked_browser, owner, "admin", tenant=None)
 
-    assert link in (await locked_browser.get("/timers/by-name/digest")).text
+    shown = await locked_browser.get("/timers/by-name/digest")
+    assert link in shown.text
+    assert f"by the API key write ({prefix}) (the mail server moves)" in shown.main
+    assert (f"key_prefix: {prefix} ( write )" in shown.main, "by: " in shown.main) == (True, False)
     assert f'<tr id="{prefix}"><th scope="row">write</th>' in (await locked_browser.get("/keys")).text
