@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-INSTANCES_READ_MAX = 10_000
+INSTANCES_READ_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)

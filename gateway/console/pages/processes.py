@@ -78,7 +78,7 @@ async def show_process(request: Request, gateway: CurrentGateway, caller: Viewer
         diagram=None if drawing is None else diagram_of(drawing),
         waits=waits,
         is_partial=bool(waits) and waits[0].instances_read >= INSTANCES_READ_MAX,
-        live=False,  # the count may read 10,000 instances, so it is not repeated every two seconds
+        live=False,  # the count may read 2,000 instances, so it is not repeated every two seconds
     )
 
 
