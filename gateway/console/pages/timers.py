@@ -29,12 +29,15 @@ from shardclock_server.gateway.routes.bulk import (
 )
 from shardclock_server.gateway.routes.finding import STATES, TimersQuery, find_page
 from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
-from shardclock_server.sql.clients.search import Page
+from shardclock_server.service.wording import counted
+from shardclock_server.sql.clients.search import Page, count_timers
 from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.tenant_limits.tenant_limits import UNINDEXED
 from shardclock_server.timers.refusal import Refusal
 from shardclock_server.timers.schedule import MissedChoice
 
 SHOWN_MAX = 50
+MATCHES_MAX = 10_000  # a list counts at most this many timers; the statement stops at the next one
 NO_TIMERS = Page([], next=None)
 # A search reads the names in sections of a tenth of a second. After this time the search ends, and the page links to
 # the next section.
@@ -96,6 +99,7 @@ async def list_timers(request: Request, gateway: CurrentGateway, caller: Viewer)
         title="Timers",
         error=wanted.error,
         timers=found.timers,
+        matches=await _matches(gateway, caller, wanted, found),
         next_url=next_url(request, "/timers", wanted.given, found),
         given=wanted.given,
         chosen={**chosen_of(wanted.given), "state": state},
@@ -106,6 +110,29 @@ async def list_timers(request: Request, gateway: CurrentGateway, caller: Viewer)
         is_open=state in CHANGEABLE,
         is_changeable=state in CHANGEABLE and wanted.model.name is None and wanted.error is None,
     )
+
+
+async def _matches(gateway: Gateway, caller: Caller, wanted: Filter[TimersPageQuery], found: Page) -> str | None:
+    """Describe how many timers match the filter; None: a count could read too many rows, or would be wrong."""
+    query = wanted.model
+    if wanted.error is not None or (not found.timers and found.next is None):
+        return None
+    if query.after is None and found.next is None:
+        return _match_line(len(found.timers))
+    # A search for a part of a name reads all names. The order `change` leaves out timers.
+    if query.state.lower() not in CHANGEABLE or query.name or query.name_contains or query.order_by:
+        return None
+    async with gateway.pool.session(caller.tenants) as session:
+        count = await count_timers(session, query.state.upper(), query.filter_of(caller), most=MATCHES_MAX + 1)
+    if count.left_out and caller.tenant_id == UNINDEXED and not caller.is_operator:
+        return None  # the count has timers of jobs, which the caller may not see
+    if not count.is_whole:
+        return f"More than {MATCHES_MAX:,} timers match"
+    return _match_line(count.matched + count.left_out)
+
+
+def _match_line(number: int) -> str:
+    return f"{counted(number, 'timer')} {'matches' if number == 1 else 'match'}"
 
 
 async def find_or_refuse(gateway: Gateway, caller: Caller, wanted: Filter[Wanted]) -> tuple[Page, Filter[Wanted]]:

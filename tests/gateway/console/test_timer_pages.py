@@ -8,11 +8,13 @@ from urllib.parse import quote
 
 import pytest
 
+from shardclock_server.gateway.console.pages import timers
 from shardclock_server.service import keys
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
-from tests.support.factories import query, value
+from tests.support.console_forms import next_page
+from tests.support.factories import add_timers, query, value
 from tests.support.gateways import Api
 from tests.support.operations import ends_of
 
@@ -293,3 +295,20 @@ async def test_the_timer_of_another_tenant_is_unknown(owner: Session, locked: Ap
     for page in (f"/timers/{key}", "/timers/by-name/order-1", f"/timers/{2**63}"):
         assert (await locked_browser.get(page)).status == 404
         assert (await locked_browser.submit(f"{page}/cancel")).status == 404
+
+
+async def test_the_list_has_the_number_of_matching_timers_up_to_a_limit(
+    dsn: str, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_timers(dsn, 60, "now() + interval '1 hour'", name="'order-' || i")
+    await add_timers(dsn, 1, "now() + interval '1 hour'", name="'report'")
+    first = await browser.get("/timers")
+    assert " 61 timers match. " in first.main
+    assert " 61 timers match. " in (await browser.get(next_page(first))).main
+    assert " 1 timer matches. " in (await browser.get("/timers?name_prefix=rep")).main
+    assert "match. " not in (await browser.get("/timers?name_contains=order")).main, "a count would read all names"
+
+    monkeypatch.setattr(timers, "MATCHES_MAX", 60)
+
+    assert "More than 60 timers match. " in (await browser.get("/timers?target=log")).main
+    assert " 60 timers match. " in (await browser.get("/timers?name_prefix=order-")).main
