@@ -7,7 +7,7 @@ import re
 
 from tests.support.console import Browser
 from tests.support.deliveries import HANDLER, add_deliveries, declare
-from tests.support.factories import add_holder, query
+from tests.support.factories import add_holder, add_timers, query
 from tests.support.gateways import Api
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
@@ -45,6 +45,17 @@ async def test_a_hold_is_shown_once_with_a_link_to_its_release(dsn: str, browser
     assert 'href="/console/cluster/release"' in shown.text
     for page in (shown, cluster):
         assert (page.main.count("billing is down"), "shardclock release" in page.main) == (1, False)
+
+
+async def test_the_timers_of_an_outage_have_an_estimated_end(dsn: str, browser: Browser) -> None:
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 125, "now() - interval '1 hour'")
+    await browser.submit("/cluster/ramp", {"per_s": "1"})
+
+    for path in ("", "/cluster"):
+        assert re.search(
+            r"1 a second, for about 2 min 5 s, until about .*\d\d:\d\d UTC", (await browser.get(path)).main
+        )
 
 
 async def test_an_empty_search_leads_to_the_timers_in_other_states(api: Api, browser: Browser) -> None:
