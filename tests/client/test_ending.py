@@ -29,13 +29,18 @@ async def nobody() -> str:
 async def silent() -> AsyncIterator[str]:
     """Serve the URL of a gateway that accepts a connection and never answers."""
 
+    connected: list[asyncio.StreamWriter] = []
+
     async def keep_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.Event().wait()
+        connected.append(writer)
 
     server = await asyncio.start_server(keep_silent, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()[:2]
     yield f"http://{host}:{port}"
     server.close()
+    for writer in connected:
+        writer.close()
+        await writer.wait_closed()
 
 
 def assert_names_the_gateway(outcome: object, url: str) -> None:
