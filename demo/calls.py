@@ -1,6 +1,6 @@
 """Record the calls of the demo's handler: one line for each call, in a file next to the demo's data directory.
 
-This file is needed because the command log has only the end of each delivery, not the last calls of a killed worker.
+The command log has only the end of each delivery. This file also has the last calls of a killed worker.
 """
 
 import os

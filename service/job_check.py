@@ -15,9 +15,9 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
 from shardclock_server.timers.refusal import Refusal, shortened
 
+STOPPED = ("DISABLED", "WITHDRAWN")
 # The time limit for all attempts of a start, in addition to the duration of one run. The alert
 # ShardclockJobNotSucceeding uses the same time.
-STOPPED = ("DISABLED", "WITHDRAWN")
 ATTEMPTS_S = 15 * 60
 RUNNING = ("STARTING", "RUNNING", "TERMINATING")
 WAITING_S = 1.0  # a start that has just become due waits for a worker's next poll
@@ -31,7 +31,8 @@ class JobCheck:
 
     shape:   `why_not` is a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None:
              the job works
-    units:   `success_overdue_s`: the age of the oldest start that was due since the last success
+    units:   `success_overdue_s`: the age of the oldest start that was due since the last success; `waiting_s`: the
+             time for which a due start has waited for the call of its function; None: no start waits
     """
 
     name: str
@@ -40,6 +41,7 @@ class JobCheck:
     last_success: datetime | None
     success_overdue_s: float
     max_runtime_s: float
+    waiting_s: float | None
 
 
 async def check_job(session: Session, name: str) -> JobCheck:
@@ -60,6 +62,7 @@ async def check_job(session: Session, name: str) -> JobCheck:
         job.last_success,
         measured.success_overdue_s,
         measured.max_runtime_s,
+        measured.waiting_s if _is_waiting(measured) else None,
     )
 
 
@@ -135,8 +138,7 @@ async def find_delays(session: Session, names: Collection[str]) -> JobDelays:
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     jobs = (await measure_jobs(session, names=names)).jobs
-    waiting = [it for it in jobs if it.waiting_s > WAITING_S and it.state not in RUNNING]
-    return JobDelays(_late(jobs), {it.name: it.waiting_s for it in waiting})
+    return JobDelays(_late(jobs), {it.name: it.waiting_s for it in jobs if _is_waiting(it)})
 
 
 async def late_jobs(session: Session, names: Collection[str] | None = None) -> dict[str, float]:
@@ -156,6 +158,10 @@ async def _long_runs(session: Session, names: Collection[str]) -> list[LongRun]:
 
 def _late(jobs: Iterable[JobMeasures]) -> dict[str, float]:
     return {it.name: it.success_overdue_s for it in jobs if _is_late(it)}
+
+
+def _is_waiting(measured: JobMeasures) -> bool:
+    return measured.waiting_s > WAITING_S and measured.state not in RUNNING
 
 
 def _is_late(measured: JobMeasures) -> bool:

@@ -10,8 +10,7 @@ from shardclock_server.webhooks.guard import SocketCounts
 
 Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt; TimeoutError is an OSError
 
-# The message is the same for an unknown name and for a name with an internal address, so that a tenant can't discover
-# internal names.
+# An unknown name and a name with an internal address have the same message. So a tenant can't discover internal names.
 NO_ADDRESS = "no permitted address: the host's name can't be resolved, or leads to an address that is not public"
 SENDER_EXHAUSTED = "not sent: the sender has no socket left, or no thread to resolve the name"
 WORDS = {

@@ -20,8 +20,8 @@ from shardclock_server.workers.python_environment import for_python
 CLIENT = "shardclock-client"
 OLDEST = (3, 11)
 LOOK_S = 30.0
-# An old Python must be able to run this program until it has checked the version, so it uses only old syntax and old
-# modules. The program removes the current directory from the path, so that a user's module can't replace a standard
+# This program checks the version of Python. It uses only old syntax and old modules, so that an old Python can run the
+# check. The program removes the current directory from the path, so that a user's module can't replace a standard
 # module.
 LOOK = f"""
 import sys

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from shardclock.deadline import Deadline
-from shardclock.ending import ending_in
+from shardclock.ending import EndingIn
 from shardclock.handler import Handler
 from shardclock.outcome import COMPLETED, Completed, Failed, Outcome, outcome_of
 from shardclock.payload import read_payload
@@ -73,7 +73,7 @@ def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outc
 
 async def _run_async(handler: Handler, argument: object, deadline: Deadline) -> Ended:
     try:
-        with deadline, ending_in(handler.policy.timeout_s):
+        with deadline, EndingIn(handler.policy.timeout_s):
             return await handler.function(argument), None
     except BaseException as error:
         if _is_the_callers(error):
@@ -83,7 +83,7 @@ async def _run_async(handler: Handler, argument: object, deadline: Deadline) -> 
 
 def _run_plain(handler: Handler, argument: object) -> Ended:
     try:
-        with ending_in(handler.policy.timeout_s):
+        with EndingIn(handler.policy.timeout_s):
             result = handler.function(argument)
     except BaseException as error:  # noqa: BLE001 - SystemExit, too, is a failed attempt of the handler
         return None, error

@@ -5,48 +5,55 @@ the gateway.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from time import monotonic
 
 RESERVE_S_MAX = 1.0  # The handler's own code gets this time to handle the error before the timeout.
 RESERVE_SHARE = 0.25
 
-# The moments on the monotonic clock after which the call makes no more retries, and at which the call ends.
-_ends: ContextVar[tuple[float, float] | None] = ContextVar("ends", default=None)
+# The end of the current call on the monotonic clock, and the part of its time without new retries.
+_end: ContextVar[tuple[float, float] | None] = ContextVar("end", default=None)
 
 
-@contextmanager
-def ending_in(timeout_s: float) -> Iterator[None]:
-    """Limit the retries in this block: the block must end within `timeout_s`."""
-    ends_at_s = monotonic() + timeout_s
-    before = _ends.set((ends_at_s - min(RESERVE_S_MAX, RESERVE_SHARE * timeout_s), ends_at_s))
-    try:
-        yield
-    finally:
-        _ends.reset(before)
+class EndingIn:
+    """Limit the retries in a `with` block: the block must end within `timeout_s`.
+
+    A class instead of a generator, because each call of a handler enters a block.
+    """
+
+    __slots__ = ("_timeout_s", "_token")
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._token: Token[tuple[float, float] | None]
+
+    def __enter__(self) -> None:
+        self._token = _end.set((monotonic() + self._timeout_s, min(RESERVE_S_MAX, RESERVE_SHARE * self._timeout_s)))
+
+    def __exit__(self, *_: object) -> None:
+        _end.reset(self._token)
 
 
 def retry_s_left() -> float:
-    """Return the time in which the current call may still begin a retry.
+    """Return the time in which the current call may still start a retry.
 
-    shape:   infinite outside a call, and in a task that lives longer than its call
+    shape:   infinite outside a call, and in a task that outlives its call
     units:   seconds; negative during the last second of the call, at most its last quarter
     """
-    return _left(0)
+    left_s, reserve_s = _left()
+    return left_s - reserve_s
 
 
 def answer_s_left() -> float:
     """Return the longest time in which the current call may wait for one answer.
 
-    shape:   infinite outside a call, and in a task that lives longer than its call
+    shape:   infinite outside a call, and in a task that outlives its call
     units:   seconds, above 0
     """
-    left_s = _left(0)
-    return left_s if left_s > 0 else _left(1)
+    left_s, reserve_s = _left()
+    return left_s - reserve_s if left_s > reserve_s else left_s
 
 
-def _left(which: int) -> float:
-    ends, now_s = _ends.get(), monotonic()
-    return math.inf if ends is None or ends[1] <= now_s else ends[which] - now_s
+def _left() -> tuple[float, float]:
+    end, now_s = _end.get(), monotonic()
+    return (math.inf, 0.0) if end is None or end[0] <= now_s else (end[0] - now_s, end[1])

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from shardclock.captured import captured
-from shardclock.ending import ending_in
+from shardclock.ending import EndingIn
 from shardclock.jobs import Job
 from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater, outcome_of
 from shardclock.payload import DECODER
@@ -83,7 +83,7 @@ class JobCall:
             return outcome_of(error)
         order = self._order
         run = Run(order.job, order.run_id, order.attempt, order.scheduled_at, config, self._reports)
-        with captured(self._reports.lines), ending_in(order.max_runtime_s):
+        with captured(self._reports.lines), EndingIn(order.max_runtime_s):
             return self._call(run)
 
     def poll(self) -> ReportSnapshot:

@@ -202,8 +202,8 @@ def _counts_of(bulk: BulkChange) -> dict[str, Any]:
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    # The token does not contain the end of a pause and the rule for missed occurrences, so both may be chosen after the
-    # count.
+    # A client may choose the end of a pause and the rule for missed occurrences after the count, so the token has
+    # neither.
     return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed', 'until'})}"
 
 

@@ -78,7 +78,7 @@ async def test_fair_scans_give_every_tenant_the_same_share_in_turn(outage: str) 
     taken_of: Counter[str] = Counter()
     after, scans = "", 0
     async with HolderClient(outage, holder=1) as shard:
-        # The test's clock stays at the end of the outage, so that no timer of tenant `now` is due in a slow run.
+        # The test's clock stays at the end of the outage. With a real clock, timers of `now` become due in a slow run.
         ended = "select max(due_date) + interval '1 second' from shardclock.timers where tenant_id = 'now'"
         shard.now = await shard.value(ended)
         await shard.begin()

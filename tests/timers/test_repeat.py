@@ -1,4 +1,4 @@
-"""Test that the due dates of a repeat are on its grid in local time, and that its position on the grid is computed."""
+"""Test that a repeat is due at the points of a grid in local time, and that each point is computed directly."""
 
 import time
 from datetime import UTC, datetime, timedelta

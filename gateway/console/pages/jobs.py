@@ -1,7 +1,6 @@
 """Pages of jobs: list jobs; show one job with its last runs; start, cancel, configure, disable and enable one job."""
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -22,7 +21,7 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import ReasonRequest
 from shardclock_server.service import jobs as use_cases
-from shardclock_server.service.job_check import check_job, find_delays
+from shardclock_server.service.job_check import check_job
 from shardclock_server.service.job_list import JobPage, page_of
 from shardclock_server.service.job_runs import history_of, logs_of
 from shardclock_server.sql.jobs.jobs import Job
@@ -74,7 +73,9 @@ async def list_jobs(request: Request, gateway: CurrentGateway, caller: Installat
         caller,
         "jobs.html",
         title="Jobs",
-        jobs=[(it, state_of(it), found.late_s.get(it.name), _due_at(it, found.waiting_s)) for it in found.jobs],
+        jobs=[
+            (it, state_of(it), found.late_s.get(it.name), _due_at(found.waiting_s.get(it.name))) for it in found.jobs
+        ],
         **list_values(request, "/jobs", asked, found.next),
     )
 
@@ -85,7 +86,6 @@ async def show_job(request: Request, name: Name, gateway: CurrentGateway, caller
     async with gateway.pool.session(ALL_TENANTS) as session:
         job = await use_cases.find_job(session, name)
         checked = await check_job(session, name)
-        delays = await find_delays(session, [name])
         runs = await history_of(session, name, limit=RUNS_DRAWN)
     return page(
         request,
@@ -94,7 +94,7 @@ async def show_job(request: Request, name: Name, gateway: CurrentGateway, caller
         title=f"Job {name}",
         job=job,
         state=state_of(job),
-        due_at=_due_at(job, delays.waiting_s),
+        due_at=_due_at(checked.waiting_s),
         fault=checked.why_not,
         policy={name: value for name, value in json.loads(job.policy).items() if value is not None},
         config=json_of(job.config),
@@ -176,9 +176,8 @@ def state_of(job: Job) -> str:
     return "PAUSED" if job.state == "SCHEDULED" and job.paused_start is not None else job.state
 
 
-def _due_at(job: Job, waiting_s: Mapping[str, float]) -> datetime | None:
-    """Return the due time of a job's start that has not begun; None: no start is overdue."""
-    waits_s = waiting_s.get(job.name)
+def _due_at(waits_s: float | None) -> datetime | None:
+    """Return the due time of a job's start that has waited for this time; None: no start waits."""
     return None if waits_s is None else datetime.now(UTC) - timedelta(seconds=waits_s)
 
 

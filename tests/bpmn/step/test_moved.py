@@ -59,7 +59,7 @@ def test_no_event_and_no_move_begins_a_node_in_a_scope_whose_end_has_an_incident
 
 
 def stuck_at_a_join() -> Played:
-    """Run a fork to two jobs until the token at `a` is removed, and the token of `b` has arrived at the join `j`."""
+    """Run a fork to the jobs `a` and `b`; remove the token at `a`, and let the other token wait at the join `j`."""
     played = Played(
         definition(
             f'<startEvent id="s"/><parallelGateway id="f"/>{job("a")}{job("b")}<parallelGateway id="j"/>{job("o")}'
