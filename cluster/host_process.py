@@ -5,7 +5,9 @@ these imports take longer than all other steps before the first firing.
 """
 
 import json
+import os
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -23,12 +25,22 @@ _ahead: list["HostProcess"] = []
 
 
 class HostProcess:
-    """A host process. It writes events to standard output, and releases all claims when its standard input ends."""
+    """A host process. It writes events to standard output, and releases all claims when its standard input ends.
+
+    `with_group`: when the process has ended, the other processes of its process group are killed
+    """
 
     def __init__(
-        self, module: str, environment: Mapping[str, str], *, logs: IO[bytes] | None, pass_fds: Sequence[int] = ()
+        self,
+        module: str,
+        environment: Mapping[str, str],
+        *,
+        logs: IO[bytes] | None,
+        pass_fds: Sequence[int] = (),
+        with_group: bool = False,
     ) -> None:
         self.output_ended = False
+        self._with_group = with_group
         self._process = subprocess.Popen(
             # -P: a module of the user in the current directory must not replace one of Shardclock's libraries.
             [sys.executable, "-P", "-m", module],
@@ -50,7 +62,11 @@ class HostProcess:
     @property
     def has_ended(self) -> bool:
         """Return whether the process has ended."""
-        return self._process.poll() is not None
+        # WNOWAIT keeps the ended process, so that no other process gets its id before its group is killed.
+        return (
+            self._process.returncode is not None
+            or os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        )
 
     def send(self, line: bytes) -> None:
         """Send a line to the host; if the host has ended, do nothing, because `has_ended` reports the end."""
@@ -84,13 +100,21 @@ class HostProcess:
     def kill(self) -> None:
         """Kill the process."""
         self._process.kill()
-        self._process.wait()
+        self._reap()
 
     def close(self) -> None:
-        """Close the pipes to the process."""
+        """Free the resources of the ended process."""
+        self._reap()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+    def _reap(self) -> None:
+        if self._process.returncode is not None:
+            return
+        if self._with_group:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:

@@ -79,7 +79,14 @@ class RayHosts:
         # Ray writes the address of the last cluster to this directory, and fails if the directory is missing.
         (scratch.path / "ray").mkdir()
         # The host may run for a moment after this process has ended, and needs the directory until then.
-        return HostProcess(RAY_HOST, self.environment(scratch.path), logs=self._logs, pass_fds=[scratch.fileno()])
+        return HostProcess(
+            RAY_HOST,
+            self.environment(scratch.path),
+            logs=self._logs,
+            pass_fds=[scratch.fileno()],
+            # The agents of a lost Ray wait a minute for its servers. The actors have their own process groups.
+            with_group=True,
+        )
 
     def clear(self) -> None:
         """Remove the directories of all earlier hosts.

@@ -107,12 +107,14 @@ def test_an_orderly_end_of_rays_host_delays_no_timer(up: TwoKinds) -> None:
 
 def test_local_keepers_fire_while_a_lost_ray_is_started_again(up: TwoKinds) -> None:
     up.until_ray_serves()
+    lost = up.processes(HOST)[0].children(recursive=True)  # with Ray's agents, which wait a minute for a lost server
     with up.fires_all(300, lag_max_s=LATE_S):
         kill(up.processes(GCS)[0].pid)
 
         until(up.has_moved_to_local, "the local shards to serve")
         up.until_ray_serves()
     assert "local keepers lead: they fire until Ray's keepers are ready" in up.said
+    assert [it for it in lost if it.is_running()] == []
 
 
 def test_a_stop_ends_ray_and_the_local_keepers(up: TwoKinds) -> None:
