@@ -16,6 +16,7 @@ from tests.support.api_server import api_server
 from tests.support.charts import CLUSTER, RENDER_S, SHARED, helm, render, template
 from tests.support.manifests import LOADER, Object, of_kind, pod, pods
 
+BACKUP_PAGE = (ROOT / "docs/operate/kubernetes-backup.md").read_text()
 PARENT = {"name": "public", "namespace": "gateways", "sectionName": "https"}
 
 
@@ -109,6 +110,16 @@ def test_argo_cd_keeps_the_number_of_pods_that_the_chart_leaves_to_the_autoscale
     (shards,) = (it for it in cluster["spec"]["workerGroupSpecs"] if it["groupName"] == "shards")
     assert "replicas" not in shards
     assert application["syncPolicy"]["syncOptions"] == ["RespectIgnoreDifferences=true"]
+
+
+def test_the_recovery_of_the_page_archives_under_another_name() -> None:
+    (block,) = re.findall(r"```yaml\n# recovery.yaml.*?\n(.*?)```", BACKUP_PAGE, re.DOTALL)
+    (cluster,) = of_kind(shared(**yaml.safe_load(block)), "Cluster")
+    (before,), (archiver,) = cluster["spec"]["externalClusters"], cluster["spec"]["plugins"]
+    recovery = cluster["spec"]["bootstrap"]["recovery"]
+    assert (recovery["source"], recovery["database"]) == (before["name"], "shardclock")
+    assert before["plugin"]["parameters"]["serverName"] == cluster["metadata"]["name"]
+    assert archiver["parameters"]["serverName"] != cluster["metadata"]["name"]
 
 
 @pytest.mark.parametrize("part", [{"shards": {"replicas": 2}}, {"workers": {"enabled": True, "replicas": 1}}])

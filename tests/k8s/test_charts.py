@@ -248,15 +248,22 @@ def test_the_secret_of_the_sign_in_at_an_identity_provider_may_have_any_name() -
     assert "oidc" not in str(without)
 
 
-def test_postgres_may_begin_with_a_recovery_and_keeps_its_other_fields() -> None:
-    recovery = {"recovery": {"source": "before"}}
-    changes = {"instances": 2, "storage": {"size": "500Gi"}, "bootstrap": recovery}
-    values = {"identity": "shop", "postgres": {"mode": "cloudnative-pg", "cluster": changes}}
-    (cluster,) = of_kind(render(SHARED, values), "Cluster")
+@pytest.mark.parametrize("way", ["recovery", "pg_basebackup"])
+def test_postgres_may_begin_with_a_copy_and_keeps_its_other_fields(way: str) -> None:
+    def cluster(**source: str) -> Object:
+        changes = {"instances": 2, "storage": {"size": "500Gi"}, "bootstrap": {way: source}}
+        values = {"identity": "shop", "postgres": {"mode": "cloudnative-pg", "cluster": changes}}
+        (found,) = of_kind(render(SHARED, values), "Cluster")
+        return found
+
+    found = cluster(source="before")
     (before,) = of_kind(build("overlays/prod"), "Cluster")
-    assert cluster["spec"] == before["spec"] | changes
+    # By default CloudNativePG would make an empty database `app`, and name it in the secret.
+    copied = {way: {"source": "before", "database": before["spec"]["bootstrap"]["initdb"]["database"]}}
+    assert found["spec"] == before["spec"] | {"instances": 2, "storage": {"size": "500Gi"}, "bootstrap": copied}
     # The volumes with all timers are deleted with the Cluster.
-    assert cluster["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert cluster(source="before", database="timers")["spec"]["bootstrap"][way]["database"] == "timers"
 
 
 def test_network_policies_are_optional() -> None:

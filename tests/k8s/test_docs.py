@@ -12,7 +12,7 @@ import pytest
 from tests.support import ROOT
 from tests.support.manifests import CHOICE, COLOURS, K8S, WITH_APP, build, of_kind, place_of, pods
 
-PAGES = ("kubernetes", "kubernetes-kustomize", "kubernetes-app", "kubernetes-head")
+PAGES = ("kubernetes", "kubernetes-kustomize", "kubernetes-app", "kubernetes-head", "kubernetes-backup")
 DOCS = "".join((ROOT / f"docs/operate/{page}.md").read_text() for page in PAGES)
 BLOCKS = re.findall(r"```yaml\n# k8s/(\S+), (under `patches`|at its end)[^\n]*\n(.*?)```", DOCS, re.DOTALL)
 
