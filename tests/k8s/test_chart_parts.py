@@ -131,6 +131,28 @@ def test_a_budget_that_would_block_each_drain_is_refused(part: Object) -> None:
     assert "set a smaller number" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("chart", "values", "reason"),
+    [
+        (CLUSTER, {"shards": {"replicas": 20}}, "`shards.replicas` is 20, more than `shards.maxReplicas`, 12"),
+        (
+            CLUSTER,
+            {"shards": {"minReplicas": 15}, "autoscaling": {"enabled": True}},
+            "`shards.minReplicas` is 15, more than `shards.maxReplicas`, 12",
+        ),
+        (
+            SHARED,
+            {"identity": "shop", "gateway": {"enabled": True, "replicas": 9, "autoscaling": {"enabled": True}}},
+            "`gateway.autoscaling.maxReplicas` is 8, less than `gateway.replicas`, 9",
+        ),
+    ],
+)
+def test_numbers_of_pods_that_contradict_each_other_are_refused(chart: Any, values: Object, reason: str) -> None:
+    done = template(chart, values)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
 def test_a_node_with_the_only_gateway_can_be_drained() -> None:
     objects = shared(gateway={"enabled": True, "replicas": 1})
     (budget,) = of_kind(objects, "PodDisruptionBudget", "shardclock-gateway")

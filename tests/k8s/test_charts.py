@@ -142,6 +142,8 @@ def test_the_default_values_fit_the_schema(chart: Path) -> None:
         (SHARED, {"identity": "shop", "gatway": {}}, "gatway"),
         (SHARED, {"identity": "shop", "settings": {"SHARDCLOCK_DSN": "postgresql://"}}, "SHARDCLOCK_DSN"),
         (SHARED, {"identity": "shop", "settings": {"PGPASSWORD": "secret"}}, "PGPASSWORD"),
+        (SHARED, {"identity": "shop", "settings": {"SHARDCLOCK_GATEWAY_OIDC_SECRET": "secret"}}, "OIDC_SECRET"),
+        (SHARED, {"identity": "shop", "settings": {"SHARDCLOCK_METRICS_PORT": "9850"}}, "contradicts the chart's"),
         (SHARED, {"identity": "shop", "settings": {"LOG": "1"}}, "LOG"),
         (SHARED, {"identity": "shop", "image": {"digest": "latest"}}, "digest"),
         (CLUSTER, {"colour": "red"}, "colour"),

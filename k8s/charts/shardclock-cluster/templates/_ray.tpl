@@ -55,6 +55,12 @@
 {{- $part := get $values .groupName -}}
 {{- include "shardclock.pod" (dict "root" $root "template" .template "part" $part) -}}
 {{- $size := dict "replicas" $part.replicas "minReplicas" (default $part.replicas $part.minReplicas) "maxReplicas" (default $part.replicas $part.maxReplicas) -}}
+{{- /* KubeRay would silently start only `maxReplicas` pods. */ -}}
+{{- range $name := list "replicas" "minReplicas" -}}
+{{- if gt (int (get $part $name)) (int $size.maxReplicas) -}}
+{{- fail (printf "`%s.%s` is %v, more than `%s.maxReplicas`, %v: change one of them" $group.groupName $name (get $part $name) $group.groupName $size.maxReplicas) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $values.autoscaling.enabled (eq .groupName "shards") -}}
 {{- /* Ray's autoscaler has chosen the number; without it Kubernetes would set the number to 0. */ -}}
 {{- $_ := unset $size "replicas" -}}
