@@ -76,6 +76,21 @@ def test_a_cluster_without_the_shared_chart_is_refused(tmp_path: Path, mode: str
     assert after.returncode == 0, after.stderr
 
 
+@pytest.mark.parametrize("mode", ["ray", "local"])
+def test_a_cluster_with_another_secret_than_the_shared_chart_s_is_refused(tmp_path: Path, mode: str) -> None:
+    chosen = {"secret": {"name": "shop", "key": "dsn"}}
+    (settings,) = of_kind(render(SHARED, {"identity": "shop", "postgres": chosen}), "ConfigMap", "shardclock-settings")
+    there = {f"{CORE}/configmaps/shardclock-settings": settings}
+    same = ["postgres.secret.name=shop", "postgres.secret.key=dsn"]
+
+    done = rendered(tmp_path, CLUSTER, there, f"mode={mode}", same[0])
+
+    assert done.returncode != 0
+    assert "`postgres.secret` is shop/uri, and the chart shardclock uses shop/dsn" in done.stderr
+    equal = rendered(tmp_path, CLUSTER, there, f"mode={mode}", *same)
+    assert equal.returncode == 0, equal.stderr
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

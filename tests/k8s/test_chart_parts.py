@@ -266,9 +266,9 @@ def test_a_colour_is_refused_while_pods_of_a_deleted_cluster_end(tmp_path: Path)
     assert "pods of an earlier shardclock-green still end" in done.stderr
 
 
-def living(image: str) -> Object:
+def living(tag: str = "0.1.0", **values: Any) -> Object:
     """Return the API server's answer: a green cluster as its release created it, with the autoscaler's changes."""
-    (cluster,) = of_kind(render(CLUSTER, VALUES | {"image": {"tag": image}}), "RayCluster")
+    (cluster,) = of_kind(render(CLUSTER, VALUES | {"image": {"tag": tag}} | values), "RayCluster")
     cluster["metadata"] |= {"labels": MANAGED, "annotations": RELEASE}
     (shards,) = cluster["spec"]["workerGroupSpecs"]
     shards["replicas"] = 7
@@ -276,7 +276,7 @@ def living(image: str) -> Object:
 
 
 def test_an_upgrade_keeps_the_number_of_pods_that_the_autoscaler_has_chosen(tmp_path: Path) -> None:
-    done = rendered(tmp_path, HEAD_ENDS | living("0.1.0"))
+    done = rendered(tmp_path, HEAD_ENDS | living())
     assert done.returncode == 0, done.stderr
     (cluster,) = of_kind([it for it in yaml.load_all(done.stdout, Loader=LOADER) if it], "RayCluster")
     (shards,) = cluster["spec"]["workerGroupSpecs"]
@@ -288,3 +288,11 @@ def test_a_living_colour_with_another_image_is_refused_and_the_other_colour_name
     assert done.returncode != 0
     assert "runs with the image shardclock:0.0.9, and no pod of it would change to shardclock:0.1.0" in done.stderr
     assert "install the other colour" in done.stderr
+
+
+@pytest.mark.parametrize("changed", [{"postgres": {"secret": {"name": "other"}}}, {"ray": {"authSecret": "other"}}])
+def test_a_living_colour_with_another_secret_is_refused(tmp_path: Path, changed: Object) -> None:
+    done = rendered(tmp_path, HEAD_ENDS | living(**changed))
+    assert done.returncode != 0
+    assert "shardclock-green runs with the secret " in done.stderr
+    assert "install the other colour with this secret" in done.stderr

@@ -56,8 +56,9 @@ def by_name(objects: list[Object]) -> dict[str, Object]:
     found = {}
     for each in objects:
         of_object = each["metadata"].get("annotations", {})
-        if of_object.pop("helm.sh/resource-policy", None) and not of_object:
-            del each["metadata"]["annotations"]
+        for name in ("helm.sh/resource-policy", "shardclock/postgres-secret"):
+            if of_object.pop(name, None) and not of_object:
+                del each["metadata"]["annotations"]
         if each["kind"] == "Job":
             each["metadata"]["name"] = JOB.sub("shardclock-migrate", each["metadata"]["name"])
         annotations = each.get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {})

@@ -84,11 +84,13 @@
 {{- $_ := set $boot "image" . -}}
 {{- $_ := set $boot "env" (append $boot.env (dict "name" "SHARDCLOCK_APP" "value" $values.workers.app.modules)) -}}
 {{- end -}}
-{{- /* KubeRay replaces no running pod: a living cluster would keep its old image. */ -}}
+{{- /* KubeRay replaces no running pod: a living cluster would keep its old images and secrets, and a later pod would differ. */ -}}
 {{- if $live.spec -}}
-{{- $runs := include "shardclock.images" $live.spec -}}{{- $wanted := include "shardclock.images" $spec -}}
+{{- range $part := list "image" "secret" -}}
+{{- $runs := include (printf "shardclock.%ss" $part) $live.spec -}}{{- $wanted := include (printf "shardclock.%ss" $part) $spec -}}
 {{- if ne $runs $wanted -}}
-{{- fail (printf "%s runs with the image %s, and no pod of it would change to %s: install the other colour with this image" $name $runs $wanted) -}}
+{{- fail (printf "%s runs with the %s %s, and no pod of it would change to %s: install the other colour with this %s" $name $part $runs $wanted $part) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -100,4 +102,15 @@
 {{- range concat (default list .template.spec.initContainers) .template.spec.containers -}}{{- $images = append $images .image -}}{{- end -}}
 {{- end -}}
 {{- $images | uniq | sortAlpha | join " " -}}
+{{- end -}}
+
+{{/* Lists the secrets of a RayCluster with the DSN and with Ray's token, each once. */}}
+{{- define "shardclock.secrets" -}}
+{{- $secrets := list (default dict .authOptions).secretName -}}
+{{- range append .workerGroupSpecs .headGroupSpec -}}
+{{- range .template.spec.volumes -}}
+{{- if eq .name "database" -}}{{- $secrets = append $secrets (printf "%s/%s" .secret.secretName (first .secret.items).key) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $secrets | uniq | sortAlpha | join " " -}}
 {{- end -}}

@@ -9,6 +9,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Prints the secret and the key with the DSN. */}}
+{{- define "shardclock.secret" -}}
+{{- printf "%s/%s" .Values.postgres.secret.name .Values.postgres.secret.key -}}
+{{- end -}}
+
 {{/* Changes a pod's template in place: images and secrets, and the values of its part, for its first container. */}}
 {{- define "shardclock.pod" -}}
 {{- $values := .root.Values -}}{{- $spec := .template.spec -}}{{- $metadata := .template.metadata -}}
