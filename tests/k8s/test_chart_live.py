@@ -169,15 +169,26 @@ def test_a_release_does_not_delete_its_cluster_before_another_one_fires(
 # --- the notes --------------------------------------------------------------------------------------------------------
 
 
+def notes(name: str, chart: Path, *values: str) -> str:
+    install = [helm(), "install", name, str(chart), "--namespace", "shop", "--dry-run=client", "--set"]
+    command = [*install, ",".join(values)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RENDER_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("NOTES:")[2]
+
+
 @pytest.mark.parametrize("mode", ["ray", "local"])
 def test_the_notes_show_how_to_see_a_timer_fire(mode: str) -> None:
-    install = [helm(), "install", "keepers", str(CLUSTER), "--namespace", "shop", "--dry-run=client"]
-    done = subprocess.run(
-        [*install, "--set", f"mode={mode}"], capture_output=True, text=True, timeout=RENDER_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    notes = done.stdout.partition("NOTES:")[2]
-    assert "  helm test keepers -n shop --logs\n" in notes
-    shown = re.findall(r"^  kubectl -n shop exec deploy/shardclock-metrics -- shardclock (\w+)", notes, re.MULTILINE)
+    said = notes("keepers", CLUSTER, f"mode={mode}")
+    assert "  helm test keepers -n shop --logs\n" in said
+    shown = re.findall(r"^  kubectl -n shop exec deploy/shardclock-metrics -- shardclock (\w+)", said, re.MULTILINE)
     assert shown[-3:] == ["status", "schedule", "show"]
     assert ("switch" in shown) == (mode == "ray")
+
+
+def test_the_notes_of_the_shared_chart_install_a_cluster_with_the_same_image() -> None:
+    said = notes("shardclock", SHARED, "identity=shop", "image.repository=registry.example.org/clock", "image.tag=7.1.0")
+    (install,) = re.findall(r"^  helm install (.*)$", said, re.MULTILINE)
+    assert install.startswith("shardclock-keepers ")
+    assert "--set mode=local,image.repository=registry.example.org/clock,image.tag=7.1.0 " in install
+    assert "  helm test shardclock-keepers -n shop --logs\n" in said
