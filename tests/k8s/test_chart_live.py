@@ -40,12 +40,20 @@ def config_map(name: str) -> Object:
 # --- the number of gateways -------------------------------------------------------------------------------------------
 
 
-def test_an_upgrade_keeps_the_number_of_gateways_that_the_autoscaler_has_chosen(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("operation", "fields", "wanted"),
+    [("Apply", {"f:replicas": {}}, 5), ("Apply", {"f:selector": {}}, None), ("Update", {"f:replicas": {}}, 5)],
+)
+def test_an_upgrade_repeats_the_number_of_gateways_only_if_the_number_is_helm_s(
+    tmp_path: Path, operation: str, fields: Object, wanted: int | None
+) -> None:
     (live,) = of_kind(render(SHARED, AUTOSCALED), "Deployment", GATEWAY)
     live["spec"]["replicas"] = 5
+    owner = {"manager": "helm", "operation": operation, "apiVersion": "apps/v1"}
     live["metadata"] |= {
         "labels": {"app.kubernetes.io/managed-by": "Helm"},
         "annotations": {"meta.helm.sh/release-name": "of-test", "meta.helm.sh/release-namespace": "shardclock"},
+        "managedFields": [owner | {"fieldsType": "FieldsV1", "fieldsV1": {"f:spec": fields}}],
     }
     chosen = ["identity=shop", "gateway.enabled=true", "gateway.autoscaling.enabled=true"]
 
@@ -53,7 +61,7 @@ def test_an_upgrade_keeps_the_number_of_gateways_that_the_autoscaler_has_chosen(
 
     assert done.returncode == 0, done.stderr
     (deployment,) = of_kind(objects_of(done.stdout), "Deployment", GATEWAY)
-    assert deployment["spec"]["replicas"] == 5
+    assert deployment["spec"].get("replicas") == wanted
 
 
 def objects_of(text: str) -> list[Object]:
@@ -187,7 +195,9 @@ def test_the_notes_show_how_to_see_a_timer_fire(mode: str) -> None:
 
 
 def test_the_notes_of_the_shared_chart_install_a_cluster_with_the_same_image() -> None:
-    said = notes("shardclock", SHARED, "identity=shop", "image.repository=registry.example.org/clock", "image.tag=7.1.0")
+    said = notes(
+        "shardclock", SHARED, "identity=shop", "image.repository=registry.example.org/clock", "image.tag=7.1.0"
+    )
     (install,) = re.findall(r"^  helm install (.*)$", said, re.MULTILINE)
     assert install.startswith("shardclock-keepers ")
     assert "--set mode=local,image.repository=registry.example.org/clock,image.tag=7.1.0 " in install
