@@ -21,11 +21,13 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.limits.quotas import endpoints_over_quota
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE
 from shardclock_server.gateway.routes.endpoints import BY_HAND, EndpointLimits, RotateSecretRequest
 from shardclock_server.service import deliveries
 from shardclock_server.service import endpoints as use_cases
 from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse, NewSecret
 from shardclock_server.service.notify import FAILURES_MIN
+from shardclock_server.sql.clients.search import TimerFilter, find_timers
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import EndpointName, EndpointsFull, ListedEndpoint, list_endpoints
@@ -35,6 +37,7 @@ from shardclock_server.timers.refusal import Refusal
 from shardclock_server.webhooks.policy_defaults import POLICY, RULES
 
 FAILING_SHOWN = 10
+COMING_SHOWN = 5
 ANSWER_CHARS = 120
 
 router = page_router()
@@ -120,14 +123,16 @@ async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Res
 
 @router.get("/endpoints/{name}")
 async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """Show an endpoint with its settings, the kinds of its secrets, and its failing deliveries."""
+    """Show an endpoint with its settings, the kinds of its secrets, its failing deliveries and its next timers."""
     key = _key(name, caller)
     failing = DeliveryFilter(target=key.target, tenant_id=caller.tenant_id, failing=True)
+    pending = TimerFilter(target=key.target, tenant_id=caller.tenant_id)
     async with gateway.pool.session(caller.tenants) as session:
         endpoint = await _listed(session, key, whole_url=caller.sees_urls)
         signing = await use_cases.read_signing_facts(session, key)
         found = await deliveries.page_of(session, failing, size=FAILING_SHOWN)
         attempts = await find_attempts(session, key)
+        coming = await find_timers(session, "PENDING", pending, size=COMING_SHOWN, limits=TIMERS_PAGE)
         past = await read_past(session, key.tenant_id, is_operator=False, target=key.target)
         subscriptions = await find_subscriptions(session, tenant_id=key.tenant_id, endpoint=name, limit=1)
     return page(
@@ -141,6 +146,7 @@ async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Vi
         endpoint=endpoint,
         target=key.target,
         past=past,
+        coming=coming.timers,
         settings=_settings_of(endpoint),
         signing=signing,
         deliveries=[(it, first_line(it.last_error)) for it in found.deliveries],

@@ -85,7 +85,7 @@ async def test_an_open_page_follows_changes_and_keeps_the_reader_s_input(
 
         await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => 'fresh')")
 
-        await page.get_by_role("link", name="fresh").wait_for()
+        await page.get_by_role("link", name="fresh", exact=True).wait_for()
         assert await page.get_by_label("Target").input_value() == "half-typed"
 
         await page.get_by_label("Select fresh").check()

@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser, browsing
 from tests.support.console_forms import console_acts, next_page, sign_in_as
 from tests.support.deliveries import add_deliveries
-from tests.support.factories import query, value
+from tests.support.factories import add_timers, query, value
 from tests.support.gateways import Api, serving
 from tests.support.receivers import answering, receiving
 from tests.support.sql_client import session
@@ -133,6 +133,27 @@ async def test_endpoints_are_listed_page_by_page(dsn: str, browser: Browser) -> 
     rest = await browser.get(next_page(first))
     assert (first.text.count("<tr>"), rest.text.count("<tr>")) == (ROWS + 1, 2)
     assert f"e{101 + ROWS}" in rest.main
+
+
+async def test_an_endpoint_shows_its_next_timers_and_links_to_all_of_them(dsn: str, api: Api, browser: Browser) -> None:
+    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
+    assert "No pending timer names this endpoint." in (await browser.get("/endpoints/billing")).main
+    due = "now() + (10 - i) * interval '1 hour'"
+    await add_timers(dsn, 7, due, target="'webhook:billing'", name="'invoice-' || i")
+    await query(
+        dsn,
+        'insert into shardclock.endpoints select (jsonb_populate_record(e, \'{"tenant_id": "acme"}\')).*'
+        " from shardclock.endpoints e",
+    )
+    await add_timers(dsn, 1, "now()", target="'webhook:billing'", name="'hidden'", tenant_id="'acme'")
+    await add_timers(dsn, 1, "now()", target="'log'", name="'unrelated'")
+
+    shown = await browser.get("/endpoints/billing")
+
+    coming = shown.text.partition("The next timers")[2].partition("<h2>")[0]
+    assert re.findall(r">(\S+)</a></th>", coming) == [f"invoice-{i}" for i in (7, 6, 5, 4, 3)]
+    (every,) = re.findall(r'href="/console(/timers\?[^"]*)">Show all', coming)
+    assert "7 timers match." in (await browser.get(every)).main
 
 
 async def test_a_test_webhook_is_sent_and_its_answer_is_the_message(dsn: str) -> None:
