@@ -1,5 +1,7 @@
 """The commands about instances of processes: start, list, show, cancel, change."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, cast, get_args
 
@@ -7,7 +9,7 @@ import typer
 
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.changed import print_changed
-from shardclock_server.cli.lists import print_if_full, print_none
+from shardclock_server.cli.lists import print_more, print_none
 from shardclock_server.cli.options import DEFAULT_TENANT, LISTED_MAX, WAIT_S_MAX, OfTenant, Tenant
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.process_options import Variables, read_variables
@@ -15,9 +17,11 @@ from shardclock_server.cli.process_output import print_fields, print_instance, p
 from shardclock_server.cli.session import notify_engines, with_notification, with_session
 from shardclock_server.service import processes as service
 from shardclock_server.service.instance_cancellation import cancel_many
+from shardclock_server.service.instance_list import list_instances
 from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.instances import FoundStep, StateFilter
+from shardclock_server.sql.processes.waits import InstanceFilter, ListedInstance
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
@@ -91,54 +95,64 @@ def list_(
         str | None, typer.Option("--business-key", metavar="KEY", help="Only instances with this business key.")
     ] = None,
     state: Annotated[str | None, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = None,
+    definition_key: Annotated[
+        int | None,
+        typer.Option(
+            "--definition-key", metavar="KEY", min=1, help="Only instances of this version that wait, oldest first."
+        ),
+    ] = None,
+    node_id: Annotated[
+        str | None,
+        typer.Option(
+            "--node-id", metavar="ID", help="With --definition-key: only instances that wait at this element."
+        ),
+    ] = None,
     tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
-    before: Annotated[int | None, typer.Option("--before", help="Continue after this instance_key.")] = None,
+    after: Annotated[int | None, typer.Option("--after", help="Continue after this instance_key.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List instances, newest first."""
+    """List instances, newest first; with --definition-key, the instances that wait, oldest first."""
     if state is not None and state.lower() not in STATES:
         raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
 
+    known_state = cast("StateFilter | None", state and state.upper())
+    wanted = InstanceFilter(tenant, process_id, business_key, known_state, definition_key, node_id)
+
     async def do(session: Session) -> int:
-        found = await instances.find_instances(
-            session,
-            tenant_id=tenant,
-            process_id=process_id,
-            business_key=business_key,
-            state=cast("StateFilter | None", state and state.upper()),
-            before=before,
-            page_size=limit,
-        )
+        page = await list_instances(session, wanted, size=limit, after=after)
         if as_json:
-            print_json(found)
-        elif not found:
+            print_json([{**asdict(it.found), "since": it.since} for it in page.instances])
+        elif not page.instances and page.next is None:
             none = "no instance exists; start an instance with `shardclock processes start`"
-            filters = (process_id, business_key, state, tenant, before)
-            print_none("instances", none, filtered=any(it is not None for it in filters))
+            print_none("instances", none, filtered=wanted != InstanceFilter() or after is not None)
         else:
-            columns = ["instance_key", "process", "version", "business_key", "state", "incidents", "started", "ended"]
-            print_table(
-                "",
-                columns,
-                [
-                    (
-                        it.instance_key,
-                        it.process_id,
-                        it.version,
-                        it.business_key,
-                        it.state,
-                        it.incidents or None,
-                        it.started_at,
-                        it.ended_at,
-                    )
-                    for it in found
-                ],
-            )
-            print_if_full(found, limit, way_on=f"--before {found[-1].instance_key}")
+            _print_instances(page.instances, with_since=definition_key is not None)
+        if page.next is not None and (not as_json or len(page.instances) < limit):
+            print_more(f"--after {page.next}")
         return DONE
 
     return with_session(do)
+
+
+def _print_instances(listed: Sequence[ListedInstance], *, with_since: bool) -> None:
+    columns = ["instance_key", "process", "version", "business_key", "state", "incidents", "started"]
+    rows: list[tuple[object, ...]] = []
+    for it in listed:
+        one = it.found
+        rows.append(
+            (
+                one.instance_key,
+                one.process_id,
+                one.version,
+                one.business_key,
+                one.state,
+                one.incidents or None,
+                one.started_at,
+                it.since if with_since else one.ended_at,
+            )
+        )
+    print_table("", [*columns, "waits since" if with_since else "ended"], rows)
 
 
 def show(instance_key: InstanceKey, as_json: Json = False) -> int:

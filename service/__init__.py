@@ -45,6 +45,7 @@ values or raises an error; it neither prints nor parses options.
     cluster_check           checks of the cluster: slots, leader, workers, engines, lag and ramp
     finding                 the result of one check
     processes               deploy models, start instances, find them, wait for their ends
+    instance_list           list instances by a filter
     instance_cancellation   cancel all instances with one business key
     tasks                   user tasks
     service_tasks           lease service tasks to programs

@@ -11,9 +11,10 @@ from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.processes import DeployedProcess, local_variables_of, variables_of
 from shardclock_server.service.tasks import variables_of as seen_by
 from shardclock_server.sql.processes.definitions import FoundDefinition
-from shardclock_server.sql.processes.instances import FoundInstance, FoundStep, WholeInstance
+from shardclock_server.sql.processes.instances import FoundStep, WholeInstance
 from shardclock_server.sql.processes.service_tasks import TakenTask
 from shardclock_server.sql.processes.tasks import FoundTask, WholeTask
+from shardclock_server.sql.processes.waits import ListedInstance
 
 
 class DeployedAnswer(processes.Deployed, json_schema_extra=examples(is_new=True, undeclared=["order.pack"])):
@@ -56,17 +57,17 @@ class ProcessesAnswer(processes.ProcessesPage):
 OF_INSTANCE = {"state": "RUNNING", "ended_at": None, "parent_key": None, "incidents": 0}
 
 
-class InstanceAnswer(processes.InstanceState, json_schema_extra=examples(**OF_INSTANCE)):
+class InstanceAnswer(processes.InstanceInList, json_schema_extra=examples(**OF_INSTANCE, since=None)):
     """One instance of a process."""
 
     @classmethod
-    def of(cls, found: FoundInstance) -> Self:
+    def of(cls, listed: ListedInstance) -> Self:
         """Make the response model from a stored instance."""
-        return cls(**asdict(found))
+        return cls(**asdict(listed.found), since=listed.since)
 
 
 class InstancesAnswer(processes.InstancesPage, json_schema_extra=examples(next=30950)):
-    """A page of instances, the newest first."""
+    """A page of instances."""
 
     instances: tuple[InstanceAnswer, ...]
 

@@ -43,10 +43,12 @@ from shardclock_server.gateway.waits.deferred import DeferredResponse
 from shardclock_server.service import processes as use_cases
 from shardclock_server.service import token_moves
 from shardclock_server.service.instance_cancellation import AT_ONCE_MAX, cancel_many
+from shardclock_server.service.instance_list import list_instances
 from shardclock_server.sql.processes import instances as statements
-from shardclock_server.sql.processes.instances import FoundInstance, StateFilter, WholeInstance
+from shardclock_server.sql.processes.instances import StateFilter, WholeInstance
+from shardclock_server.sql.processes.waits import FoundInstances, InstanceFilter
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.model import BIGINT_MAX, NAME_CHARS_MAX
 from shardclock_server.timers.refusal import Refusal
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
@@ -71,8 +73,28 @@ class InstancesQuery(BaseModel):
         " ENDED: any outcome; "
         "INCIDENT: it has an incident",
     )
+    definition_key: int | None = Field(
+        None,
+        ge=1,
+        le=BIGINT_MAX,
+        description="only running instances of this version that wait, the oldest first; `since` is the begin of the"
+        " longest wait. The request reads at most 2,000 instances, so a page may be short or empty although `next`"
+        " leads to more",
+    )
+    node_id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=NAME_CHARS_MAX,
+        description="with `definition_key`: only instances that wait at this element",
+    )
     limit: int = Field(100, ge=1, le=PROCESSES_LISTED_MAX)
-    before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the `next` of the previous page")
+    after: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the `next` of the previous page")
+
+    def filter_of(self, caller: Caller) -> InstanceFilter:
+        """Return the filter of the caller's instances."""
+        return InstanceFilter(
+            caller.tenant_id, self.process_id, self.business_key, self.state, self.definition_key, self.node_id
+        )
 
 
 class CancelInstancesRequest(BaseModel):
@@ -114,30 +136,20 @@ class MoveTokensRequest(BaseModel):
 
 
 @router.get("", response_model=InstancesAnswer)
-async def list_instances(
-    gateway: CurrentGateway, caller: Reader, wanted: Annotated[InstancesQuery, Query()]
-) -> Response:
-    """List instances, the newest first."""
-    found, following = await find_page(gateway, caller, wanted)
-    return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, found), next=following)
+async def list_all(gateway: CurrentGateway, caller: Reader, wanted: Annotated[InstancesQuery, Query()]) -> Response:
+    """List instances, the newest first; with `definition_key`, the oldest first."""
+    page = await find_page(gateway, caller, wanted)
+    return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, page.instances), next=page.next)
 
 
-async def find_page(gateway: Gateway, caller: Caller, wanted: InstancesQuery) -> tuple[list[FoundInstance], int | None]:
-    """Find one page of instances, and the `before` of the next page; None: this is the last page.
+async def find_page(gateway: Gateway, caller: Caller, wanted: InstancesQuery) -> FoundInstances:
+    """Find one page of instances.
 
-    errors:  StoreUnavailable  Postgres did not answer within the timeout
+    errors:  Refusal           the filter is refused
+             StoreUnavailable  Postgres did not answer within the timeout
     """
     async with gateway.pool.session(caller.tenants) as session:
-        found = await statements.find_instances(
-            session,
-            tenant_id=caller.tenant_id,
-            process_id=wanted.process_id,
-            business_key=wanted.business_key,
-            state=wanted.state,
-            before=wanted.before,
-            page_size=wanted.limit,
-        )
-    return found, found[-1].instance_key if len(found) == wanted.limit else None
+        return await list_instances(session, wanted.filter_of(caller), size=wanted.limit, after=wanted.after)
 
 
 @router.get("/{instance_key:key}", response_model=WholeInstanceAnswer)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shardclock_server.cli.lists import print_if_full
-from tests.support.cli_asserts import DONE
+from tests.support.cli_asserts import BAD_INPUT, DONE
 from tests.support.factories import query
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
@@ -69,7 +69,7 @@ CUT = [
     ("jobs history report", HIGHER),
     ("keys", HIGHER),
     ("processes incidents", HIGHER),
-    ("processes instances", "--before 2"),
+    ("processes instances", "--after 2"),
     ("targets", HIGHER),
     ("tasks list", "--after 11"),
     ("tenants list", HIGHER),
@@ -108,6 +108,18 @@ def test_a_list_that_ends_at_its_limit_reports_that_more_rows_may_exist(full: Sh
         assert at_limit.err == f"there may be more rows: repeat the command with {way_on}\n", words
         assert (whole.code, whole.err) == (DONE, ""), words
         assert full(*words.split(), "--limit", 1, "--json").err == "", words
+
+
+def test_a_short_page_of_waiting_instances_names_the_way_on(full: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardclock_server.sql.processes.waits.INSTANCES_READ_MAX", 1)
+    words = ("processes", "instances", "--definition-key", 1, "--node-id", "u")
+    note = "there may be more rows: repeat the command with --after 1\n"
+
+    listed = full(*words)
+    assert (listed.code, "waits since" in listed.out, listed.err) == (DONE, True, note)
+    assert full(*words, "--json").err == note, "a program can't infer the rest from a short page"
+    refused = full("processes", "instances", "--node-id", "u")
+    assert (refused.code, "needs the definition_key" in refused.err) == (BAD_INPUT, True)
 
 
 def test_a_list_at_the_highest_limit_does_not_suggest_a_higher_limit(capsys: pytest.CaptureFixture[str]) -> None:

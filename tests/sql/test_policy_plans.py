@@ -77,6 +77,9 @@ NAMED: dict[str, Any] = dict.fromkeys(("process_id", "state", "before")) | {
     "business_key": "k2", "tenant_id": BIG, "page_size": PAGE,
 }  # fmt: skip
 LISTED: dict[str, Any] = {"process_id": None, "before": None, "tenant_id": BIG, "page_size": PAGE}
+WAITING: dict[str, Any] = dict.fromkeys(("node_id", "process_id", "business_key", "state", "after")) | {
+    "definition_key": 1, "tenant_id": BIG, "instances_max": PAGE, "page_size": PAGE,
+}  # fmt: skip
 INCIDENTS: dict[str, Any] = dict.fromkeys(("process_id", "version", "containing")) | {
     "only_stopped": False, "tenant_id": BIG, "page_size": PAGE,
 }  # fmt: skip
@@ -116,6 +119,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 3 * 10),
     "instances_that_failed": ("find_instances_by_outcome", LISTED | {"state": "ERROR"}, 4 * PAGE),
     "instances_that_run": ("find_instances_running", LISTED, 4 * PAGE),
+    "instances_that_wait": ("find_instances_waiting", WAITING, 8 * PAGE),
     "waits_of_instances": ("waits_of_definition", {"definition_key": 1, "instances_max": PAGE}, 4 * PAGE),
     "instances_that_start": ("find_instances_starting", LISTED, 2 * PAGE + 1),
     "instances_with_incidents": ("find_instances_with_incident", LISTED, 2 * PAGE + 1),

@@ -54,6 +54,14 @@ class InstanceState(Answer):
     business_key: str | None = Field(None, description="the business key of the instance")
 
 
+class InstanceInList(InstanceState):
+    """One instance in a list."""
+
+    since: datetime | None = Field(
+        None, description="with `definition_key` in the request: the begin of the instance's longest wait"
+    )
+
+
 class WholeInstance(InstanceState):
     """One instance with its variables and its waits."""
 
@@ -230,8 +238,8 @@ class ProcessesPage(Answer):
 class InstancesPage(Answer):
     """A page of instances."""
 
-    instances: tuple[InstanceState, ...]
-    next: int | None = Field(description="the `before` of the next request; null: this is the last page")
+    instances: tuple[InstanceInList, ...]
+    next: int | None = Field(description="the `after` of the next request; null: this is the last page")
 
 
 class StepsPage(Answer):

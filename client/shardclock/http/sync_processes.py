@@ -14,10 +14,10 @@ from shardclock.api.processes import (
     Deployment,
     Incident,
     IncidentsPage,
+    InstanceInList,
     InstanceKey,
     InstanceKeys,
     InstancesPage,
-    InstanceState,
     ProcessesPage,
     ProcessState,
     Resolved,
@@ -124,29 +124,41 @@ class Processes:
         return read_answer(WholeInstance, request, answer.content)
 
     def list(
-        self, *, process_id: str | None = None, business_key: str | None = None, state: str | None = None
-    ) -> Iterator[InstanceState]:
+        self,
+        *,
+        process_id: str | None = None,
+        business_key: str | None = None,
+        state: str | None = None,
+        definition_key: int | None = None,
+        node_id: str | None = None,
+    ) -> Iterator[InstanceInList]:
         """Find instances, the newest first.
+
+        `definition_key` selects the running instances of one version that wait, the oldest first; `node_id` selects the
+        instances that wait at one element of this version.
 
         shape:   all matching instances, read page by page; `state` is STARTING, RUNNING, COMPLETED, CANCELED or ERROR.
                  ENDED selects the last three states, and INCIDENT selects instances with an incident
+        errors:  Refused  `node_id` without `definition_key`
         """
-        before: int | None = None
+        after: int | None = None
         while True:
             request = ask.read(
                 INSTANCES,
                 process_id=process_id,
                 business_key=business_key,
                 state=state,
+                definition_key=definition_key,
+                node_id=node_id,
                 limit=ask.PAGE,
-                before=before,
+                after=after,
             )
             page = self._sender.ask(InstancesPage, request)
             for instance in page.instances:
                 yield instance
             if page.next is None:
                 return
-            before = page.next
+            after = page.next
 
     def history(self, instance_key: int) -> Iterator[Step]:
         """Yield the steps of an instance, in order: its signals, and the moves of its tokens.

@@ -13,7 +13,7 @@ from shardclock_server.gateway.console.access import Changer, Manager, Viewer
 from shardclock_server.gateway.console.addresses import url_of
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.diagram import Diagram, Marks, WaitingTimer, counted_tokens, diagram_of
-from shardclock_server.gateway.console.forms import done, filter_of, form_of
+from shardclock_server.gateway.console.forms import Filter, done, filter_of, form_of
 from shardclock_server.gateway.console.pages.processes import drawing_of
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
@@ -22,9 +22,10 @@ from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.routes import instances as routes
 from shardclock_server.service.processes import find, local_variables_of, tokens_of, variables_of
 from shardclock_server.sql.processes.instances import FoundStep, WholeInstance, steps_of
+from shardclock_server.sql.processes.waits import FoundInstances
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
-from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.refusal import InvalidTimer, Refusal
 
 SHOWN_MAX = 50
 VARIABLES_CHARS_SHOWN = 8_000
@@ -69,7 +70,7 @@ class MoveForm(BaseModel):
 async def list_instances(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
     """Show one page of the instances that match the filter, the newest first."""
     wanted = filter_of(request, InstancesPageQuery)
-    found, before = await routes.find_page(gateway, caller, wanted.model) if wanted.error is None else ([], None)
+    wanted, found = await _find_or_refuse(gateway, caller, wanted)
     return page(
         request,
         caller,
@@ -79,9 +80,23 @@ async def list_instances(request: Request, gateway: CurrentGateway, caller: View
         error=wanted.error,
         given=wanted.given,
         states=[("", "any"), *((it, it) for it in STATES)],
-        instances=found,
-        next_url=None if before is None else url_of(request, "/instances", **{**wanted.given, "before": before}),
+        first_url=url_of(request, "/instances", **{name: it for name, it in wanted.given.items() if name != "after"}),
+        instances=found.instances,
+        is_waiting=wanted.model.definition_key is not None,
+        next_url=None if found.next is None else url_of(request, "/instances", **{**wanted.given, "after": found.next}),
     )
+
+
+async def _find_or_refuse(
+    gateway: Gateway, caller: Caller, wanted: Filter[InstancesPageQuery]
+) -> tuple[Filter[InstancesPageQuery], FoundInstances]:
+    """Find a page of instances; for a refused filter, return no instances and a filter with the refusal's sentence."""
+    if wanted.error is None:
+        try:
+            return wanted, await routes.find_page(gateway, caller, wanted.model)
+        except Refusal as refusal:
+            wanted = wanted.refused(refusal)
+    return wanted, FoundInstances([], next=None)
 
 
 @router.get("/instances/{instance_key:key}")

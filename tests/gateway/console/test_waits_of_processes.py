@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import UTC, datetime
 
@@ -128,6 +129,56 @@ async def test_a_process_shows_for_each_wait_its_instances_and_the_one_that_has_
     assert 'href="/console/instances/38"' in shown.text
     assert "at least" not in shown.main
     assert "data-live" not in shown.text, "an open page repeats no count of many instances"
+
+
+async def test_each_wait_leads_to_the_list_of_its_instances_with_the_begins_of_their_waits(
+    dsn: str, api: Api, browser: Browser
+) -> None:
+    key = await fill(dsn, api)
+    shown = await browser.get(f"/processes/{key}")
+    links = {html.unescape(it) for it in re.findall(r'href="/console(/instances\?[^"]*node_id=[^"]*)"', shown.text)}
+    assert {it.rpartition("=")[2] for it in links} == {"pack", "wait-for-money", "approve", "too-late", "send"}
+
+    (lead,) = (it for it in links if it.endswith("approve"))
+    listed = await browser.get(lead)
+
+    rows = re.findall(r'<tr>\s*<th scope="row"><a href="[^"]*">(\d+)</a>.*?</tr>', listed.text, re.DOTALL)
+    assert rows == ["2", "3", "4", "5"]
+    assert "Waits since" in listed.main
+    assert "2 RUNNING p 1 order-2" in listed.main
+    assert "2026-03-01 08:02:00" in listed.main
+    wrong = await browser.get("/instances?node_id=approve")
+    assert (wrong.status, "node_id needs the definition_key" in wrong.main) == (422, True)
+
+
+async def test_a_page_without_a_match_leads_to_the_next_part(
+    dsn: str, api: Api, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardclock_server.sql.processes.waits.INSTANCES_READ_MAX", 4)
+    key = await fill(dsn, api)
+
+    shown, clicks = await browser.get(f"/instances?definition_key={key}&node_id=pack"), 0
+    while "order-6" not in shown.main:
+        (lead,) = re.findall(r'href="/console(/instances\?[^"]*after=[^"]*)">Search on', shown.text)
+        shown, clicks = await browser.get(html.unescape(lead)), clicks + 1
+
+    assert clicks == 1
+
+
+async def test_http_lists_the_instances_that_wait_at_an_element(dsn: str, api: Api) -> None:
+    key = await fill(dsn, api)
+
+    first = (await api.get(f"/v1/instances?definition_key={key}&node_id=wait-for-money&limit=2")).json
+    rest = (await api.get(f"/v1/instances?definition_key={key}&node_id=wait-for-money&after={first['next']}")).json
+    plain = (await api.get("/v1/instances?limit=1")).json
+
+    assert [(it["instance_key"], it["since"]) for it in first["instances"]] == [
+        (11, "2026-03-01T08:11:00Z"), (12, "2026-03-01T08:12:00Z"),
+    ]  # fmt: skip
+    assert [it["instance_key"] for it in rest["instances"]] == list(range(13, 39))
+    assert (rest["next"], plain["instances"][0]["since"]) == (None, None)
+    refused = await api.get("/v1/instances?node_id=wait-for-money")
+    refused.assert_problem("invalid_node_id", 422, "needs the definition_key")
 
 
 async def test_a_process_without_instances_says_that_none_waits(api: Api, browser: Browser) -> None:
