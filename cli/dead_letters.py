@@ -90,16 +90,31 @@ def list_(
 
 
 @dead_letters.command()
-def groups(target: Target = None, tenant: OfTenant = None, as_json: Json = False) -> int:
+def groups(
+    target: Target = None,
+    tenant: OfTenant = None,
+    across_tenants: Annotated[
+        bool, typer.Option("--across-tenants", help="A group has the dead letters of all tenants.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Count the newest 10,000 dead letters by target and first line of the reason; print the largest group first."""
 
     async def do(session: Session) -> int:
-        found = await group_dead_letters(session, target=target, tenant_id=tenant)
+        found = await group_dead_letters(session, target=target, tenant_id=tenant, across_tenants=across_tenants)
         if as_json:
             groups = [group._asdict() for group in found.groups]
             print_json({"groups": groups, "counted": found.counted, "is_all": found.is_all})
         elif found.groups:
-            print_table("", ["target", "tenant", "reason", "dead letters", "since", "last"], found.groups)
+            columns = [
+                "target",
+                "last tenant" if across_tenants else "tenant",
+                "reason",
+                "dead letters",
+                "since",
+                "last",
+            ]
+            print_table("", [*columns, "tenants"], found.groups)
             if not found.is_all:
                 print_note(f"only the newest {found.counted:,} dead letters are counted")
         else:

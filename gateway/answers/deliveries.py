@@ -83,6 +83,8 @@ class DeadLetterGroupAnswer(
         dead_letters=412,
         since=MOMENT_TEXT,
         last_at="2027-02-02T08:00:00Z",
+        tenant_id="shop",
+        tenants=1,
     ),
 ):
     """The dead letters that have the same target and the same first line of the reason."""
@@ -95,11 +97,9 @@ class DeadLetterGroupsAnswer(answers.DeadLetterGroups, json_schema_extra=example
 
     @classmethod
     def of(cls, found: DeadLetterGroups) -> Self:
-        """Make the response model from the groups of one tenant."""
-        groups = [{name: it for name, it in group._asdict().items() if name != "tenant_id"} for group in found.groups]
-        return cls(
-            groups=tuple(DeadLetterGroupAnswer(**group) for group in groups), counted=found.counted, is_all=found.is_all
-        )
+        """Make the response model from groups of dead letters."""
+        groups = tuple(DeadLetterGroupAnswer(**group._asdict()) for group in found.groups)
+        return cls(groups=groups, counted=found.counted, is_all=found.is_all)
 
 
 class DeadLettersAnswer(answers.DeadLettersPage, json_schema_extra=examples()):

@@ -31,6 +31,7 @@ from shardclock_server.service.dead_letters import AT_ONCE_MAX, LISTED_MAX, disc
 from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.deliveries.dead_letters import group_dead_letters as find_groups
+from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.timers.refusal import Refusal
 
 PER_S_MAX = 100_000
@@ -118,10 +119,16 @@ async def group_dead_letters(
     gateway: CurrentGateway,
     caller: Reader,
     target: Annotated[str | None, Query(description="only dead letters of this target")] = None,
+    all_tenants: Annotated[
+        bool, Query(description="group the dead letters of all tenants together; needs a key for all tenants")
+    ] = False,
 ) -> DeadLetterGroupsAnswer:
     """Group the newest 10,000 dead letters by target and by the first line of the reason."""
-    async with gateway.pool.session(caller.tenants) as session:
-        found = await find_groups(session, target=target, tenant_id=caller.tenant_id)
+    if all_tenants:
+        caller.require_operator()
+    async with gateway.pool.session(ALL_TENANTS if all_tenants else caller.tenants) as session:
+        tenant_id = None if all_tenants else caller.tenant_id
+        found = await find_groups(session, target=target, tenant_id=tenant_id, across_tenants=all_tenants)
     return DeadLetterGroupsAnswer.of(found)
 
 

@@ -88,7 +88,10 @@ async def find_dead_letters(
 
 
 class DeadLetterGroup(NamedTuple):
-    """A tenant's dead letters that have the same target and the same first line of the reason."""
+    """Dead letters of one or several tenants that have the same target and the same first line of the reason.
+
+    `tenants` is the number of tenants, and `tenant_id` the tenant of the last death.
+    """
 
     target: str
     tenant_id: str
@@ -96,6 +99,7 @@ class DeadLetterGroup(NamedTuple):
     dead_letters: int
     since: datetime
     last_at: datetime
+    tenants: int
 
 
 class DeadLetterGroups(NamedTuple):
@@ -107,16 +111,22 @@ class DeadLetterGroups(NamedTuple):
 
 
 async def group_dead_letters(
-    session: Session, *, target: str | None = None, tenant_id: str | None = None
+    session: Session, *, target: str | None = None, tenant_id: str | None = None, across_tenants: bool = False
 ) -> DeadLetterGroups:
-    """Group the newest dead letters by target and by the first line of the reason.
+    """Group the newest dead letters by target, by the first line of the reason, and unless `across_tenants` by tenant.
 
     shape:   at most 50 groups, the largest first, of at most 10,000 dead letters; `is_all`: all dead letters were read
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/group_dead_letters.sql
     """
-    asked = {"target": target, "tenant_id": tenant_id, "rows_max": GROUPED_MAX, "groups_max": GROUPS_MAX}
-    rows = await session.rows("group_dead_letters", **asked)
+    rows = await session.rows(
+        "group_dead_letters",
+        target=target,
+        tenant_id=tenant_id,
+        rows_max=GROUPED_MAX,
+        groups_max=GROUPS_MAX,
+        across_tenants=across_tenants,
+    )
     counted = rows[0]["counted"] if rows else 0
     return DeadLetterGroups([DeadLetterGroup(*row[:-1]) for row in rows], counted, counted < GROUPED_MAX)
 

@@ -1,9 +1,10 @@
--- Groups the newest dead letters by target, tenant and the first line of the reason (reason_line.sql).
+-- Groups the newest dead letters by target and the first line of the reason (reason_line.sql), within each tenant or
+-- across tenants.
 --
 -- in:    :target text or null, :tenant_id text or null, :rows_max integer: the limit of dead letters to read,
---        :groups_max integer
--- out:   target text, tenant_id text, reason_line text, dead_letters bigint, since timestamptz, last_at timestamptz (of
---        the first and the last death), counted bigint (the number of dead letters that were read; the same in each
+--        :groups_max integer, :across_tenants boolean: a group has the dead letters of all tenants
+-- out:   target text, tenant_id text (of the last death), reason_line text, dead_letters bigint, since timestamptz,
+--        last_at timestamptz (of the first and the last death), tenants bigint (their number), counted bigint (the number of dead letters that were read; the same in each
 --        row); the largest group first
 -- locks: nothing
 -- index: dead_letters_by_target, or dead_letters_in_order, backwards, until :rows_max rows match; for a tenant with
@@ -20,9 +21,10 @@ with newest as materialized (
     limit :rows_max::integer
 )
 select
-    n.target, n.tenant_id, n.reason_line, count(*) as dead_letters, min(n.died_at) as since, max(n.died_at) as last_at,
+    n.target, (array_agg(n.tenant_id order by n.died_at desc))[1] as tenant_id, n.reason_line, count(*) as dead_letters,
+    min(n.died_at) as since, max(n.died_at) as last_at, count(distinct n.tenant_id) as tenants,
     (select count(*) from newest) as counted
 from newest n
-group by n.target, n.tenant_id, n.reason_line
+group by n.target, n.reason_line, case when not :across_tenants::boolean then n.tenant_id end
 order by count(*) desc, max(n.died_at) desc
 limit :groups_max::integer

@@ -30,6 +30,8 @@ async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: A
     assert [(it.target, it.dead_letters, it.reason_line) for it in grouped.groups] == [(HANDLER, 4, found[0].reason)]
     assert (grouped.counted, grouped.is_all) == (4, True)
     assert (await client.dead_letter_groups(target="other")).groups == ()
+    (of_all,) = (await client.dead_letter_groups(all_tenants=True)).groups
+    assert (of_all.dead_letters, of_all.tenants, of_all.tenant_id) == (4, 1, found[0].tenant_id)
     assert len(await client.dead_letters(reason_line=found[0].reason)) == 4
     assert (await client.redrive(reason_line="another", dry_run=True)).timer_keys == ()
 

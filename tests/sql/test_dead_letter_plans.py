@@ -17,7 +17,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
 from shardclock_server.sql.session import EACH_TIME
 from tests.support.deliveries import HANDLER, bury
 from tests.support.factories import query
-from tests.support.plans import prepare
+from tests.support.plans import arguments_of, prepare
 from tests.support.sql_client import session as session_of
 
 MANY = 5_000
@@ -97,6 +97,31 @@ async def test_the_newest_dead_letters_are_grouped_by_target_and_first_line_of_t
     assert [it.timer_key for it in same] == [MANY - 1, MANY - 2, MANY - 3]
 
 
+async def test_a_group_across_tenants_has_the_dead_letters_of_all_tenants(dsn: str) -> None:
+    await bury(dsn, 6)
+    await query(
+        dsn,
+        """
+        update shardclock.dead_letters
+        set died_at = timestamptz '2031-01-01 00:00Z' + timer_key * interval '1 s', target = 'webhook:a',
+            tenant_id = 'tenant-' || timer_key % 3, reason = case when timer_key < 3 then 'other' else 'no answer' end
+        """,
+    )
+
+    async with session_of(dsn, "shard") as session:
+        found = await group_dead_letters(session, across_tenants=True)
+        of_each = await group_dead_letters(session)
+        of_one = await group_dead_letters(session, tenant_id="tenant-1", across_tenants=True)
+
+    assert [(it.reason_line, it.dead_letters, it.tenants, it.tenant_id) for it in found.groups] == [
+        ("no answer", 4, 3, "tenant-0"), ("other", 2, 2, "tenant-2"),
+    ]  # fmt: skip
+    assert (found.groups[0].since.second, found.groups[0].last_at.second) == (3, 6)
+    assert {it.tenants for it in of_each.groups} == {1}
+    assert len(of_each.groups) == 5
+    assert {(it.tenant_id, it.tenants) for it in of_one.groups} == {("tenant-1", 1)}
+
+
 async def test_the_line_of_a_group_selects_the_letters_of_this_group(dsn: str) -> None:
     reasons = (
         "boom (attempt 1 of 2) (attempt 5 of 5)",
@@ -162,8 +187,10 @@ async def test_a_count_by_target_reads_one_row_for_each_target_and_the_counted_r
 async def test_a_group_of_the_newest_dead_letters_reads_no_other_dead_letters(full: str) -> None:
     group = await prepare(full, "group_dead_letters", **EACH_TIME)
 
-    reading = await group.explain("null", "null", "100", "50", touched=True, table="dead_letters")
+    for across in (False, True):
+        asked = arguments_of(group.name, rows_max=100, groups_max=50, across_tenants=across)
+        reading = await group.explain(*asked, touched=True, table="dead_letters")
 
-    assert reading.rows <= 101
-    assert reading.indexes == {"dead_letters_in_order"}
+        assert reading.rows <= 101
+        assert reading.indexes == {"dead_letters_in_order"}
     await group.connection.close()

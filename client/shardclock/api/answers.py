@@ -197,6 +197,8 @@ class DeadLetterGroup(Answer):
     dead_letters: int
     since: datetime = Field(description="the time at which the first delivery of the group was given up")
     last_at: datetime = Field(description="the time at which the last delivery of the group was given up")
+    tenants: int = Field(1, description="the number of tenants with dead letters of the group")
+    tenant_id: str = Field("", description="the tenant of the last dead letter of the group")
 
 
 class DeadLetterGroups(Answer):

@@ -45,13 +45,16 @@ class AsyncOperating:
             if after is None or len(found) >= limit:
                 return tuple(found)
 
-    async def dead_letter_groups(self, *, target: str | None = None) -> DeadLetterGroups:
+    async def dead_letter_groups(self, *, target: str | None = None, all_tenants: bool = False) -> DeadLetterGroups:
         """Group the newest 10,000 dead letters by target and by the first line of the reason.
+
+        With `all_tenants`, a group has the dead letters of all tenants; this needs a key for all tenants.
 
         shape:   the largest group first, at most 50; `dead_letters`, `redrive` and `discard` accept a group's
                  `reason_line` as a filter
         """
-        return await self._sender.ask(DeadLetterGroups, ask.read("/v1/dead-letters/groups", target=target))
+        request = ask.read("/v1/dead-letters/groups", target=target, all_tenants=all_tenants)
+        return await self._sender.ask(DeadLetterGroups, request)
 
     async def redrive(
         self,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock_server.gateway.access import audited_transaction
-from shardclock_server.gateway.console.access import Manager, Viewer
+from shardclock_server.gateway.console.access import InstallationViewer, Manager, Viewer
 from shardclock_server.gateway.console.addresses import url_of
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.fields import Moment
@@ -46,6 +46,7 @@ from shardclock_server.service.dead_letters import (
 )
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters, group_dead_letters
 from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
@@ -100,10 +101,21 @@ async def list_letters(request: Request, gateway: CurrentGateway, caller: Viewer
         title="Dead letters",
         targets=targets,
         groups=groups,
+        is_operator=caller.is_operator,
         groups_shown=GROUPS_SHOWN,
         linked_max=REASON_LINKED_CHARS,
         letters=[(it, first_line(it.reason)) for it in found.letters],
         **list_values(request, "/dead-letters", asked, found.next),
+    )
+
+
+@router.get("/dead-letters/all-tenants")
+async def group_all_letters(request: Request, gateway: CurrentGateway, caller: InstallationViewer) -> Response:
+    """Group the newest dead letters of all tenants by target and reason."""
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        groups = await group_dead_letters(session, across_tenants=True)
+    return page(
+        request, caller, "dead_letters_of_all.html", title="Dead letters of all tenants", groups=groups, live=False
     )
 
 

@@ -167,7 +167,7 @@ async def test_sessions_go_on_without_the_provider_and_its_new_keys_count(
         await opened.open(timers)
         await expect(page.get_by_role("heading", name="Timers")).to_be_visible()
         await query(dsn, "delete from shardclock.console_sessions")
-        monkeypatch.setattr(here.api.gateway.callers.sessions, "_good", {})
+        monkeypatch.setattr(here.api.gateway.callers.sessions, "_good", {})  # type: ignore[union-attr]
         async with here.provider():  # a restarted provider: with a new key, and without the session of the person
             await opened.open(timers)
             await sign_in(page, "u-ops")

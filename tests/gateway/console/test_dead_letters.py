@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from urllib.parse import urlencode
 
 import pytest
 
+from shardclock_server.service.keys import make
+from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.console_forms import console_acts, hidden_fields, next_page, sign_in_as
 from tests.support.deliveries import HANDLER, add_deliveries, add_worker, bury, declare, let_die
 from tests.support.factories import add_timers, query, value
+from tests.support.gateways import Api
 from tests.support.operations import ends_of
 
 LEFT = "select count(*) from shardclock.dead_letters"
@@ -48,6 +52,32 @@ async def test_dead_letters_are_listed_by_filter_and_each_text_of_a_tenant_is_es
     one = await browser.get("/dead-letters/1")
     one.assert_escapes()
     assert "f00d" in one.main
+
+
+async def test_an_operator_sees_the_reasons_of_all_tenants_and_opens_a_tenant(
+    dsn: str, locked: Api, locked_browser: Browser, owner: Session
+) -> None:
+    await bury(dsn, 3)
+    text = "update shardclock.dead_letters set tenant_id = 'shop-' || timer_key % 2, target = $1, reason = $1"
+    await query(dsn, text, XSS)
+    await sign_in_as(locked_browser, owner, "read", tenant=None)
+    assert 'href="/console/dead-letters/all-tenants"' in (await locked_browser.get("/dead-letters")).text
+    assert 'href="/console/dead-letters/all-tenants"' in (await locked_browser.get("")).text
+
+    shown = await locked_browser.get("/dead-letters/all-tenants")
+
+    shown.assert_escapes()
+    assert re.search(r"Last 3 2 shop-[01] <script>", shown.main), shown.main
+    switched = await locked_browser.submit("/tenant", {"to": "/dead-letters", "tenant": "shop-1"})
+    assert (await locked_browser.follow(switched)).text.count("<tr>") == 2 + 1 + 2, "a group, and two dead letters"
+
+    await sign_in_as(locked_browser, owner, "admin", tenant="shop-1")
+    assert "all-tenants" not in (await locked_browser.get("/dead-letters")).text
+    assert (await locked_browser.get("/dead-letters/all-tenants")).status == 403
+    made = await make(owner, WantedKey("shop-1", "one", ("read",)))
+    caller = locked.with_headers(Authorization=f"Bearer {made.text}")
+    assert len((await caller.get("/v1/dead-letters/groups")).json["groups"]) == 1
+    assert (await caller.get("/v1/dead-letters/groups?all_tenants=true")).status == 403
 
 
 async def test_a_change_records_the_key_of_its_viewer(
