@@ -8,6 +8,7 @@ import asyncio
 import sys
 from typing import Any
 
+from httptools import HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shardclock_server.gateway.connections import Connections
@@ -27,6 +28,7 @@ FULL = (
     b"retry-after: %d\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
     % (RETRY_AFTER_S, len(NO_ROOM.body), bytes(NO_ROOM.body))
 )
+FRAMING = (b"content-length", b"transfer-encoding")  # the headers that define the end of a body
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -43,6 +45,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_body = False  # Also true while the trailers are read.
         self._is_answered = True  # Whether the last request has its response.
         self._piece = b""  # The bytes that the parser is parsing.
+        self._rest = b""  # The bytes after the headers of a request with `Upgrade`, which the parser has not parsed.
+        self._is_continued = False  # Whether the next headers only continue the request with `Upgrade`.
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -72,8 +76,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._in_body and self._bare_bytes > HEAD_BYTES_MAX and not self._ends_within(data):
             self._refuse()
             return
-        self._piece = data
-        super().data_received(data)
+        self._rest = data
+        while self._rest:
+            self._piece, self._rest = self._rest, b""
+            super().data_received(self._piece)
         self._piece = b""
         if self._in_body and self._bare_bytes > HEAD_BYTES_MAX:
             self.transport.close()
@@ -81,11 +87,28 @@ class BoundedProtocol(HttpToolsProtocol):
             self._keep_alive()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a parser error with a problem, unless another response has started."""
-        if self._is_answered:
+        """Answer a parser error with a problem, unless the client would read it as the response to another request."""
+        is_in_body = self._in_body and not (self._is_answered or self.pipeline or self.cycle.response_started)
+        if self._is_answered or is_in_body:
             reason = sys.exception()
             self.transport.write(malformed.answer_of(self._piece, msg if reason is None else str(reason)))
+        if is_in_body:  # this is the response to the request, so drop the response of the application
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Parse the body of a request with `Upgrade`, because a server may ignore this header (RFC 9110 7.8).
+
+        The parser takes all bytes after the headers for another protocol, and then expects a new request. So it gets
+        other headers before the body. For example, Java's HTTP client sends `Upgrade: h2c` with its first request.
+        """
+        upgrade = sys.exception()
+        assert isinstance(upgrade, HttpParserUpgrade)
+        self._rest = self._piece[upgrade.args[0] :]
+        if framing := self._framing_of_upgrade:
+            self._rest = b"POST / HTTP/1.1\r\n" + framing + b"\r\n" + self._rest
+            self._is_continued = True
 
     def on_message_begin(self) -> None:
         """Limit the time until the headers end."""
@@ -95,12 +118,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Record that the headers have ended."""
+        self._expect_nothing()
+        if self._is_continued:
+            self._is_continued = False
+            return
+        super().on_headers_complete()
         self._in_body = True
         self._is_answered = False
         self._bare_bytes = 0
         self._all.begin(self)
-        self._expect_nothing()
-        super().on_headers_complete()
         self.headers = []  # the parser reports trailers as headers, too: drop them here
 
     def on_chunk_header(self) -> None:
@@ -113,7 +139,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Record that the request has ended."""
+        """Record that the request has ended; the body of a request with `Upgrade` has not begun yet."""
+        if self._framing_of_upgrade:
+            return
         self._in_body = False
         self._bare_bytes = 0
         self._expect_nothing()
@@ -140,6 +168,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """Remove the limit of the time without reading, because the client reads again."""
         self._be_read()
         super().resume_writing()
+
+    @property
+    def _framing_of_upgrade(self) -> bytes:
+        """Return the headers that define the end of the body, if the request has `Upgrade` and a body."""
+        if not self.parser.should_upgrade():
+            return b""
+        return b"".join(b"%b: %b\r\n" % header for header in self.scope["headers"] if header[0] in FRAMING)
 
     @property
     def _is_idle(self) -> bool:

@@ -42,6 +42,9 @@ class UniqueHeaders:
 def _fault_of(scope: Scope) -> str | None:
     seen = set[bytes]()
     for name, value in scope["headers"]:
+        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            coding = shortened(value.decode("latin-1"))
+            return f"Transfer-Encoding {coding} is not supported; send the body as it is, with chunked or a length"
         if (shown := _NAMES.get(name)) is None:
             continue
         if name in seen:

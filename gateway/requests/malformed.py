@@ -9,6 +9,7 @@ from shardclock_server.gateway.requests.problems import Problem
 # A header with a control character in its value; a tab is allowed.
 BAD_VALUE = re.compile(rb"(?:^|\n)([!-9;-~]{1,100}):[^\r\n]*?([\x00-\x08\x0b\x0c\x0e-\x1f\x7f])")
 TARGET = re.compile(rb"^[A-Z]+ [^\r\n]*[^\x00-\x7f]")
+WITHOUT_PATH = re.compile(rb"^[A-Z]+ (?:https?://)?[^/ \r\n]+ HTTP/")
 
 
 def answer_of(piece: bytes, reason: str) -> bytes:
@@ -22,6 +23,8 @@ def sentence_of(piece: bytes, reason: str) -> str:
     """Describe the fault, and quote the faulty header or line if the piece contains it."""
     if TARGET.match(piece):
         return "the path and the query have letters beyond ASCII; write them in UTF-8, as %XX"
+    if WITHOUT_PATH.match(piece):
+        return "the request target has no path; write it like /v1/timers"
     if found := BAD_VALUE.search(piece):
         name, is_nul = found[1].decode(), found[2] == b"\0"
         return f"{name} {NUL if is_nul else 'contains a control character, which no header may; leave it out'}"
