@@ -47,13 +47,12 @@ CHECKS = {
     "fired at a due date that it was moved from": """
         select f.timer_key
         from shardclock.command_log f
-        join lateral (
-            select (m.detail ->> 'due_date')::timestamptz as due_date
-            from shardclock.command_log m
-            where m.timer_key = f.timer_key and m.intent = 'RESCHEDULED'
-            order by m.position desc
-            limit 1
-        ) moved on moved.due_date <> f.due_date
+        join (
+            select distinct on (timer_key) timer_key, (detail ->> 'due_date')::timestamptz as due_date
+            from shardclock.command_log
+            where intent = 'RESCHEDULED'
+            order by timer_key, position desc
+        ) moved on moved.timer_key = f.timer_key and moved.due_date <> f.due_date
         where f.intent = 'TRIGGERED'
     """,
     "S5 occurrences out of order": """
