@@ -18,6 +18,8 @@ with running as materialized (
     where i.definition_key = :definition_key::bigint
         and (i.ended_at is null) is true
         and i.instance_key + 0 > coalesce(:after::bigint, 0)
+        and (:tenant_id::text is null or i.tenant_id = :tenant_id)
+        and (:process_id::text is null or i.process_id = :process_id)
     order by i.instance_key + 0
     limit :instances_max::integer
 ),
@@ -28,8 +30,6 @@ waiting as materialized (
         -- include: included/waits_of_instance.sql
     ) w
     where (:node_id::text is null or w.node_id = :node_id)
-        and (:tenant_id::text is null or r.tenant_id = :tenant_id)
-        and (:process_id::text is null or r.process_id = :process_id)
     group by r.instance_key
     order by r.instance_key
 ),

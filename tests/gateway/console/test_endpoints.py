@@ -136,8 +136,8 @@ async def test_endpoints_are_listed_page_by_page(dsn: str, browser: Browser) -> 
 
 
 async def test_an_endpoint_shows_its_next_timers_and_links_to_all_of_them(dsn: str, api: Api, browser: Browser) -> None:
-    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
-    assert "No pending timer names this endpoint." in (await browser.get("/endpoints/billing")).main
+    for name in ("billing", "unused"):
+        await api.post("/v1/endpoints", {"name": name, "url": URL})
     due = "now() + (10 - i) * interval '1 hour'"
     await add_timers(dsn, 7, due, target="'webhook:billing'", name="'invoice-' || i")
     await query(
@@ -151,9 +151,10 @@ async def test_an_endpoint_shows_its_next_timers_and_links_to_all_of_them(dsn: s
     shown = await browser.get("/endpoints/billing")
 
     coming = shown.text.partition("The next timers")[2].partition("<h2>")[0]
-    assert re.findall(r">(\S+)</a></th>", coming) == [f"invoice-{i}" for i in (7, 6, 5, 4, 3)]
+    assert re.findall(r">(\S+)</a>\s*</th>", coming) == [f"invoice-{i}" for i in (7, 6, 5, 4, 3)]
     (every,) = re.findall(r'href="/console(/timers\?[^"]*)">Show all', coming)
     assert "7 timers match." in (await browser.get(every)).main
+    assert "No pending timer names this endpoint." in (await browser.get("/endpoints/unused")).main
 
 
 async def test_a_test_webhook_is_sent_and_its_answer_is_the_message(dsn: str) -> None:
