@@ -81,28 +81,28 @@ BUILDS = (
         "no fence",
         (
             Edit(
-                "sql/claims/fire_due.sql",
+                "sql/firing/fire_due.sql",
                 "            and t.claimed_by = :holder\n            and t.xmin = s.version\n",
                 "            and :holder::bigint is not null\n",
             ),
-            Edit("sql/claims/fire_due.sql", " and t.claimed_by = :holder and t.xmin = mine.version\n", "\n"),
+            Edit("sql/firing/fire_due.sql", " and t.claimed_by = :holder and t.xmin = mine.version\n", "\n"),
             Edit(
-                "sql/claims/fire_due.sql",
+                "sql/firing/fire_due.sql",
                 "        and t.claimed_by = :holder\n",
                 "        and :holder::bigint is not null\n",
             ),
             Edit(
-                "sql/claims/fire_due.sql",
+                "sql/firing/fire_due.sql",
                 "            (t.timer_key, t.xmin::text) in (\n",
                 "            t.timer_key in (\n",
             ),
-            Edit("sql/claims/fire_due.sql", "select s.timer_key, s.version::text\n", "select s.timer_key\n"),
+            Edit("sql/firing/fire_due.sql", "select s.timer_key, s.version::text\n", "select s.timer_key\n"),
         ),
         ("S8",),
     ),
     Build(
         "no due_date <= now() in fire",
-        (Edit("sql/claims/fire_due.sql", f"and (t.due_date <= {_NOW}) is true", f"and {_NOW} > '-infinity'"),),
+        (Edit("sql/firing/fire_due.sql", f"and (t.due_date <= {_NOW}) is true", f"and {_NOW} > '-infinity'"),),
         ("S1",),
     ),
     Build(

@@ -21,8 +21,8 @@ from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 from shardclock_server.sql.clients.outcomes import Locked, Refused, Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.writing import LockPatience
+from shardclock_server.sql.idempotency.requests import IdempotentRequest
 from shardclock_server.sql.pool import Pool, PoolEmpty, ShareTaken
-from shardclock_server.sql.requests.requests import IdempotentRequest
 from shardclock_server.sql.retry import PAUSES
 from shardclock_server.sql.served import NO_TENANTS, Tenants
 from shardclock_server.sql.session import Session, StoreLocked, StoreUnavailable

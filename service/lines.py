@@ -11,7 +11,7 @@ from shardclock.api.refusals.timers import KEY_OF_ANOTHER_LINE
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.writing import LockPatience
-from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.idempotency.requests import IdempotentRequest
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.sql.yielding import Yielder

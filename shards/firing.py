@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock_server.keepers.clock import seconds_of
-from shardclock_server.sql.claims.fire import Fired, Firing, Planning
+from shardclock_server.sql.firing.fire import Fired, Firing, Planning
 from shardclock_server.sql.session import StatementRefused
 from shardclock_server.timers.model import ClaimedTimer
 from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence

@@ -19,10 +19,10 @@ from shardclock_server.keepers.hand_over_socket import (
 from shardclock_server.keepers.places import UsablePlaces
 from shardclock_server.keepers.unconfirmed import Unconfirmed
 from shardclock_server.sql.claims.claim import ScanResult
-from shardclock_server.sql.claims.fire import Fired
 from shardclock_server.sql.claims.handed import Grants, Handed, Row
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement, settle_deliveries
+from shardclock_server.sql.firing.fire import Fired
 from shardclock_server.sql.session import Session
 
 CONNECT_S = 1.0  # The time between two attempts to connect to a worker.

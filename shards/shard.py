@@ -28,13 +28,13 @@ from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.stats import ShardGauges, ShardStats, report_of
 from shardclock_server.sql.bisection import values_at_fault, write_in_halves
 from shardclock_server.sql.claims.claim import Scan, ScanResult, claim_due, leased_by, still_leased
-from shardclock_server.sql.claims.fire import fire_due, pause_faulty, plan_schedules, prepare_to_fire
 from shardclock_server.sql.claims.handed import Grants
 from shardclock_server.sql.claims.notifications import DUE
 from shardclock_server.sql.cluster.holders import Incarnation
 from shardclock_server.sql.deliveries.notifications import notify_of_deliveries
 from shardclock_server.sql.deliveries.settle import SETTLE_PLANS
 from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.firing.fire import fire_due, pause_faulty, plan_schedules, prepare_to_fire
 from shardclock_server.sql.log.notifications import notify_of_records
 from shardclock_server.sql.notification_listener import NOTIFICATION_WAIT_S
 from shardclock_server.sql.session import StatementRefused, StoreTooSlow, StoreUnavailable

@@ -8,8 +8,8 @@ from shardclock_server.metrics.family import NO_SHARD
 from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
 from shardclock_server.shards.families import LAG_EDGES_S, LOOPS
 from shardclock_server.sql.claims.claim import Scan, ScanResult, Scope
-from shardclock_server.sql.claims.fire import Fired, Firing
 from shardclock_server.sql.claims.rows import Lags
+from shardclock_server.sql.firing.fire import Fired, Firing
 from shardclock_server.timers.model import SLOTS
 
 COUNTERS = {

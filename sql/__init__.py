@@ -7,20 +7,21 @@ share. A module has a typed Python function for each statement. Only this packag
 Postgres:
 
     audit/    the record of operators' acts
-    claims/   a shard's changes of `timers`: claim, plan, fire
+    claims/   a shard's claims of `timers`
     clients/  clients' verbs: schedule, change, find
     clock/    a clock that a test moves
     cluster/  the holders, the leading coordinator, the database's identity, rights
     deliveries/  the workers' statements: claim and settle deliveries; handlers, dead letters
     endpoints/  the receivers of webhooks
-    jobs/ recurring jobs and their runs
+    firing/   a shard fires leased timers, computes first due dates, and pauses faulty timers
+    idempotency/  the stored answers of the HTTP API, for a request that is sent again
+    jobs/     recurring jobs and their runs
     keys/     the API keys of the HTTP API's callers
     log/      the command log, and the consumer groups that read it
-    metrics/ the metrics for the exporter and for `shardclock status`
+    metrics/  the metrics for the exporter and for `shardclock status`
     notify/  events for operators, and the endpoints that get them
     operations/  changes of many rows, with their progress
     processes/  deployed models, and the instances, messages and tasks of their processes
-    requests/  the stored answers of the HTTP API, for a request that is sent again
     tenant_limits/  the stored limits of tenants, and the tenants' usage
 
     session     one connection, opened again after a loss
@@ -32,7 +33,6 @@ Postgres:
     notification_sender, notification_listener  send and receive notifications of new rows
     retry       repeat calls that are safe to repeat
     bisection   write many rows in one statement, and each refused row in a separate statement
-    backoff     the pause before a retry
     migrate     update the schema, or check that the schema has this program's version
     scripts     the files that create the schema, in the order of their execution
     copies      create a database as a copy of another database

@@ -9,8 +9,8 @@ from textwrap import indent
 from typing import Any
 
 SUBJECTS = (
-    "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
-    "notify", "operations", "processes", "requests", "tenant_limits",
+    "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "firing", "idempotency", "jobs",
+    "keys", "log", "metrics", "notify", "operations", "processes", "tenant_limits",
 )  # fmt: skip
 # An include line; the text of the named file below sql/ replaces it.
 INCLUDE = re.compile(r"^( *)-- include: (included/\w+\.sql)\n", re.MULTILINE)

@@ -10,8 +10,8 @@ from shardclock.api.refusals.tenants import QUOTAS
 from shardclock_server.gateway.limits.usage import NOTHING, TenantUsage
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.idempotency.requests import IdempotentRequest, find_answered
 from shardclock_server.sql.pool import Pool
-from shardclock_server.sql.requests.requests import IdempotentRequest, find_answered
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import Pending, find_named_pending
 from shardclock_server.timers.model import NewTimer, OnConflict

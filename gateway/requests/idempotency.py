@@ -18,7 +18,7 @@ from shardclock_server.gateway.requests.bodies import JSON
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.sql.requests.requests import (
+from shardclock_server.sql.idempotency.requests import (
     IdempotentRequest,
     InFlight,
     OtherParameters,

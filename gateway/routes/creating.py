@@ -27,7 +27,7 @@ from shardclock_server.gateway.requests.wait import wait_s_of
 from shardclock_server.gateway.waits.deferred import DeferredResponse
 from shardclock_server.gateway.waits.timer_ends import TimerEnds
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled, Untried
-from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.idempotency.requests import IdempotentRequest
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 

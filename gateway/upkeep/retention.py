@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from shardclock_server.keepers.loops import upkeep
+from shardclock_server.sql.idempotency.requests import forget_requests
 from shardclock_server.sql.keys.sessions import forget_sessions
 from shardclock_server.sql.operations.operations import forget_operations
 from shardclock_server.sql.pool import Pool
-from shardclock_server.sql.requests.requests import forget_requests
 from shardclock_server.sql.served import ALL_TENANTS
 
 DELETE_S = 3_600.0  # the time between two deletions

@@ -1,10 +1,9 @@
-"""A shard's statements on `timers`: claim due rows, plan or fire them, and read which rows the shard still leases.
+"""A shard's claims of `timers`: claim due rows, and read which rows the shard still leases.
 
 claim        fire overdue timers and lease timers that are due soon, in one scan; read which timers are leased
-fire         fire leased timers, compute the first due date of new schedules, pause timers that can't be fired
 pauses       resume timers when their pauses end
 handed       the capacity that workers grant to a shard, and the deliveries that are handed over to these workers
 rows         the statements' results: leased timers, and lag histograms
-notifications        how a gateway notifies shards of timers that are due immediately
+notifications  how a gateway notifies shards of timers that are due immediately
 scan_window choose the slots that a scan reads from their oldest row, including dead rows of fired timers
 """

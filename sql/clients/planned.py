@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.idempotency.requests import IdempotentRequest
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.occurrence import ScheduledOccurrence
 from shardclock_server.timers.schedule import first_of, parse_schedule

@@ -8,7 +8,13 @@ from http import HTTPStatus
 from shardclock.api.codes import IN_FLIGHT, OTHER_REQUEST
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled, Untried
 from shardclock_server.sql.clients.planned import PlannedTimer
-from shardclock_server.sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests
+from shardclock_server.sql.idempotency.requests import (
+    IdempotentRequest,
+    InFlight,
+    OtherParameters,
+    Stored,
+    begin_requests,
+)
 from shardclock_server.sql.session import Connection
 
 

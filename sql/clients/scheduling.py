@@ -16,7 +16,7 @@ from datetime import datetime
 from shardclock_server.sql.clients.outcomes import KeyTaken, Refused, Scheduled
 from shardclock_server.sql.clients.planned import PlannedTimer, plan_timer
 from shardclock_server.sql.clients.writing import Drawn, LockPatience, WriteAttempt
-from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.idempotency.requests import IdempotentRequest
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer

@@ -13,7 +13,7 @@ from shardclock_server.sql.clients.outcomes import KeyTaken, Locked, Refused, Sc
 from shardclock_server.sql.clients.planned import PlannedTimer, columns_of
 from shardclock_server.sql.clients.refusals import refused
 from shardclock_server.sql.clients.replay import answers_to_store, replayed_outcomes
-from shardclock_server.sql.requests.requests import store_requests
+from shardclock_server.sql.idempotency.requests import store_requests
 from shardclock_server.sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 from shardclock_server.sql.statements import statement
 from shardclock_server.timers.model import NewTimer, OnConflict

@@ -10,7 +10,6 @@ import pytest
 
 from shardclock_server.service.explain import explain
 from shardclock_server.service.timeline import read_timeline, show_moment
-from shardclock_server.sql.claims.fire import pause_faulty
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import (
     NewRule,
@@ -22,6 +21,7 @@ from shardclock_server.sql.clients.verbs import (
 )
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.cluster.leadership import set_ramp
+from shardclock_server.sql.firing.fire import pause_faulty
 from shardclock_server.timers.model import NewTimer
 from tests.support.explaining import why
 from tests.support.factories import HolderClient, add_schedule, add_timers, query

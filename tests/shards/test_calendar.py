@@ -17,10 +17,10 @@ import pytest
 from whenever import PlainDateTime
 
 from shardclock_server.shards.firing import is_unplanned, planning_of
-from shardclock_server.sql.claims.fire import plan_schedules
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.writing import Drawn
+from shardclock_server.sql.firing.fire import plan_schedules
 from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shardclock_server.shards.firing import Leftover, firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
-from shardclock_server.sql.claims.fire import Fired, Firing, Planning
+from shardclock_server.sql.firing.fire import Fired, Firing, Planning
 from shardclock_server.timers.model import ClaimedTimer
 from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer

@@ -25,8 +25,8 @@ from shardclock_server.shards import shard as shard_module
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.claims.claim import ScanResult
-from shardclock_server.sql.claims.fire import Fired, Firing
 from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.firing.fire import Fired, Firing
 from shardclock_server.sql.session import Session, StoreTooSlow, StoreUnavailable
 from tests.support.factories import add_holder, add_schedule, add_timers, intents, query
 from tests.support.logins import FIRST, Login, guarded

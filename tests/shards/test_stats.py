@@ -24,8 +24,8 @@ from shardclock_server.shards.stats import (
     report_of,
 )
 from shardclock_server.sql.claims.claim import Scan, ScanResult
-from shardclock_server.sql.claims.fire import Fired, Firing
 from shardclock_server.sql.claims.rows import Lags
+from shardclock_server.sql.firing.fire import Fired, Firing
 from tests.support.exporting import value_of
 from tests.support.factories import plain
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from shardclock_server.sql.claims.fire import pause_faulty
+from shardclock_server.sql.firing.fire import pause_faulty
 from shardclock_server.sql.metrics.measures import measure_cluster
 from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from shardclock_server.shards.firing import planning_of
-from shardclock_server.sql.claims.fire import pause_faulty
 from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.endpoints.endpoints import EndpointName, disable_gone_endpoint
+from shardclock_server.sql.firing.fire import pause_faulty
 from shardclock_server.sql.notify.events import OPERATOR_KINDS, TENANT_KINDS, ObservedEvent, note_events
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer

@@ -18,7 +18,7 @@ from shardclock_server.keepers.clock import seconds_of
 from shardclock_server.shards.firing import firing_of, planning_of
 from shardclock_server.shards.queue import TimerQueue
 from shardclock_server.sql.claims.claim import leased_by, still_leased
-from shardclock_server.sql.claims.fire import Firing, pause_faulty, plan_schedules
+from shardclock_server.sql.firing.fire import Firing, pause_faulty, plan_schedules
 from shardclock_server.timers.model import ClaimedTimer
 from tests.support.factories import (
     BOUND_S,

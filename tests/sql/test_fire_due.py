@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shardclock_server.sql.claims.fire import Firing
+from shardclock_server.sql.firing.fire import Firing
 from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, add_schedule, add_timers, intents, later, pending_keys, query, value
 

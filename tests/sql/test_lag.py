@@ -9,9 +9,9 @@ import pytest
 from shardclock_server.shards.families import LAG_EDGES
 from shardclock_server.shards.firing import firing_of
 from shardclock_server.sql.claims.claim import Scan, claim_due
-from shardclock_server.sql.claims.fire import fire_due
 from shardclock_server.sql.claims.rows import Lags
 from shardclock_server.sql.clients.verbs import TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
+from shardclock_server.sql.firing.fire import fire_due
 from shardclock_server.sql.metrics.measures import measure_cluster
 from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.timers.duration import parse_duration

@@ -8,7 +8,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from shardclock_server.sql.claims.fire import pause_faulty
+from shardclock_server.sql.firing.fire import pause_faulty
 from tests.support.factories import HolderClient, add_holder, add_timers, query, value
 from tests.support.log_writers import INSERT, LOG_COLUMNS, fire_leased, keys_in
 from tests.support.roles import OPERATOR, SUPERUSER, USER

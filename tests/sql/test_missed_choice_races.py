@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shardclock_server.shards.firing import planning_of
-from shardclock_server.sql.claims.fire import plan_schedules
 from shardclock_server.sql.clients.verbs import TimerRef, pause_timer, resume_timer
+from shardclock_server.sql.firing.fire import plan_schedules
 from tests.support.factories import HolderClient, add_holder, add_schedule, ends, query, waits
 from tests.support.occurrences import numbers, row, serve
 from tests.support.roles import OPERATOR

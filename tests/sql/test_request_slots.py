@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from shardclock_server.sql.requests.requests import begin_requests, forget_requests, store_requests
+from shardclock_server.sql.idempotency.requests import begin_requests, forget_requests, store_requests
 from shardclock_server.sql.session import Session, StoreLocked
 from tests.support.factories import BOUND_S, query, value
 from tests.support.requests import CREATED, answer, begin, request

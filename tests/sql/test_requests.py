@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardclock_server.sql.requests.requests import (
+from shardclock_server.sql.idempotency.requests import (
     IdempotentRequest,
     InFlight,
     OtherParameters,

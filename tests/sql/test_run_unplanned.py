@@ -10,7 +10,6 @@ import pytest
 
 from shardclock_server.service.next_due import next_due_of
 from shardclock_server.shards.firing import planning_of
-from shardclock_server.sql.claims.fire import pause_faulty, plan_schedules
 from shardclock_server.sql.clients.history import read_upcoming
 from shardclock_server.sql.clients.verbs import (
     NewRule,
@@ -23,6 +22,7 @@ from shardclock_server.sql.clients.verbs import (
     run_timer,
     shift_timers,
 )
+from shardclock_server.sql.firing.fire import pause_faulty, plan_schedules
 from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, query, value
 from tests.support.occurrences import numbers, row, serve

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from shardclock_server.shards.firing import is_unplanned, planning_of
-from shardclock_server.sql.claims.fire import plan_schedules
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.verbs import NewRule, TimerRef, reschedule_timer, run_timer
+from shardclock_server.sql.firing.fire import plan_schedules
 from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR

@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from shardclock_server.shards.firing import is_unplanned, planning_of
-from shardclock_server.sql.claims.fire import pause_faulty, plan_schedules
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import (
@@ -22,6 +21,7 @@ from shardclock_server.sql.clients.verbs import (
     resume_timer,
     run_timer,
 )
+from shardclock_server.sql.firing.fire import pause_faulty, plan_schedules
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.occurrence import ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer

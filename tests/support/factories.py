@@ -14,10 +14,10 @@ import asyncpg
 
 from shardclock_server.shards.firing import firing_of
 from shardclock_server.sql.claims.claim import Scan, ScanResult, Scope, claim_due
-from shardclock_server.sql.claims.fire import Fired, Firing, fire_due
 from shardclock_server.sql.claims.handed import NO_GRANTS, Grants
 from shardclock_server.sql.claims.scan_window import ScanWindow
 from shardclock_server.sql.cluster.holders import SHARD, Holder
+from shardclock_server.sql.firing.fire import Fired, Firing, fire_due
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 from shardclock_server.sql.statements import statement
 from shardclock_server.timers.model import ClaimedTimer

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from shardclock_server.shards.firing import firing_of, is_unplanned, planning_of
-from shardclock_server.sql.claims.fire import plan_schedules
+from shardclock_server.sql.firing.fire import plan_schedules
 from tests.support.factories import HolderClient, query
 
 

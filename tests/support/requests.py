@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from hashlib import sha256
 
-from shardclock_server.sql.requests.requests import Begun, IdempotentRequest, Stored, begin_requests, store_requests
+from shardclock_server.sql.idempotency.requests import Begun, IdempotentRequest, Stored, begin_requests, store_requests
 from shardclock_server.sql.session import Session
 
 CREATED = Stored(201, '{"timer_key": 7}')

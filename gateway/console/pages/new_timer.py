@@ -25,7 +25,7 @@ from shardclock_server.service.timeline import show_moment
 from shardclock_server.sql.clients.outcomes import Scheduled
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.targets import declared_targets
-from shardclock_server.sql.requests.requests import IdempotentRequest
+from shardclock_server.sql.idempotency.requests import IdempotentRequest
 from shardclock_server.timers.model import BIGINT_MAX, OnConflict
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
 from shardclock_server.timers.preview import PreviewedOccurrence

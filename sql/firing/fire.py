@@ -71,7 +71,7 @@ async def fire_due(
     shape:   the keys of the deleted timers; if a key is missing, its timer was fenced, cancelled, moved, paused, early,
              or locked
     errors:  StoreUnavailable  the outcome is unknown: send the same firings again
-    source:  sql/claims/fire_due.sql
+    source:  sql/firing/fire_due.sql
     """
     nexts = [firing.next for firing in firings]
     (row,) = await retry_lost_races(
@@ -108,7 +108,7 @@ async def prepare_to_fire(session: Session, holder: int) -> None:
     """Open the session, and let Postgres plan the fire statement, so that the first firing is fast.
 
     errors:  StoreUnavailable  no answer in time: the first firing opens the session and plans the statement
-    source:  sql/claims/fire_due.sql
+    source:  sql/firing/fire_due.sql
     """
     await fire_due(session, holder, [])
 
@@ -117,7 +117,7 @@ async def plan_schedules(session: Session, holder: int, plannings: Sequence[Plan
     """Write the first due date of leased schedules; return the keys of the planned schedules.
 
     errors:  StoreUnavailable  the outcome is unknown: the next holder plans schedules that still have no date
-    source:  sql/claims/plan_schedules.sql
+    source:  sql/firing/plan_schedules.sql
     """
     firsts = [planning.first for planning in plannings]
     rows = await session.rows(
@@ -139,7 +139,7 @@ async def pause_faulty(session: Session, holder: int, timer: ClaimedTimer, *, wh
     lost.
 
     errors:  StoreUnavailable  the outcome is unknown: the timer's lease runs out, and the next holder pauses the timer
-    source:  sql/claims/pause_faulty.sql
+    source:  sql/firing/pause_faulty.sql
     """
     rows = await session.rows("pause_faulty", holder=holder, timer_key=timer.timer_key, version=timer.version, why=why)
     return bool(rows)

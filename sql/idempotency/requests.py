@@ -66,7 +66,7 @@ async def begin_requests(
              caller must do the first, the second is `InFlight`. In a stored body, spaces and the order of keys may
              differ from the original JSON.
     errors:  the errors of asyncpg, as from any statement in the caller's transaction
-    source:  sql/requests/lock_requests.sql, sql/requests/find_requests.sql
+    source:  sql/idempotency/lock_requests.sql, sql/idempotency/find_requests.sql
     """
     assert len(requests) <= REQUESTS_MAX
     distinct = list(dict.fromkeys(request.key for request in requests))
@@ -86,7 +86,7 @@ async def store_requests(
     """Store the responses of requests, in the transaction that began these requests.
 
     errors:  the errors of asyncpg, as from any statement in the caller's transaction
-    source:  sql/requests/store_requests.sql
+    source:  sql/idempotency/store_requests.sql
     """
     values = {
         "tenants": [request.tenant_id for request, _ in answered],
@@ -103,7 +103,7 @@ async def find_answered(session: Session, requests: Sequence[IdempotentRequest])
     """Return which of the given tenants and keys have a stored response, for a request with any content.
 
     errors:  StoreUnavailable  no answer before the timeout
-    source:  sql/requests/find_requests.sql
+    source:  sql/idempotency/find_requests.sql
     """
     names = {"tenants": [it.tenant_id for it in requests], "keys": [it.idempotency_key for it in requests]}
     return {requests[row["number"] - 1].key for row in await session.rows("find_requests", **names, now=None)}
@@ -115,7 +115,7 @@ async def forget_requests(session: Session) -> int:
     Callers run this about once an hour. Without a call, old responses only take up space.
 
     errors:  StoreUnavailable  no answer in time, or a transaction (a dump) has locked that table: call again later
-    source:  sql/functions/requests/forget_requests.sql
+    source:  sql/functions/idempotency/forget_requests.sql
     """
     return int(await session.call_one("forget_requests"))
 
