@@ -100,7 +100,8 @@ def restore(
             else:
                 print_line(f"{database.place} is restored from {file}")
                 print_note(
-                    f"the database is on hold: {hold}; see docs/operate/backup.md, then `shardclock release --yes`"
+                    f"the database is on hold: {hold}; cancel the timers that have fired since the dump, and then run"
+                    " `shardclock release --yes`"
                 )
     return DONE
 

@@ -16,6 +16,11 @@ from shardclock_server.sql.session import NOT_ALLOWED as NO_RIGHT
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal, shortened
 
+ROLE_HINT = (
+    "use a role that has this right, or grant a group role: shardclock_reader reads, shardclock_scheduler changes"
+    " timers, shardclock_shard runs clusters, shardclock_owner migrates"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
@@ -86,7 +91,7 @@ def _message_of(error: Any) -> str:
     if _is_refused_entry(error):
         return f"{error}; is {named} right?" if (named := _dsn_variable()) else str(error)
     if isinstance(error, StatementRefused) and error.sqlstate == NO_RIGHT:
-        return f"{error}: docs/operate/security.md lists the roles and their rights"
+        return f"{error}; {ROLE_HINT}"
     if isinstance(error, StoreUnavailable):
         return _no_answer(error)
     if type(error).__name__ == "EmbeddedPostgresError":

@@ -62,7 +62,9 @@ def list_(as_json: Json = False) -> int:
             if unserved:
                 print_line(line_of(unserved))
         else:
-            print_note("there are no jobs; an app declares a job with @shardclock.job (docs/jobs.md)")
+            print_note(
+                "there are no jobs; an app declares a job with @shardclock.job, and `shardclock up --app` starts it"
+            )
         return DONE
 
     return with_session(do)

@@ -103,7 +103,7 @@ def list_(
                 ],
             )
         else:
-            none = "no process is deployed; deploy a process with `shardclock deploy model.bpmn` (docs/bpmn.md)"
+            none = "no process is deployed; deploy a process with `shardclock deploy model.bpmn`"
             print_none("processes", none, filtered=tenant is not None)
         return DONE
 

@@ -260,7 +260,7 @@ def _in_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _meant(name: str, known: Collection[str]) -> str:
     near = get_close_matches(name, known, n=1)
-    return f"; is {PREFIX}{near[0]} meant?" if near else "; docs/run.md has the settings"
+    return f"; is {PREFIX}{near[0]} meant?" if near else "; remove it, or correct its name"
 
 
 def _is_service_link(name: str, value: str) -> bool:

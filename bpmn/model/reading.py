@@ -48,7 +48,13 @@ KINDS = {
     "inclusiveGateway": NodeKind.INCLUSIVE,
     "eventBasedGateway": NodeKind.EVENT_BASED, "subProcess": NodeKind.SUBPROCESS, "callActivity": NodeKind.CALL,
 }  # fmt: skip
-NOT_RUN = frozenset({"transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask"})
+NOT_RUN = {  # For each element of BPMN 2.0 that is not supported: the elements to use instead.
+    "transaction": "a subProcess",
+    "adHocSubProcess": "a subProcess",
+    "complexGateway": "an exclusiveGateway, an inclusiveGateway or a parallelGateway",
+    "callChoreography": "a callActivity",
+    "choreographyTask": "a sendTask and a receiveTask",
+}
 THROWING = frozenset({"endEvent", "intermediateThrowEvent"})
 INTERRUPTS = {"boundaryEvent": "cancelActivity", "startEvent": "isInterrupting"}
 READ_ALONE = frozenset({*KINDS, *NOT_RUN, "sequenceFlow"})
@@ -133,7 +139,7 @@ class _Process:
         if namespace(child) != BPMN:
             self._unread(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; remove it")
         elif name in NOT_RUN:
-            self._unread(child, f"{name} is not supported; docs/bpmn.md lists the supported elements")
+            self._unread(child, f"{name} is not supported; use {NOT_RUN[name]}")
         return KINDS.get(name) if namespace(child) == BPMN else None
 
     def _read_node(self, element: Element, kind: NodeKind, *, scope_id: str) -> None:

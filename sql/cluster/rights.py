@@ -21,10 +21,10 @@ async def require_rights(session: Session) -> None:
     grants = "; ".join(f"grant {row['missing']} to {role}" for row in rows)
     if group is not None:
         raise LacksRights(
-            f"role {role} may not run shards: `grant {group} to {role}` lets it (docs/operate/security.md);"
+            f"role {role} may not run shards: `grant {group} to {role}` lets it;"
             f" it lacks {'; '.join(row['missing'] for row in rows)}"
         )
-    raise LacksRights(f"role {role} may not run shards: `{grants}` lets it (docs/operate/security.md)")
+    raise LacksRights(f"role {role} may not run shards: `{grants}` lets it")
 
 
 async def require_gateway_rights(session: Session) -> None:
@@ -41,5 +41,4 @@ async def require_gateway_rights(session: Session) -> None:
     before = "" if row["has_group"] else "`shardclock migrate --roles`, and then "
     raise LacksRights(
         f"role {row['role']} may not serve the HTTP API: {before}`grant shardclock_gateway to {row['role']}` lets it"
-        " (docs/operate/security.md)"
     )

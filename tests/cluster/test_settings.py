@@ -122,7 +122,7 @@ def test_a_value_that_is_not_a_number_is_not_compared_with_other_settings(monkey
         ("SHARDCLOCK_LEASE", "is SHARDCLOCK_LEASE_S meant?"),
         ("shardclock_retention", "shardclock_retention is not a setting"),
         ("SHARDCLOCK_METRICS_PROT", "is SHARDCLOCK_METRICS_PORT meant?"),
-        ("SHARDCLOCK_XYZZY", "docs/run.md has the settings"),
+        ("SHARDCLOCK_XYZZY", "changes nothing; remove it, or correct its name"),
     ],
 )
 def test_an_unknown_variable_is_reported_with_the_most_similar_setting(name: str, said: str) -> None:

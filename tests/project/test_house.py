@@ -20,6 +20,9 @@ TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]+(?:\([^)]*\)|[^\n]*)|import[ \t]+[^\n]*)", re.MULTILINE
 )
+PAGE = re.compile(r"\bdocs/\w|\b[\w-]+\.md\b")  # wheels contain no page of docs/
+# This module writes a dashboard with links to pages; the operator gives the address of the pages.
+OPENS_PAGES = {"k8s/monitoring/dashboards/grafana.py"}
 TEST_LINES_MAX = 400  # a longer file is hard to read, and pytest-xdist gives a file to one worker
 
 # Python 3.12.0 and 3.12.1 crash while they compile 19 nested blocks; each item of a `with` counts as a block, and the
@@ -55,6 +58,36 @@ def test_no_tracked_file_names_this_machine_or_a_package_index() -> None:
         for found in TIES.finditer((ROOT / name).read_text(errors="replace"))
     ]
     assert named == []
+
+
+def test_no_message_names_a_page_that_an_installation_from_wheels_lacks() -> None:
+    files = [file for name in (*PACKAGE_NAMES, "client") for file in sorted((ROOT / name).rglob("*.py"))]
+    named = [
+        f"{file.relative_to(ROOT)}: {text}"
+        for file in files
+        if file.relative_to(ROOT).as_posix() not in OPENS_PAGES and PAGE.search(file.read_text())
+        for text in _messages_of(ast.parse(file.read_text()))
+        if PAGE.search(text)
+    ]
+    others = [*sorted((ROOT / "sql").rglob("*.sql")), *sorted((ROOT / "gateway").rglob("*.html"))]
+    named += [file.name for file in others if PAGE.search(re.sub(r"--.*", "", file.read_text()))]
+    assert named == []
+
+
+@pytest.mark.parametrize(
+    "code", ['raise Refusal(f"{name}: see docs/run.md")', 'def f():\n    """D."""\n    g("run.md")']
+)
+def test_the_check_finds_a_page_in_a_message_and_not_in_a_docstring(code: str) -> None:
+    assert [text for text in _messages_of(ast.parse(code)) if PAGE.search(text)] != []
+    assert list(_messages_of(ast.parse('def f():\n    """See docs/run.md."""  # docs/run.md'))) == []
+
+
+def _messages_of(tree: ast.Module) -> Iterator[str]:
+    """Yield the string constants of a module that are not docstrings."""
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
 
 
 def test_no_test_file_has_too_many_lines() -> None:

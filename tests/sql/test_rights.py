@@ -233,10 +233,10 @@ async def test_without_a_schema_only_the_schema_is_missing(dsn: str, stranger: s
     assert await lacks(stranger) == "", "the message is about the schema"
 
 
-def test_up_ends_with_the_sentence_and_other_commands_name_the_page(
+def test_up_ends_with_the_sentence_and_other_commands_name_the_roles(
     dsn: str, stranger: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell = Shell(stranger, capsys)
 
     assert_refused(shell("up"), f"role {ROLE} may not run shards", "grant ", code=NOT_THERE)
-    assert "docs/operate/security.md" in shell("status").err
+    assert "grant a group role: shardclock_reader reads" in shell("status").err

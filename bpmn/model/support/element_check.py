@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from shardclock_server.bpmn.model.expressions import InvalidValue
 from shardclock_server.bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, bpmn, local_name, namespace, text_of
 from shardclock_server.bpmn.model.support import camunda_7, camunda_8, standard
-from shardclock_server.bpmn.model.support.rules import Support, SupportRule, SupportTable, rule_for
+from shardclock_server.bpmn.model.support.rules import Support, SupportRule, SupportRules, SupportTable, rule_for
 from shardclock_server.timers.refusal import shortened
 
 PREFIXES = {
@@ -67,7 +67,7 @@ def check_child(child: Element, *, host: Element) -> None:
     if rule is None and name in standard.ELEMENTS:
         raise InvalidValue(f"{name} is not supported at {local_name(host)}; {MISPLACED}")
     if rule is None and not name.endswith("EventDefinition"):
-        raise InvalidValue(f"{name} is not an element of a process; docs/bpmn.md lists the supported elements")
+        raise InvalidValue(f"{name} is not an element of a process; remove it, or correct its name")
     if rule and rule.support == Support.REFUSED:
         if rule.reason == standard.REFUSED_BY_READER:
             return
@@ -96,7 +96,7 @@ def _check_extension(extension: Element, host: str) -> None:
     vendor = VENDORS[space]
     rule = rule_for(vendor.ELEMENTS, name, host)
     if rule is None:
-        _refuse_unknown(f"{PREFIXES[space]}:{name}", host, is_known=name in vendor.ELEMENTS)
+        _refuse_unknown(f"{PREFIXES[space]}:{name}", host, vendor.ELEMENTS.get(name))
     if rule.support == Support.REFUSED and not (name in vendor.EMPTY and not len(extension) and not extension.attrib):
         raise InvalidValue(f"{name} {rule.reason}")
     if rule.support != Support.READ:
@@ -113,7 +113,7 @@ def _check_own(extension: Element, table: SupportTable, label: str) -> None:
         if space:
             _check_vendors(space, name, value, host)
         else:
-            _check_value(rule_for(table, name, ""), f"{label} {name}", value, label, is_known=False)
+            _check_value(rule_for(table, name, ""), f"{label} {name}", value, label)
 
 
 def _check_attributes(element: Element, *, is_ignored: bool = False) -> None:
@@ -159,21 +159,25 @@ def _check_forks(element: Element) -> None:
 def _check_vendors(space: str, name: str, value: str, host: str) -> None:
     if vendor := VENDORS.get(space):
         rule = rule_for(vendor.ATTRIBUTES, name, host)
-        _check_value(rule, f"{PREFIXES[space]}:{name}", value, host, is_known=name in vendor.ATTRIBUTES)
+        _check_value(rule, f"{PREFIXES[space]}:{name}", value, host, vendor.ATTRIBUTES.get(name))
 
 
-def _check_value(rule: SupportRule | None, label: str, value: str, host: str, *, is_known: bool) -> None:
+def _check_value(
+    rule: SupportRule | None, label: str, value: str, host: str, others: SupportRules | None = None
+) -> None:
     if rule is None:
-        _refuse_unknown(label, host, is_known=is_known)
+        _refuse_unknown(label, host, others)
     if rule.is_refused(value):
         raise InvalidValue(f"{label}={shortened(value)} {rule.reason}")
 
 
-def _refuse_unknown(label: str, host: str, *, is_known: bool) -> NoReturn:
-    if is_known:
-        raise InvalidValue(
-            f"{label} is not supported at {host}; docs/bpmn-elements.md lists the elements that support it"
-        )
+def _refuse_unknown(label: str, host: str, others: SupportRules | None) -> NoReturn:
+    """Refuse a name without a rule at this host; `others` are the name's rules at other hosts."""
+    hosts = sorted({other for rule in others or () if rule.support != Support.REFUSED for other in rule.hosts})
+    if hosts:
+        raise InvalidValue(f"{label} is not supported at {host}; move it to {' or '.join(hosts)}, or remove it")
+    if others:
+        raise InvalidValue(f"{label} is not supported; remove it")
     raise InvalidValue(f"{label} is unknown; remove it, or correct its name")
 
 

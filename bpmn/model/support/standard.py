@@ -14,7 +14,7 @@ from shardclock_server.bpmn.model.support.rules import (
     refused,
 )
 
-REFUSED_BY_READER = "is not supported; docs/bpmn.md lists the supported elements"
+REFUSED_BY_READER = "is not supported; the refusal names the elements to use instead"
 MAPPING = "is not supported; write a zeebe:ioMapping in FEEL"
 PEOPLE = "is not supported; use a zeebe:assignmentDefinition, or camunda:assignee and camunda:candidateGroups"
 LIST = "is not supported; name the list in the inputCollection of a zeebe:loopCharacteristics, or in camunda:collection"
@@ -69,7 +69,7 @@ ELEMENTS: SupportTable = {
     **for_names(refused(REFUSED_BY_READER, "complexGateway"), "activationCondition"),
     **for_names(refused(REFUSED_BY_READER, "conditionalEventDefinition"), "condition"),
     **for_names(refused(REFUSED_BY_READER, "standardLoopCharacteristics"), "loopCondition"),
-    "subChoreography": (refused("is not supported; docs/bpmn.md lists the supported elements", "choreography"),),
+    "subChoreography": (refused("is not supported; model each participant as a process", "choreography"),),
     **for_names(refused(MAPPING), "assignment", "transformation", "from", "to"),
     **for_names(refused(LIST), "loopDataInputRef", "loopDataOutputRef", "inputDataItem", "outputDataItem"),
     **for_names(

@@ -41,7 +41,7 @@ If the caller rolls the transaction back, the timer does not exist.
 
 due_date: the due date; a past date is due immediately. Give exactly one of due_date, delay and schedule
 delay: an ISO 8601 duration from now, such as PT15M or P3DT12H; months and days are counted on the zone's calendar
-schedule: an ISO 8601 repeat such as R/PT1H or R5/P1D, or cron of five or six fields; more in when.md
+schedule: an ISO 8601 repeat such as R/PT1H or R5/P1D, or cron of five or six fields such as 0 8 * * MON
 name: unique among the tenant's pending timers; a schedule without a name gets the name `schedule-<its first key>`
 tenant_id: the tenant of the timer
 payload: any JSON of at most 64 KiB; it is copied into the timer's log records

@@ -143,7 +143,10 @@ def test_an_unknown_name_is_refused(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("elements", "says"),
     [
-        ('<userTask id="a" camunda:topic="x"/>', "a: camunda:topic is not supported at userTask"),
+        (
+            '<userTask id="a" camunda:topic="x"/>',
+            "a: camunda:topic is not supported at userTask; move it to businessRuleTask or ",
+        ),
         ('<userTask id="a" flowable:collection="x"/>', "a: flowable:collection is not supported at userTask"),
         (
             '<userTask id="a"><extensionElements><zeebe:taskDefinition type="x"/></extensionElements></userTask>',
@@ -154,7 +157,7 @@ def test_an_unknown_name_is_refused(prefix: str) -> None:
                 '<parallelGateway id="a"><extensionElements><zeebe:script expression="=1"/></extensionElements>'
                 "</parallelGateway>"
             ),
-            "a: zeebe:script is not supported at parallelGateway",
+            "a: zeebe:script is not supported at parallelGateway; move it to scriptTask, or remove it",
         ),
         (
             job("a").replace("type=", 'retrys="3" type='),
