@@ -8,7 +8,7 @@ import asyncio
 import sys
 from typing import Any
 
-from httptools import HttpParserUpgrade
+from httptools import HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shardclock_server.gateway.connections import Connections
@@ -107,6 +107,10 @@ class BoundedProtocol(HttpToolsProtocol):
         assert isinstance(upgrade, HttpParserUpgrade)
         self._rest = self._piece[upgrade.args[0] :]
         if framing := self._framing_of_upgrade:
+            if not self.parser.should_keep_alive():  # this parser would drop all bytes after these headers
+                framing += b"Connection: close\r\n"
+                self.parser = HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
             self._rest = b"POST / HTTP/1.1\r\n" + framing + b"\r\n" + self._rest
             self._is_continued = True
 

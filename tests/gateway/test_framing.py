@@ -35,6 +35,24 @@ async def test_a_request_that_offers_another_protocol_has_its_body(
     assert b"HTTP/1.1 200 OK" in said.body, "the next request of the connection has its answer, too"
 
 
+@pytest.mark.parametrize("framed", [SIZED + b"\r\n" + BODY, CHUNKED + b"\r\n" + IN_CHUNKS], ids=["sized", "chunked"])
+async def test_a_request_that_offers_another_protocol_and_ends_its_connection_has_its_body(
+    dsn: str, api: Api, framed: bytes
+) -> None:
+    closing = b"Connection: upgrade, close\r\nUpgrade: websocket\r\n"
+    said = await exchange(api.url, POST + closing + framed + b"neither a request nor a body")
+
+    assert said.status == 201, said
+    assert [timer["name"] for timer in await pending_rows(dsn)] == ["n"]
+
+
+async def test_an_old_request_that_offers_another_protocol_has_its_body(dsn: str, api: Api) -> None:
+    said = await exchange(api.url, POST.replace(b"HTTP/1.1", b"HTTP/1.0") + UPGRADES[1] + SIZED + b"\r\n" + BODY)
+
+    assert said.status == 201, said
+    assert [timer["name"] for timer in await pending_rows(dsn)] == ["n"]
+
+
 async def test_many_requests_that_offer_another_protocol_are_all_answered(api: Api) -> None:
     bare = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + UPGRADES[0] + b"\r\n"
     said = await exchange(api.url, bare * 300 + AND_LAST)
