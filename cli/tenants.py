@@ -154,7 +154,8 @@ def remove(tenant: Which, as_json: Json = False) -> int:
     """Remove a tenant's own limits, so that the limits in the gateways' settings apply. The tenant's data is kept."""
 
     async def do(session: Session) -> int:
-        sentence = await use_cases.remove_own(session, tenant)
+        sentence, changes = await use_cases.remove_own(session, tenant)
+        note_result({"changes": changes})
         if as_json:
             print_json({"done": sentence})
         else:

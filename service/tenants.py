@@ -20,6 +20,7 @@ from shardclock_server.sql.tenant_limits.tenant_limits import (
     count_used,
     find_limits,
     list_tenants,
+    lock_limits,
     measure_pending,
     remove_limits,
     set_limits,
@@ -53,6 +54,13 @@ class ChangedLimits(NamedTuple):
     changes: list[str]
 
 
+class RemovedLimits(NamedTuple):
+    """A sentence about a removal, and the list of the removed limits for the audit."""
+
+    sentence: str
+    changes: list[str]
+
+
 async def show(session: Session, tenant_id: str) -> ShownTenant:
     """Read a tenant's limits and its usage.
 
@@ -69,7 +77,7 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> ChangedLimits:
     """Set some of a tenant's own limits, by name; None means no limit. Limits that are not given stay unchanged.
 
-    The old values are those before the call; a concurrent call may change them meanwhile.
+    A concurrent change of the same tenant's limits waits, so the old values are those that this call replaces.
 
     errors:  InvalidLimit      a limit or the tenant's name is refused, or no limit is given
              StoreUnavailable  the outcome is unknown: call again
@@ -78,41 +86,44 @@ async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | 
     if not given:
         raise InvalidLimit(f"tenant {shortened(tenant_id)} is unchanged: give a limit")
     checked = {name: _checked(name, limit) for name, limit in given.items()}
-    before = await find_limits(session, tenant_id)
-    now = await set_limits(session, tenant_id, checked)
+    async with session.transaction():
+        await lock_limits(session, tenant_id)
+        before = await find_limits(session, tenant_id)
+        now = await set_limits(session, tenant_id, checked)
     return ChangedLimits(now, describe_changes(before, now.limits))
 
 
-def describe_changes(before: Limits | None, now: Limits) -> list[str]:
+def describe_changes(before: Limits | None, now: Limits | None) -> list[str]:
     """List each changed limit with its old and its new value, such as `timers_max 5,000 → 800`, or `no change`.
 
-    `before` is None if the tenant had no own limits.
+    `before` or `now` is None if the tenant has no own limits.
     """
-    pairs = [(name, _old_word(before, name), _word(name, getattr(now, name))) for name in LIMITS]
+    pairs = [(name, _word_of(before, name), _word_of(now, name)) for name in LIMITS]
     return [f"{name} {old} → {new}" for name, old, new in pairs if old != new] or ["no change"]
 
 
-def _old_word(before: Limits | None, name: str) -> str:
-    if before is None:
-        return "default" if name in DEFAULTS else "the gateways' setting"
-    return _word(name, getattr(before, name))
-
-
-def _word(name: str, limit: float | None) -> str:
+def _word_of(limits: Limits | None, name: str) -> str:
+    limit = None if limits is None else getattr(limits, name)
     if limit is None and name in DEFAULTS:
         return "default"
+    if limits is None:
+        return "the gateways' setting"
     return "no limit" if limit in (None, NO_LIMIT) else f"{limit:,}"
 
 
-async def remove_own(session: Session, tenant_id: str) -> str:
-    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. Return a sentence.
+async def remove_own(session: Session, tenant_id: str) -> RemovedLimits:
+    """Remove a tenant's own limits, so that the limits of the gateways' settings apply.
 
     errors:  Refusal           no_own_limits
              StoreUnavailable  the outcome is unknown: call again
     """
-    if not await remove_limits(session, tenant_id):
+    async with session.transaction():
+        await lock_limits(session, tenant_id)
+        before = await remove_limits(session, tenant_id)
+    if before is None:
         raise Refusal.of(NO_OWN_LIMITS, tenant_id=tenant_id)
-    return f"tenant {shortened(tenant_id)} has the limits of the gateways' settings"
+    sentence = f"tenant {shortened(tenant_id)} has the limits of the gateways' settings"
+    return RemovedLimits(sentence, describe_changes(before, None))
 
 
 def _check_name(tenant_id: str) -> None:

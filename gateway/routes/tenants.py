@@ -82,4 +82,5 @@ async def remove_limits(request: Request, tenant: Name, _: Admin) -> None:
     The tenant's data is not deleted.
     """
     async with audited_transaction(request, ALL_TENANTS) as session:
-        await use_cases.remove_own(session, tenant)
+        removed = await use_cases.remove_own(session, tenant)
+        note_body(request, {"changes": removed.changes})

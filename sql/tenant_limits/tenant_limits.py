@@ -146,13 +146,23 @@ async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any])
     return _tenant_of(row)
 
 
-async def remove_limits(session: Session, tenant_id: str) -> bool:
-    """Remove the limits that were set for a tenant; return False if none were set.
+async def lock_limits(session: Session, tenant_id: str) -> None:
+    """Wait for concurrent changes of a tenant's limits, and block others until the end of the transaction.
+
+    errors:  StoreUnavailable  no answer before the timeout
+    source:  sql/tenant_limits/lock_limits.sql
+    """
+    await session.rows("lock_limits", tenant_id=tenant_id)
+
+
+async def remove_limits(session: Session, tenant_id: str) -> Limits | None:
+    """Remove the limits that were set for a tenant, and return them; None: no limits were set.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenant_limits/remove_limits.sql
     """
-    return bool(await session.rows("remove_limits", tenant_id=tenant_id))
+    row = await session.row("remove_limits", tenant_id=tenant_id)
+    return None if row is None else _limits_of(row)
 
 
 async def measure_pending(session: Session, tenant_id: str, *, timers_max: int | None = None) -> Pending:

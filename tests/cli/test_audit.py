@@ -58,6 +58,7 @@ def test_each_command_is_listed_as_an_operators_verb_or_as_another_command() -> 
 
 def test_a_record_has_the_author_the_request_and_the_outcome(shell: Shell) -> None:
     shell("tenants", "set", "acme", "--timers", 5)
+    shell("tenants", "remove", "acme")
     shell("ramp", 100)
     prefix = shell("keys", "add", "on-call", "--all-tenants", "--scope", "admin", "--json").json["prefix"]
     shell("keys", "revoke", prefix)
@@ -65,10 +66,12 @@ def test_a_record_has_the_author_the_request_and_the_outcome(shell: Shell) -> No
     shell("jobs", "disable", "nightly")
 
     left = acts(shell)
-    assert left[0]["parameters"].pop("changes")[0] == "timers_max the gateways' setting → 5"
+    changes = [left[at]["parameters"].pop("changes")[0] for at in (0, 1)]
+    assert changes == ["timers_max the gateways' setting → 5", "timers_max 5 → the gateways' setting"]
     found = [(act["role"], act["verb"], act["parameters"], act["outcome"]) for act in left]
     assert found == [
         ("test_shard", "tenants set", {"tenant": "acme", "timers": "5"}, "done"),
+        ("test_shard", "tenants remove", {"tenant": "acme"}, "done"),
         ("test_shard", "ramp", {"per_second": "100"}, "done"),
         ("test_owner", "keys add", {"name": "on-call", "scopes": ["admin"], "all_tenants": True}, "done"),
         ("test_owner", "keys revoke", {"prefix": prefix}, "done"),

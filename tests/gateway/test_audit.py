@@ -238,6 +238,7 @@ async def test_the_audit_is_read_by_verb_by_actor_since_a_moment_and_page_by_pag
     assert await verbs(actor="test_gateway") == ["tenants remove", "tenants set", "tenants set"]
     assert await verbs(verb="tenant") == await verbs(actor="ann") == []
     first = (await locked.get("/v1/audit?limit=2", **key)).json
+    assert first["acts"][0]["parameters"]["changes"][0] == "timers_max 1 → the gateways' setting"
     rest = (await locked.get(f"/v1/audit?limit=2&after={first['next']}", **key)).json
     assert [it["parameters"]["tenant"] for it in first["acts"] + rest["acts"]] == ["one", "two", "one"]
     assert rest["next"] is None

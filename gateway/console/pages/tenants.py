@@ -105,7 +105,8 @@ async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
     The tenant's data is not deleted.
     """
     async with audited_transaction(request, ALL_TENANTS) as session:
-        await use_cases.remove_own(session, tenant)
+        removed = await use_cases.remove_own(session, tenant)
+        note_body(request, {"changes": removed.changes})
     to = url_of(request, "/tenant-usage", tenant=tenant)
     return done(request, to, f"tenant {tenant} has no limits of its own any more")
 
