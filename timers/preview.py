@@ -1,5 +1,6 @@
 """List a schedule's next occurrences on its zone's wall clock, with a note where the clock changes."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from shardclock_server.timers.offsets import clock_changes, moment_of, second_of
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.zone import comes_twice, exists, offset_at, to_local
 
+SECOND = timedelta(seconds=1)
 GAP_MAX = timedelta(days=3_660)  # longer gaps between occurrences are not searched for skipped local times
 
 
@@ -52,7 +54,7 @@ def preview_from(
     shape:   at most `count` occurrences, in order; a note compares an occurrence with the previous occurrence of the
              rule, and lists skipped local times since that occurrence, or since `since`
     """
-    before, compared = since, occurrence and _before_first(rule, occurrence, since)
+    before, compared = since, occurrence and _before_first(rule, occurrence)
     for left in range(count, 0, -1):
         if occurrence is None:
             return
@@ -63,19 +65,29 @@ def preview_from(
         occurrence = rule.next(occurrence) if left > 1 else None
 
 
-def _before_first(rule: ScheduleRule, first: ScheduledOccurrence, since: datetime) -> datetime:
-    """Estimate the occurrence before the first one: the next occurrence is as far away in the other direction.
+def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
+    """Return a moment with the offset of the rule's date before the first one; without such a date, the first one.
 
     A comparison with the present moment would find a clock change at the first date of a yearly rule, although each
     date of the rule has the same offset.
     """
-    after = rule.next(first)
-    if after is None:
-        return since
+    if isinstance(rule, Repeat):
+        return rule.before(first) or first.due_date
     try:
-        return first.due_date - (after.due_date - first.due_date)
+        earliest = first.due_date - GAP_MAX
     except OverflowError:  # before the year 1
-        return since
+        return first.due_date
+
+    def has_date_since(moment: datetime) -> bool:
+        found = rule.first(moment - SECOND)
+        return found is not None and found.due_date < first.due_date
+
+    changes = list(clock_changes(rule.zone, earliest, first.due_date))
+    # The previous date is before the earliest change after which the rule has no date.
+    index = bisect_left(changes, True, key=lambda change: not has_date_since(change.at))
+    if index == len(changes) or (index == 0 and not has_date_since(earliest + SECOND)):
+        return first.due_date
+    return changes[index].at - SECOND
 
 
 def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence, compared: datetime) -> Iterator[str]:

@@ -70,6 +70,10 @@ class Repeat:
         """Find the next occurrence on the grid, even if it is in the past."""
         return self._occurrence(current.number + 1, current.anchor, current.anchor_number)
 
+    def before(self, current: ScheduledOccurrence) -> datetime | None:
+        """Return the grid point before an occurrence, also before the start; None: it is before the year 1."""
+        return self._due_date(current.number - current.anchor_number - 1, current.anchor)
+
     def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:
         """Count the occurrences after `current` up to now by arithmetic, and find the next occurrence."""
         until = min(now, self.end or now)

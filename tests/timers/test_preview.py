@@ -9,7 +9,7 @@ import shardclock_server.timers.offsets
 import shardclock_server.timers.preview
 from shardclock_server.timers.cron import parse_cron
 from shardclock_server.timers.occurrence import ScheduleRule
-from shardclock_server.timers.preview import PreviewedOccurrence, preview
+from shardclock_server.timers.preview import GAP_MAX, PreviewedOccurrence, preview
 from shardclock_server.timers.repeat import parse_repeat
 from shardclock_server.timers.zone import UTC_ZONE, zone_of
 
@@ -57,8 +57,10 @@ def test_a_preview_does_not_search_gaps_of_decades_for_skipped_times(
     monkeypatch.setattr(shardclock_server.timers.preview, "clock_changes", note)
     lisbon = zone_of("Europe/Lisbon")
     assert len(preview(parse_cron("0 0 0 29 2 MON", lisbon), moment("2026-01-01T00:00Z"), count=20)) == 20
-    assert looked_at == []
+    assert looked_at == [GAP_MAX]  # the search for the rule's date before the first one
+    looked_at.clear()
     preview(parse_cron("0 0 0 29 2 ?", lisbon), moment("2026-01-01T00:00Z"), count=20)
+    assert looked_at.pop(0) == GAP_MAX
     assert len(looked_at) == 20
     assert max(looked_at) < timedelta(days=3_000)
 
@@ -124,6 +126,41 @@ def test_a_preview_compares_the_first_occurrence_with_the_previous_one_of_the_ru
 
 
 @pytest.mark.parametrize(
+    ("rule", "created", "first"),
+    [
+        ("0 9 * * MON-FRI", "2026-03-28T12:00Z", ("2026-03-30T09:00:00+02:00", "clock +01:00 → +02:00")),
+        ("0 9 * * MON-FRI", "2026-10-24T12:00Z", ("2026-10-26T09:00:00+01:00", "clock +02:00 → +01:00")),
+        ("*/5 8-17 * * *", "2026-03-28T20:00Z", ("2026-03-29T08:00:00+02:00", "clock +01:00 → +02:00")),
+        ("* * 8-17 * * *", "2026-10-24T20:00Z", ("2026-10-25T08:00:00+01:00", "clock +02:00 → +01:00")),
+        ("0 9 1,2 * *", "2026-03-15T12:00Z", ("2026-04-01T09:00:00+02:00", "clock +01:00 → +02:00")),
+        ("0 3 29 3,4 *", "2026-03-01T12:00Z", ("2026-03-29T03:00:00+02:00", None)),
+        ("0 9 29 2 *", "2026-07-01T12:00Z", ("2028-02-29T09:00:00+01:00", None)),
+        ("0 0 9 29 2 SUN", "2026-07-01T12:00Z", ("2032-02-29T09:00:00+01:00", None)),
+    ],
+)
+def test_the_first_occurrence_of_a_cron_rule_is_compared_with_the_rules_previous_date(
+    rule: str, created: str, first: tuple[str, str | None]
+) -> None:
+    assert edges(parse_cron(rule, BERLIN), created, 1) == [first]
+
+
+@pytest.mark.parametrize(
+    ("rule", "edge"),
+    [
+        ("R/2026-10-28T09:00/P7M", None),  # 28 March 2026 is before the change to summer time
+        ("R/2026-10-30T09:00/P7M", "clock +02:00 → +01:00"),
+        ("R/2026-07-01T09:00/P6M", "clock +01:00 → +02:00"),
+        ("R/2026-07-01T09:00/P1Y", None),
+        ("R/2026-03-01T09:00/P1M", None),
+    ],
+)
+def test_the_start_of_a_repeat_is_compared_with_the_grid_point_before_it(rule: str, edge: str | None) -> None:
+    (found,) = edges(parse_repeat(rule, BERLIN), "2026-01-15T12:00Z", 1)
+
+    assert found[1] == edge
+
+
+@pytest.mark.parametrize(
     ("rule", "created", "shown"),
     [
         ("0 9 1 7 *", "2026-01-15T12:00Z", [("2026-07-01T09:00:00+02:00", None), ("2027-07-01T09:00:00+02:00", None)]),
@@ -162,7 +199,10 @@ def test_a_preview_notes_the_times_of_a_cron_rule_that_the_clock_skips(text: str
 
 def test_a_preview_notes_the_day_of_a_cron_rule_that_the_clock_skips() -> None:
     assert edges(parse_cron("0 12 30 12 *", zone_of("Pacific/Apia")), "2011-01-31T00:00Z", 2) == [
-        ("2012-12-30T12:00:00+14:00", "left out 2011-12-30 12:00:00, which the clock skips"),
+        (
+            "2012-12-30T12:00:00+14:00",
+            "clock -10:00 → +14:00; left out 2011-12-30 12:00:00, which the clock skips",
+        ),
         ("2013-12-30T12:00:00+14:00", None),
     ]
 
