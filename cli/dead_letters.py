@@ -25,9 +25,10 @@ from shardclock_server.sql.deliveries.dead_letters import (
     group_dead_letters,
 )
 from shardclock_server.sql.session import CLIENT_PLANS, EACH_TIME, Session
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
 
-Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
+Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, show_default=False)]
 Target = Annotated[str | None, typer.Option("--target", help="Only dead letters of this target, of any tenant.")]
 Before = Annotated[
     str | None,

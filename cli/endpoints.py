@@ -36,6 +36,7 @@ from shardclock_server.service.endpoints import Done, EndpointChange, EndpointIn
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import EndpointRules
 
@@ -59,7 +60,9 @@ endpoints = typer.Typer(
 @lists(endpoints)
 def list_(
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="The limit of rows.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=BIGINT_MAX, help="The limit of rows.")
+    ] = 100,
     urls: WholeUrls = False,
     as_json: Json = False,
 ) -> int:

@@ -17,6 +17,7 @@ from shardclock_server.service.processes import not_sent
 from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
 from shardclock_server.sql.processes.instances import resolve_incident
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
 
 Process = Annotated[str | None, typer.Option("--process", help="Only incidents of this process.")]
@@ -57,8 +58,10 @@ def incidents(
 
 
 def resolve(
-    instance_key: Annotated[int | None, typer.Argument(metavar="[INSTANCE_KEY", min=1, show_default=False)] = None,
-    token: Annotated[int | None, typer.Argument(metavar="TOKEN]", min=1, show_default=False)] = None,
+    instance_key: Annotated[
+        int | None, typer.Argument(metavar="[INSTANCE_KEY", min=1, max=BIGINT_MAX, show_default=False)
+    ] = None,
+    token: Annotated[int | None, typer.Argument(metavar="TOKEN]", min=1, max=BIGINT_MAX, show_default=False)] = None,
     every: Annotated[
         bool, typer.Option("--all", help=f"All incidents that match the filters; at most {AT_ONCE_MAX:,} in one run.")
     ] = False,

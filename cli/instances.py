@@ -23,11 +23,14 @@ from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.instances import FoundStep, StateFilter
 from shardclock_server.sql.processes.waits import InstanceFilter, ListedInstance
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 STATES = [state.lower() for state in get_args(StateFilter)]
 
-InstanceKey = Annotated[int, typer.Argument(metavar="INSTANCE_KEY", min=1, help="The instance.", show_default=False)]
+InstanceKey = Annotated[
+    int, typer.Argument(metavar="INSTANCE_KEY", min=1, max=BIGINT_MAX, help="The instance.", show_default=False)
+]
 
 
 def start(
@@ -98,7 +101,11 @@ def list_(
     definition_key: Annotated[
         int | None,
         typer.Option(
-            "--definition-key", metavar="KEY", min=1, help="Only instances of this version that wait, oldest first."
+            "--definition-key",
+            metavar="KEY",
+            min=1,
+            max=BIGINT_MAX,
+            help="Only instances of this version that wait, oldest first.",
         ),
     ] = None,
     node_id: Annotated[
@@ -172,7 +179,8 @@ def show(instance_key: InstanceKey, as_json: Json = False) -> int:
 
 def cancel(
     instance_key: Annotated[
-        int | None, typer.Argument(metavar="[INSTANCE_KEY]", min=1, help="The instance.", show_default=False)
+        int | None,
+        typer.Argument(metavar="[INSTANCE_KEY]", min=1, max=BIGINT_MAX, help="The instance.", show_default=False),
     ] = None,
     business_key: Annotated[
         str | None, typer.Option("--business-key", metavar="KEY", help="All running instances with this business key.")

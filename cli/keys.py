@@ -15,6 +15,7 @@ from shardclock_server.service.keys import OVERLAP, SCOPES, CreatedKey
 from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
 
 ALL_TENANTS = "(all)"
@@ -39,7 +40,9 @@ keys = typer.Typer(
 @lists(keys)
 def list_(
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="The limit of rows.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=BIGINT_MAX, help="The limit of rows.")
+    ] = 100,
     as_json: Json = False,
 ) -> int:
     """List the keys of the HTTP API, including expired and revoked keys."""

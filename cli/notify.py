@@ -19,6 +19,7 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoi
 from shardclock_server.sql.notify.events import EVENT_KINDS
 from shardclock_server.sql.notify.subscriptions import FoundSubscription, find_subscriptions
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 SCHEMES = ("http://", "https://")
@@ -33,7 +34,9 @@ notify = typer.Typer(
 @lists(notify)
 def list_(
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="The limit of rows.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=BIGINT_MAX, help="The limit of rows.")
+    ] = 100,
     urls: WholeUrls = False,
     as_json: Json = False,
 ) -> int:

@@ -11,8 +11,9 @@ from shardclock_server.cli.session import with_session
 from shardclock_server.service.operations import LISTED_MAX, cancel_operation, describe, find_operation, page_of
 from shardclock_server.sql.operations.operations import STATES, Operation, OperationFilter
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 
-Number = Annotated[int, typer.Argument(metavar="OPERATION", min=1, show_default=False)]
+Number = Annotated[int, typer.Argument(metavar="OPERATION", min=1, max=BIGINT_MAX, show_default=False)]
 
 operations = typer.Typer(
     help="List the bulk operations with their progress; the subcommands show or cancel one operation.",

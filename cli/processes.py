@@ -27,6 +27,7 @@ from shardclock_server.sql.processes.definitions import (
 )
 from shardclock_server.sql.processes.instances import publish_message, throw_signal
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 processes = typer.Typer(
@@ -156,7 +157,7 @@ def signal(
 
 @processes.command()
 def model(
-    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
+    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, max=BIGINT_MAX, show_default=False)],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of standard output."),
@@ -178,7 +179,7 @@ def model(
 
 @processes.command()
 def delete(
-    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
+    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, max=BIGINT_MAX, show_default=False)],
     as_json: Json = False,
 ) -> int:
     """Delete a version of a process.

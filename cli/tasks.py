@@ -14,9 +14,12 @@ from shardclock_server.service import tasks as service
 from shardclock_server.service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, TAKEN, UNCHANGED
 from shardclock_server.sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
-TaskKey = Annotated[int, typer.Argument(metavar="TASK_KEY", min=1, help="The task.", show_default=False)]
+TaskKey = Annotated[
+    int, typer.Argument(metavar="TASK_KEY", min=1, max=BIGINT_MAX, help="The task.", show_default=False)
+]
 
 tasks = typer.Typer(
     help="List the open user tasks; the subcommands show, claim and complete one task.", invoke_without_command=True

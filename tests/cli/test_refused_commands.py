@@ -7,6 +7,8 @@ import pytest
 from tests.support.cli_asserts import BIG, DOWN, assert_refused
 from tests.support.program import Shell
 
+TOO_LARGE = str(2**63)
+
 NOON = "2040-01-01T12:00:00Z"
 CASES: list[tuple[list[str], list[str]]] = [
     (["show", str(BIG + 1)], [str(BIG + 1)]),
@@ -25,7 +27,13 @@ CASES: list[tuple[list[str], list[str]]] = [
     (["up", "--shards", "x"], ["--shards 'x' is refused: choose a whole number from 1 to 840 (see"]),
     (["audit", "-n", "1.5"], ["--limit '1.5' is refused: choose a whole number from 1 to 10000 (see"]),
     (["show", "0"], ["TIMER_KEY '0' is refused: choose a whole number from 1 to "]),
-    (["keys", "list", "-n", "0"], ["--limit '0' is refused: choose a whole number of at least 1 (see"]),
+    (["keys", "list", "-n", "0"], ["--limit '0' is refused: choose a whole number from 1 to 9223372036854775807 (see"]),
+    (["operations", "show", TOO_LARGE], [f"OPERATION '{TOO_LARGE}' is refused: choose a whole number from 1 to 92"]),
+    (["tasks", "complete", TOO_LARGE], [f"TASK_KEY '{TOO_LARGE}' is refused: choose a whole number from 1 to 92"]),
+    (["processes", "show", TOO_LARGE], [f"INSTANCE_KEY '{TOO_LARGE}' is refused: choose a whole number from 1 to 92"]),
+    (["processes", "delete", TOO_LARGE], [f"'{TOO_LARGE}' is refused: choose a whole number from 1 to 92"]),
+    (["dead-letters", "redrive", TOO_LARGE], [f"'{TOO_LARGE}' is refused: choose a whole number from 1 to 92"]),
+    (["endpoints", "-n", TOO_LARGE], [f"--limit '{TOO_LARGE}' is refused: choose a whole number from 1 to 92"]),
     (["endpoints", "add", "b", "https://b.example", "--rate", "x"], ["--rate 'x' is refused: choose a number from "]),
     (["scale", "2", "--wait", "nan"], ["--wait 'nan' is refused: choose a number from 0 to "]),
     (["switch", "green", "--wait", "-1"], ["--wait", "-1"]),
