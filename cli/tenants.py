@@ -138,7 +138,11 @@ def set_(
         raise Refusal(f"no limit is given: give at least one of {', '.join(OPTIONS.values())}")
 
     async def do(session: Session) -> int:
-        now, changes = await use_cases.set_own(session, tenant, given)
+        try:
+            now, changes = await use_cases.set_own(session, tenant, given)
+        except use_cases.InvalidLimit as refused:
+            name, _, rest = str(refused).partition(" ")
+            raise Refusal(f"{OPTIONS.get(name, name)} {rest.replace('or nothing', f'or {OFF}')}") from None
         note_result({"changes": changes})
         if as_json:
             print_json(now)

@@ -146,5 +146,5 @@ def _checked(name: str, limit: float | None) -> float | None:
     else:
         if isinstance(limit, int) and 0 <= limit <= BIGINT_MAX:
             return limit
-        rule = "a whole number, 0 or more"
+        rule = f"a whole number from 0 to {BIGINT_MAX}"
     raise InvalidLimit(f"{name} {shortened(limit)} is refused: it must be {rule}, or nothing for no limit")
