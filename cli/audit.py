@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from shardclock_server.cli.lists import print_if_full, print_none
+from shardclock_server.cli.options import limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.audit import LISTED_MAX
@@ -31,9 +32,7 @@ def audit(
             help="Only records of this API key (its name or prefix), person (name or subject) or database role.",
         ),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     as_json: Json = False,
 ) -> int:
     """List the audit records of operators' changes, newest first."""

@@ -8,6 +8,7 @@ from shardclock.api.codes import NOT_DONE
 from shardclock.api.refusals.log import UNKNOWN_GROUP
 from shardclock.log.async_groups import knows_group
 from shardclock_server.cli.lists import lists, print_if_full
+from shardclock_server.cli.options import limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.consumers import END, START, position_of
@@ -58,9 +59,7 @@ def list_(as_json: Json = False) -> int:
 @consumers.command()
 def aside(
     group: Name,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=ASIDE_MAX, help="The limit of records.")
-    ] = 100,
+    limit: Annotated[int, limit_option(ASIDE_MAX, "The limit of records.")] = 100,
     as_json: Json = False,
 ) -> int:
     """Show the records that were set aside for a group after too many failed attempts, newest first."""

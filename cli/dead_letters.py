@@ -9,7 +9,7 @@ from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.lists import lists, print_if_full, print_none
 from shardclock_server.cli.operator import end_interrupted, note_changed, operator, way_on
-from shardclock_server.cli.options import OfTenant
+from shardclock_server.cli.options import OfTenant, key_argument, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
@@ -25,10 +25,9 @@ from shardclock_server.sql.deliveries.dead_letters import (
     group_dead_letters,
 )
 from shardclock_server.sql.session import CLIENT_PLANS, EACH_TIME, Session
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
 
-Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, show_default=False)]
+Key = Annotated[int | None, key_argument("[TIMER_KEY]")]
 Target = Annotated[str | None, typer.Option("--target", help="Only dead letters of this target, of any tenant.")]
 Before = Annotated[
     str | None,
@@ -42,7 +41,7 @@ ReasonLine = Annotated[
         help="Only dead letters with this first line of the reason; # stands for any number or id.",
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="The limit of rows.")]
+Limit = Annotated[int, limit_option(AT_ONCE_MAX)]
 AtOnce = Annotated[
     int | None,
     typer.Option(

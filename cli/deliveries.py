@@ -11,26 +11,21 @@ from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.delivery_fields import fields_of_delivery
 from shardclock_server.cli.lists import lists, print_more, print_none
 from shardclock_server.cli.operator import note_changed, operator
-from shardclock_server.cli.options import OfTenant, Page, Reason
+from shardclock_server.cli.options import OfTenant, Page, Reason, key_argument, limit_option
 from shardclock_server.cli.output import DONE, Json, cell, print_json, print_note, print_records, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import deliveries as use_cases
 from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, DeliveryResult, ShownDelivery
 from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
 
 ERROR_CHARS_SHOWN = 80
 
-Key = Annotated[
-    int, typer.Argument(metavar="TIMER_KEY", min=1, max=BIGINT_MAX, help="The key of the timer that fired.")
-]
+Key = Annotated[int, key_argument("TIMER_KEY", "The key of the timer that fired.")]
 MaybeKey = Annotated[
     int | None,
-    typer.Argument(
-        metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="The key of the timer that fired.", show_default=False
-    ),
+    key_argument("[TIMER_KEY]", "The key of the timer that fired."),
 ]
 Target = Annotated[str | None, typer.Option("--target", help="Only deliveries to this target, of any tenant.")]
 Failing = Annotated[bool, typer.Option("--failing", help="Only deliveries with at least one failed attempt.")]
@@ -46,9 +41,7 @@ def list_(
     target: Target = None,
     tenant: OfTenant = None,
     failing: Failing = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     page: Page = None,
     as_json: Json = False,
 ) -> int:
@@ -102,7 +95,7 @@ def retry(
     every: Annotated[bool, typer.Option("--all", help="All delayed deliveries that match the filters.")] = False,
     limit: Annotated[
         int,
-        typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="With --all: the limit of deliveries."),
+        limit_option(AT_ONCE_MAX, "With --all: the limit of deliveries."),
     ] = AT_ONCE_MAX,
     yes: Annotated[
         bool, typer.Option("--yes", help="With --all: make the change; without --yes, only show the change.")

@@ -27,7 +27,7 @@ from shardclock_server.cli.endpoint_policy import (
 )
 from shardclock_server.cli.file_text import is_file, read_text
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
@@ -36,7 +36,6 @@ from shardclock_server.service.endpoints import Done, EndpointChange, EndpointIn
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import EndpointRules
 
@@ -60,9 +59,7 @@ endpoints = typer.Typer(
 @lists(endpoints)
 def list_(
     tenant: OfTenant = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=BIGINT_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option()] = 100,
     urls: WholeUrls = False,
     as_json: Json = False,
 ) -> int:

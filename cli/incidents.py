@@ -8,7 +8,7 @@ from shardclock.api.refusals.processes import UNKNOWN_INCIDENT
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.lists import print_if_full, print_none
 from shardclock_server.cli.operator import note_changed, operator
-from shardclock_server.cli.options import LISTED_MAX, OfTenant
+from shardclock_server.cli.options import LISTED_MAX, OfTenant, key_argument, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.process_output import print_sent
 from shardclock_server.cli.session import with_notification, with_session
@@ -17,7 +17,6 @@ from shardclock_server.service.processes import not_sent
 from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
 from shardclock_server.sql.processes.instances import resolve_incident
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
 
 Process = Annotated[str | None, typer.Option("--process", help="Only incidents of this process.")]
@@ -32,7 +31,7 @@ def incidents(
     version: Version = None,
     containing: Containing = None,
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 100,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     as_json: Json = False,
 ) -> int:
     """List the incidents (tokens that can't continue) with their reasons, newest first."""
@@ -58,10 +57,8 @@ def incidents(
 
 
 def resolve(
-    instance_key: Annotated[
-        int | None, typer.Argument(metavar="[INSTANCE_KEY", min=1, max=BIGINT_MAX, show_default=False)
-    ] = None,
-    token: Annotated[int | None, typer.Argument(metavar="TOKEN]", min=1, max=BIGINT_MAX, show_default=False)] = None,
+    instance_key: Annotated[int | None, key_argument("[INSTANCE_KEY")] = None,
+    token: Annotated[int | None, key_argument("TOKEN]")] = None,
     every: Annotated[
         bool, typer.Option("--all", help=f"All incidents that match the filters; at most {AT_ONCE_MAX:,} in one run.")
     ] = False,
@@ -69,9 +66,7 @@ def resolve(
     version: Version = None,
     containing: Containing = None,
     tenant: OfTenant = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="The limit of rows.")
-    ] = (AT_ONCE_MAX),
+    limit: Annotated[int, limit_option(AT_ONCE_MAX)] = AT_ONCE_MAX,
     yes: Annotated[
         bool, typer.Option("--yes", help="With --all: make the change; without --yes, only show the change.")
     ] = False,

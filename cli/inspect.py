@@ -22,6 +22,7 @@ from shardclock_server.cli.options import (
     Tenant,
     Zone,
     clock_of,
+    limit_option,
     repeat_of,
     timer_ref_of,
 )
@@ -69,7 +70,7 @@ def list_(
         str | None,
         typer.Option("--zone", metavar="ZONE", help="The time zone of the shown dates and of the dates in options."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 20,
     page: Page = None,
     as_json: Json = False,
 ) -> int:

@@ -10,7 +10,15 @@ import typer
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.lists import print_more, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, LISTED_MAX, WAIT_S_MAX, OfTenant, Tenant
+from shardclock_server.cli.options import (
+    DEFAULT_TENANT,
+    LISTED_MAX,
+    WAIT_S_MAX,
+    OfTenant,
+    Tenant,
+    key_argument,
+    limit_option,
+)
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.process_options import Variables, read_variables
 from shardclock_server.cli.process_output import print_fields, print_instance, print_sent
@@ -28,9 +36,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 STATES = [state.lower() for state in get_args(StateFilter)]
 
-InstanceKey = Annotated[
-    int, typer.Argument(metavar="INSTANCE_KEY", min=1, max=BIGINT_MAX, help="The instance.", show_default=False)
-]
+InstanceKey = Annotated[int, key_argument("INSTANCE_KEY", "The instance.")]
 
 
 def start(
@@ -115,7 +121,7 @@ def list_(
         ),
     ] = None,
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 20,
     after: Annotated[int | None, typer.Option("--after", help="Continue after this instance_key.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -180,7 +186,7 @@ def show(instance_key: InstanceKey, as_json: Json = False) -> int:
 def cancel(
     instance_key: Annotated[
         int | None,
-        typer.Argument(metavar="[INSTANCE_KEY]", min=1, max=BIGINT_MAX, help="The instance.", show_default=False),
+        key_argument("[INSTANCE_KEY]", "The instance."),
     ] = None,
     business_key: Annotated[
         str | None, typer.Option("--business-key", metavar="KEY", help="All running instances with this business key.")

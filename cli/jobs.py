@@ -14,7 +14,7 @@ from shardclock_server.cli.job_changes import add, apply, remove
 from shardclock_server.cli.job_output import print_job, print_jobs, print_run, print_runs
 from shardclock_server.cli.job_watch import watch
 from shardclock_server.cli.lists import lists, print_if_full
-from shardclock_server.cli.options import WAIT_S_MAX, Reason
+from shardclock_server.cli.options import WAIT_S_MAX, Reason, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import with_session
@@ -196,9 +196,7 @@ def configure(
 @jobs.command()
 def history(
     name: Name,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=HISTORY_MAX, help="The limit of rows.")
-    ] = 20,
+    limit: Annotated[int, limit_option(HISTORY_MAX)] = 20,
     as_json: Json = False,
 ) -> int:
     """List the last runs of a job, newest first; the command log has the older runs."""

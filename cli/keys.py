@@ -7,7 +7,7 @@ import typer
 
 from shardclock_server.cli.lengths import read_length
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import keys as use_cases
@@ -15,7 +15,6 @@ from shardclock_server.service.keys import OVERLAP, SCOPES, CreatedKey
 from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
 
 ALL_TENANTS = "(all)"
@@ -40,9 +39,7 @@ keys = typer.Typer(
 @lists(keys)
 def list_(
     tenant: OfTenant = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=BIGINT_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option()] = 100,
     as_json: Json = False,
 ) -> int:
     """List the keys of the HTTP API, including expired and revoked keys."""

@@ -9,7 +9,7 @@ from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.endpoints import endpoint_rules
 from shardclock_server.cli.file_text import read_text
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import endpoints as of_endpoints
@@ -19,7 +19,6 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoi
 from shardclock_server.sql.notify.events import EVENT_KINDS
 from shardclock_server.sql.notify.subscriptions import FoundSubscription, find_subscriptions
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 SCHEMES = ("http://", "https://")
@@ -34,9 +33,7 @@ notify = typer.Typer(
 @lists(notify)
 def list_(
     tenant: OfTenant = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=BIGINT_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option()] = 100,
     urls: WholeUrls = False,
     as_json: Json = False,
 ) -> int:

@@ -5,15 +5,14 @@ from typing import Annotated
 import typer
 
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.options import OfTenant
+from shardclock_server.cli.options import OfTenant, key_argument, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.operations import LISTED_MAX, cancel_operation, describe, find_operation, page_of
 from shardclock_server.sql.operations.operations import STATES, Operation, OperationFilter
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
 
-Number = Annotated[int, typer.Argument(metavar="OPERATION", min=1, max=BIGINT_MAX, show_default=False)]
+Number = Annotated[int, key_argument("OPERATION")]
 
 operations = typer.Typer(
     help="List the bulk operations with their progress; the subcommands show or cancel one operation.",
@@ -37,9 +36,7 @@ def list_(
         str | None,
         typer.Option("--state", metavar="STATE", help=f"Only operations in this state: {', '.join(STATES)}."),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     as_json: Json = False,
 ) -> int:
     """List bulk operations, newest first."""

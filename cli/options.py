@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import typer
@@ -23,10 +23,18 @@ WAIT_S_MAX = 86_400.0  # The longest wait that a command accepts; a longer wait 
 LISTED_MAX = 1_000  # The limit of rows in one list.
 ZERO = Duration(0, 0, timedelta(0))
 
-Key = Annotated[
-    int | None,
-    typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="The timer's key.", show_default=False),
-]
+
+def key_argument(metavar: str, help_: str | None = None) -> Any:
+    """Declare an argument of a command that is the number of a row: a positive bigint."""
+    return typer.Argument(metavar=metavar, min=1, max=BIGINT_MAX, help=help_, show_default=False)
+
+
+def limit_option(most: int = BIGINT_MAX, help_: str = "The limit of rows.") -> Any:
+    """Declare the option for the limit of rows in a list."""
+    return typer.Option("--limit", "-n", metavar="N", min=1, max=most, help=help_)
+
+
+Key = Annotated[int | None, key_argument("[TIMER_KEY]", "The timer's key.")]
 Name = Annotated[str | None, typer.Option("--name", help="The timer's name, in place of its key.")]
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
 MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="The tenant. Default: default.")]

@@ -11,7 +11,7 @@ from shardclock.api.refusals.processes import UNKNOWN_DEFINITION
 from shardclock_server.cli import incidents, instances
 from shardclock_server.cli.lengths import read_length
 from shardclock_server.cli.lists import lists, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, key_argument
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.process_options import Variables, read_variables
 from shardclock_server.cli.process_output import print_reached
@@ -27,7 +27,6 @@ from shardclock_server.sql.processes.definitions import (
 )
 from shardclock_server.sql.processes.instances import publish_message, throw_signal
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 processes = typer.Typer(
@@ -157,7 +156,7 @@ def signal(
 
 @processes.command()
 def model(
-    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, max=BIGINT_MAX, show_default=False)],
+    definition_key: Annotated[int, key_argument("DEFINITION_KEY")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of standard output."),
@@ -179,7 +178,7 @@ def model(
 
 @processes.command()
 def delete(
-    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, max=BIGINT_MAX, show_default=False)],
+    definition_key: Annotated[int, key_argument("DEFINITION_KEY")],
     as_json: Json = False,
 ) -> int:
     """Delete a version of a process.

@@ -8,7 +8,7 @@ import typer
 
 from shardclock_server.cli.job_output import length_of
 from shardclock_server.cli.lists import lists, print_more, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, Page, Tenant
+from shardclock_server.cli.options import DEFAULT_TENANT, Page, Tenant, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, takes_filter
@@ -43,7 +43,7 @@ def list_(
             help="The order: `due` by due date, `change` by the last change, newest first.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=SCHEDULES_MAX, help="The limit of rows.")] = 20,
+    limit: Annotated[int, limit_option(SCHEDULES_MAX)] = 20,
     page: Page = None,
     as_json: Json = False,
 ) -> int:

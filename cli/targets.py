@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from shardclock_server.cli.lists import print_if_full
+from shardclock_server.cli.options import limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.sql.deliveries.targets import Target, list_targets
@@ -17,9 +18,7 @@ def targets(
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="Only targets that this tenant's timers may name.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     as_json: Json = False,
 ) -> int:
     """List the targets of timers: the log, handlers, jobs and endpoints, with their deliveries and dead letters."""

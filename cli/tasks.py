@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.options import LISTED_MAX, OfTenant
+from shardclock_server.cli.options import LISTED_MAX, OfTenant, key_argument, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_note
 from shardclock_server.cli.process_options import Variables, read_variables
 from shardclock_server.cli.process_output import print_task, print_tasks
@@ -14,12 +14,9 @@ from shardclock_server.service import tasks as service
 from shardclock_server.service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, TAKEN, UNCHANGED
 from shardclock_server.sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
-TaskKey = Annotated[
-    int, typer.Argument(metavar="TASK_KEY", min=1, max=BIGINT_MAX, help="The task.", show_default=False)
-]
+TaskKey = Annotated[int, key_argument("TASK_KEY", "The task.")]
 
 tasks = typer.Typer(
     help="List the open user tasks; the subcommands show, claim and complete one task.", invoke_without_command=True
@@ -49,7 +46,7 @@ def list_(
         str | None, typer.Option("--business-key", help="Only tasks of instances with this business key.")
     ] = None,
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 20,
     after: Annotated[int, typer.Option("--after", help="Continue after this task_key.")] = 0,
     as_json: Json = False,
 ) -> int:

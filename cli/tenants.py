@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from shardclock_server.cli.lists import lists, print_if_full
+from shardclock_server.cli.options import limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import tenants as use_cases
-from shardclock_server.service.tenants import LISTED_MAX
+from shardclock_server.service.tenants import LISTED_MAX, checked_limit
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenant_limits.tenant_limits import (
     COUNTED,
@@ -54,9 +55,7 @@ tenants = typer.Typer(
 
 @lists(tenants)
 def list_(
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
-    ] = 100,
+    limit: Annotated[int, limit_option(LISTED_MAX)] = 100,
     as_json: Json = False,
 ) -> int:
     """List the tenants with their own limits."""
@@ -138,11 +137,7 @@ def set_(
         raise Refusal(f"no limit is given: give at least one of {', '.join(OPTIONS.values())}")
 
     async def do(session: Session) -> int:
-        try:
-            now, changes = await use_cases.set_own(session, tenant, given)
-        except use_cases.InvalidLimit as refused:
-            name, _, rest = str(refused).partition(" ")
-            raise Refusal(f"{OPTIONS.get(name, name)} {rest.replace('or nothing', f'or {OFF}')}") from None
+        now, changes = await use_cases.set_own(session, tenant, given)
         note_result({"changes": changes})
         if as_json:
             print_json(now)
@@ -172,14 +167,15 @@ def remove(tenant: Which, as_json: Json = False) -> int:
 def _read(name: str, text: str) -> float | None:
     """Read a limit: a number, or off.
 
-    errors:  Refusal  the text is neither a number nor off
+    errors:  Refusal  the text is neither a number nor off, or the number is out of range
     """
     if text == OFF:
         return NO_LIMIT if name in DEFAULTS else None
     try:
-        return float(text) if name == "rate_per_s" else int(text)
+        limit = float(text) if name == "rate_per_s" else int(text)
     except ValueError:
         raise Refusal(f"{OPTIONS[name]} {shortened(text)} is refused: give a number, or {OFF} for no limit") from None
+    return checked_limit(name, limit, label=OPTIONS[name], none=OFF)
 
 
 def _row(tenant: Tenant) -> tuple[object, ...]:

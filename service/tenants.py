@@ -77,7 +77,8 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> ChangedLimits:
     """Set some of a tenant's own limits, by name; None means no limit. Limits that are not given stay unchanged.
 
-    A concurrent change of the same tenant's limits waits, so the old values are those that this call replaces.
+    A concurrent change of the same tenant's limits waits until this call has ended. So the recorded old values are the
+    values that this call replaces.
 
     errors:  InvalidLimit      a limit or the tenant's name is refused, or no limit is given
              StoreUnavailable  the outcome is unknown: call again
@@ -85,7 +86,7 @@ async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | 
     _check_name(tenant_id)
     if not given:
         raise InvalidLimit(f"tenant {shortened(tenant_id)} is unchanged: give a limit")
-    checked = {name: _checked(name, limit) for name, limit in given.items()}
+    checked = {name: checked_limit(name, limit) for name, limit in given.items()}
     async with session.transaction():
         await lock_limits(session, tenant_id)
         before = await find_limits(session, tenant_id)
@@ -131,8 +132,10 @@ def _check_name(tenant_id: str) -> None:
         raise InvalidLimit(f"tenant {shortened(tenant_id)} is refused: it must be {NAME_RULE}")
 
 
-def _checked(name: str, limit: float | None) -> float | None:
+def checked_limit(name: str, limit: float | None, *, label: str | None = None, none: str = "nothing") -> float | None:
     """Convert a limit to its stored form.
+
+    A refusal calls the limit `label` (without a label: its name), and the value for no limit `none`.
 
     errors:  InvalidLimit  the limit is out of range
     """
@@ -147,4 +150,4 @@ def _checked(name: str, limit: float | None) -> float | None:
         if isinstance(limit, int) and 0 <= limit <= BIGINT_MAX:
             return limit
         rule = f"a whole number from 0 to {BIGINT_MAX}"
-    raise InvalidLimit(f"{name} {shortened(limit)} is refused: it must be {rule}, or nothing for no limit")
+    raise InvalidLimit(f"{label or name} {shortened(limit)} is refused: it must be {rule}, or {none} for no limit")
