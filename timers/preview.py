@@ -66,10 +66,12 @@ def preview_from(
 
 
 def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
-    """Return a moment with the offset of the rule's date before the first one; without such a date, the first one.
+    """Return a moment at which the zone has the same offset as at the rule's date before the first one.
 
     A comparison with the present moment would find a clock change at the first date of a yearly rule, although each
     date of the rule has the same offset.
+
+    shape:   the first date itself if the rule has no earlier date, or none within `GAP_MAX`
     """
     if isinstance(rule, Repeat):
         return rule.before(first) or first.due_date
@@ -78,16 +80,16 @@ def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
     except OverflowError:  # before the year 1
         return first.due_date
 
-    def has_date_since(moment: datetime) -> bool:
-        found = rule.first(moment - SECOND)
+    def has_date_after(moment: datetime) -> bool:
+        found = rule.first(moment)
         return found is not None and found.due_date < first.due_date
 
-    changes = list(clock_changes(rule.zone, earliest, first.due_date))
-    # The previous date is before the earliest change after which the rule has no date.
-    index = bisect_left(changes, True, key=lambda change: not has_date_since(change.at))
-    if index == len(changes) or (index == 0 and not has_date_since(earliest + SECOND)):
+    if not has_date_after(earliest):
         return first.due_date
-    return changes[index].at - SECOND
+    ends = [change.at - SECOND for change in clock_changes(rule.zone, earliest, first.due_date)]
+    # The previous date has the offset that ends first of all offsets after which the rule has no date.
+    index = bisect_left(ends, True, key=lambda end: not has_date_after(end))
+    return ends[index] if index < len(ends) else first.due_date
 
 
 def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence, compared: datetime) -> Iterator[str]:

@@ -57,10 +57,9 @@ def test_a_preview_does_not_search_gaps_of_decades_for_skipped_times(
     monkeypatch.setattr(shardclock_server.timers.preview, "clock_changes", note)
     lisbon = zone_of("Europe/Lisbon")
     assert len(preview(parse_cron("0 0 0 29 2 MON", lisbon), moment("2026-01-01T00:00Z"), count=20)) == 20
-    assert looked_at == [GAP_MAX]  # the search for the rule's date before the first one
-    looked_at.clear()
+    assert looked_at == []
     preview(parse_cron("0 0 0 29 2 ?", lisbon), moment("2026-01-01T00:00Z"), count=20)
-    assert looked_at.pop(0) == GAP_MAX
+    assert looked_at.pop(0) == GAP_MAX  # the search for the rule's date before the first one
     assert len(looked_at) == 20
     assert max(looked_at) < timedelta(days=3_000)
 
