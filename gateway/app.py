@@ -49,6 +49,7 @@ from shardclock_server.gateway.routes import (
     finding,
     health,
     incidents,
+    instance_changes,
     instances,
     jobs,
     lines,
@@ -92,7 +93,9 @@ OTHERS_SHARE = 4  # One session in 4 is reserved for other tenants, so a tenant 
 BODY_BUDGET_BYTES = 48 * 1024 * 1024  # The limit of bodies with many lines; each byte takes three bytes of memory.
 QUOTA_SESSIONS = 2  # The number of connections to Postgres on which the gateway counts the tenants' usage.
 # Changes in these routes support idempotency keys.
-OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
+OF_PROCESSES = tuple(
+    it.router for it in (processes, instances, instance_changes, messages, tasks, service_tasks, incidents)
+)
 # Routes of many timers come first, because the path pattern of a single timer also matches the paths of these routes.
 ROUTERS = (
     health.router, lines.router, bulk.router, finding.router, schedules.router, log.router,

@@ -11,7 +11,7 @@ log        read the log, by pages or as a stream
 consumers  groups that read the log, each record at least once
 targets, deliveries, dead_letters, endpoints, jobs   the targets of timers, and their calls
 notify   the endpoints that get events for operators
-processes, instances, messages, tasks, service_tasks, incidents   deployed models and their instances
+processes, instances, instance_changes, messages, tasks, service_tasks, incidents   deployed models and their instances
 operations  changes of many rows, with their progress
 cluster, tenants, audit   the cluster, its tenants, and the audit, for operators
 health     the health of the gateway

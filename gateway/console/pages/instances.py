@@ -19,6 +19,7 @@ from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.routes import instance_changes as changes
 from shardclock_server.gateway.routes import instances as routes
 from shardclock_server.service.processes import find, local_variables_of, tokens_of, variables_of
 from shardclock_server.sql.processes.instances import FoundStep, WholeInstance, steps_of
@@ -162,7 +163,7 @@ def _excerpt(variables: object) -> str | None:
 @router.post("/instances/{instance_key:key}/cancel")
 async def cancel(request: Request, caller: Changer, instance_key: Key) -> Response:
     """Cancel an instance and all its waits."""
-    await routes.cancel_instance(instance_key, request, caller)
+    await changes.cancel_instance(instance_key, request, caller)
     return _done(request, instance_key, "the cancellation was sent")
 
 
@@ -173,15 +174,17 @@ async def set_variables(request: Request, caller: Changer, instance_key: Key) ->
     variables = read_json(form.variables, bytes_max=PAYLOAD_BYTES_MAX)
     if not isinstance(variables, dict):
         raise InvalidTimer('variables are not a JSON object; write an object such as {"paid": true}')
-    asked = routes.SetVariablesRequest(variables=variables, token=form.token)
-    await routes.send_variables(request, caller, instance_key, asked)
+    asked = changes.SetVariablesRequest(variables=variables, token=form.token)
+    await changes.send_variables(request, caller, instance_key, asked)
     return _done(request, instance_key, "the variables were sent")
 
 
 @router.post("/instances/{instance_key:key}/resolve")
 async def resolve(request: Request, caller: Manager, instance_key: Key) -> Response:
     """Resolve an incident: the token continues where it stopped."""
-    await routes.send_resolution(request, caller, instance_key, await form_of(request, routes.ResolveIncidentRequest))
+    await changes.send_resolution(
+        request, caller, instance_key, await form_of(request, changes.ResolveIncidentRequest)
+    )
     return _done(request, instance_key, "the resolution was sent")
 
 
@@ -193,8 +196,8 @@ async def move(request: Request, caller: Manager, instance_key: Key) -> Response
     if wrong := next((it for it in terminated if not (it.isascii() and it.isdecimal() and len(it) < 19)), None):
         raise InvalidTimer(f"token {wrong!r:.60} is not a number; write numbers such as 3, 5")
     begun = [it.strip() for it in form.begun.split(",") if it.strip()]
-    asked = routes.MoveTokensRequest(terminated=[int(it) for it in terminated], begun=begun)
-    await routes.send_moves(request, caller, instance_key, asked)
+    asked = changes.MoveTokensRequest(terminated=[int(it) for it in terminated], begun=begun)
+    await changes.send_moves(request, caller, instance_key, asked)
     return _done(request, instance_key, "the moves were sent")
 
 
