@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Literal
 
 import asyncpg
@@ -211,6 +212,27 @@ async def test_an_open_transaction_of_a_client_switches_no_quota_off(
     finally:
         await first.close()
         await other.close()
+
+
+@pytest.mark.parametrize("asked", [START, KEEP], ids=["starts", "messages"])
+async def test_each_open_transaction_may_use_the_whole_unused_quota_and_no_more(deployed: str, asked: str) -> None:
+    await limit(deployed, instances=5, messages=5)
+    await query(deployed, asked, 2)
+    async with AsyncExitStack() as opened:
+        for _ in range(3):
+            client = await asyncpg.connect(deployed)
+            opened.push_async_callback(client.close)
+            await opened.enter_async_context(client.transaction())
+            await client.fetch(asked, 3)
+            with pytest.raises(asyncpg.PostgresError, match="has a quota of 5 "):
+                async with client.transaction():
+                    await client.fetch(asked, 1)
+    with pytest.raises(asyncpg.PostgresError, match="has a quota of 5 "):
+        await query(deployed, asked, 1)
+    written = (
+        "select count(*) from shardclock.deliveries" if asked == START else "select count(*) from shardclock.messages"
+    )
+    assert await value(deployed, written) == 5 + (3 - 1) * 3
 
 
 async def test_an_open_transaction_of_a_client_keeps_no_engine_from_counting(deployed: str) -> None:
