@@ -182,9 +182,7 @@ async def set_variables(request: Request, caller: Changer, instance_key: Key) ->
 @router.post("/instances/{instance_key:key}/resolve")
 async def resolve(request: Request, caller: Manager, instance_key: Key) -> Response:
     """Resolve an incident: the token continues where it stopped."""
-    await changes.send_resolution(
-        request, caller, instance_key, await form_of(request, changes.ResolveIncidentRequest)
-    )
+    await changes.send_resolution(request, caller, instance_key, await form_of(request, changes.ResolveIncidentRequest))
     return _done(request, instance_key, "the resolution was sent")
 
 
