@@ -40,7 +40,7 @@ INTERRUPTED = 130  # the exit code after Ctrl-C
 
 def main() -> NoReturn:
     """Run `shardclock` with this process's arguments."""
-    # Garbage collection during the imports took a fifth of a command's run time, and freed nothing.
+    # Garbage collection during the imports would take a fifth of a command's run time, and free nothing.
     # `program` enables the collector again after the command's import.
     gc.disable()
     _end_without_inspection()
@@ -62,7 +62,7 @@ def main() -> NoReturn:
 
 
 def _has_local_host(words: list[str]) -> bool:
-    """Guess from the arguments whether `up` will run local keepers; a wrong guess only makes the start slower."""
+    """Guess from the arguments whether `up` will run local keepers; a wrong guess only slows down the start."""
     if words[:1] != ["up"] or "--help" in words:
         return False
     is_local = "--local" in words or _setting("LOCAL") in {"1", "true"}

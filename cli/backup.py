@@ -162,7 +162,7 @@ def _write(database: Database, file: Path, server: int) -> int:
 def _read(source: FileIO, database: Database, server: int) -> None:
     """Restore a file and put the database on hold, in one transaction.
 
-    pg_restore can't add a statement to its transaction. So psql executes the output of pg_restore, and then the
+    pg_restore can't add a statement to its transaction. Therefore psql executes the output of pg_restore, and then the
     statement that sets the hold.
     """
     access = _access_of(database)

@@ -10,7 +10,7 @@ from shardclock_server.service.bulk_wording import BulkResult, Key
 def print_changed(changed: BulkResult[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:
     """Print the result, or the dry run if `yes` is false.
 
-    Return the exit code: a dry run is not done. The JSON output also contains `shown`.
+    Return the exit code; a dry run has the code for work that is not done. The JSON output also contains `shown`.
     """
     if as_json:
         numbers = {"more": changed.more, "again_in_s": changed.again_in_s}

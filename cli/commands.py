@@ -1,6 +1,6 @@
 """The commands by name.
 
-A command's module is imported on demand, because the import of all modules took a third of a command's time.
+A command's module is imported on demand, because an import of all modules would take a third of a command's run time.
 
 Typer contains a copy of click. The classes here extend the classes of Typer's copy, because Typer works only with its
 own copy.
@@ -176,7 +176,7 @@ GROUPS = frozenset(
         "tenants",
     }
 )
-# Words that users may type although no such command exists; each with the commands to suggest.
+# Maps words that are no commands, but that users may type, to the commands to suggest.
 MEANT: Mapping[str, tuple[str, ...]] = {
     "timers": ("list",),
     "timer": ("show",),
@@ -190,7 +190,7 @@ MEANT: Mapping[str, tuple[str, ...]] = {
     "signals": ("processes signal",),
     "webhooks": ("endpoints",),
 }
-LIKENESS = 0.8  # a word that is less similar to each key of MEANT gets no suggestion
+LIKENESS = 0.8  # no suggestion for a word that is less similar to all keys of MEANT
 TAKE_ANY_OPTION = frozenset({"ramp", "scale", "psql"})
 
 

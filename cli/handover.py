@@ -26,7 +26,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
-LEASE_S = 10.0  # The time in which only the named cluster may become the leader.
+LEASE_S = 10.0  # For this time, only the named cluster may become the leader.
 
 
 def switch(

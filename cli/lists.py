@@ -1,4 +1,4 @@
-"""Make a command the `list` of its group; print a note on stderr if a list is empty or incomplete."""
+"""Register a command as the `list` of its group; print a note on stderr if a list is empty or incomplete."""
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature
@@ -34,7 +34,7 @@ def print_if_full(found: Sequence[object], limit: int, *, most: int | None = Non
 
 
 def lists(group: typer.Typer) -> Callable[[Command], Command]:
-    """Make a command the `list` of a group, and the default command of the group."""
+    """Register a command as the `list` of a group, and as the default command of the group."""
 
     def both(command: Command) -> Command:
         def alone(context: typer.Context, **given: Any) -> int | None:

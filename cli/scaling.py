@@ -41,7 +41,7 @@ class ScaleArguments(NamedTuple):
 
 
 class _RefusedArgument(typer.BadParameter):
-    """A refused argument, whose message names the value and the rule without the argument's pattern."""
+    """The refusal of an argument; the message names the value and the rule, but not the argument's pattern."""
 
     def format_message(self) -> str:
         return self.message

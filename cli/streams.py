@@ -1,7 +1,7 @@
 """Replace standard output and standard error by streams that raise `AnswerLost` if a write fails.
 
-A write fails if the disk is full, the reader has ended, or the caller closed standard output. The command may have done
-its work, so the exit code must not mean "not done".
+A write fails if the disk is full, the reader has ended, or the caller has closed standard output. The command may have
+done its work by then, so the exit code must not mean "not done".
 """
 
 import errno
@@ -40,8 +40,8 @@ class _Answers(io.FileIO):
 def prepare() -> None:
     """Replace the process's standard streams, unless a caller in the same process has replaced them.
 
-    A closed stream gets a descriptor that allows neither reads nor writes. So a later socket or file can't get the
-    descriptor of a standard stream, and a command that uses the closed stream gets an error.
+    A closed stream gets a descriptor that allows neither reads nor writes. Otherwise a later socket or file could get
+    the descriptor of a standard stream. A command that uses the closed stream gets an error.
     """
     if sys.stdin is sys.__stdin__ and sys.stdin is None:
         _occupy(STDIN, os.O_WRONLY)
