@@ -47,8 +47,8 @@ RECORDED_FIELDS = frozenset({
     # the result
     "matched", "changed", "operation_id", "changes",
 })  # fmt: skip
-# The record has these values if they are numbers: the token of a process is a number, but the token of a bulk change is
-# a secret text.
+# A record stores the value of these fields only if the value is a number: the token of a process is a number, but the
+# token of a bulk change is a secret text.
 RECORDED_NUMBERS = frozenset({"token"})
 
 

@@ -12,8 +12,8 @@ from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
 async def with_authors(session: Session, timeline: Timeline, *, tenant_id: str | None) -> Timeline:
     """Add the names of API keys and the authors of holds to a timeline.
 
-    A tenant's caller passes its tenant: it gets only the names of this tenant's keys, and no author of a hold. A role
-    without the right to read API keys and the audit gets the timeline unchanged.
+    With a `tenant_id`, only the names of this tenant's keys are added, and no author of a hold. The timeline stays
+    unchanged if the database role may not read API keys and the audit.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """

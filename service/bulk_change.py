@@ -1,4 +1,4 @@
-"""Change all timers of a filter in one bulk run. Every change is idempotent, so a run can be repeated."""
+"""Change all timers that match a filter in one bulk run. Each change is idempotent, so a run can be repeated."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,8 +26,8 @@ class ChangeKind:
     """One kind of change to many timers.
 
     `verb` is a verb of `operation_verbs`, `parameters` are its parameters. `states` are the states in which a timer can
-    be changed. `whole`, if given, changes all timers of the filter in one statement. `pause`, if given, computes the
-    parameters of a pause.
+    be changed. If `whole` is given, it changes all matching timers in one statement. If `pause` is given, the run adds
+    its end and its rule to the parameters.
     """
 
     verb: str
@@ -72,7 +72,7 @@ class BulkChange(BulkRun):
                 self.refusal = refusal
 
     async def find(self, session: Session, progress: BulkProgress) -> None:
-        """Find all timers for an operation; compute one end of the pause for all timers.
+        """Find all timers for an operation; compute the end of a pause once, so that all timers have the same end.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
                  InvalidTimer      the end of the pause is refused
@@ -121,7 +121,7 @@ class BulkChange(BulkRun):
             self.changed, repeated = await PAGE_RETRY.run(change)
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
-        # The count lacks timers that Postgres changed in an earlier try whose response was lost.
+        # An earlier try without a response may have changed timers that this count lacks.
         self.unsure = max(0, self.matched - self.changed) if repeated else 0
 
     async def _pages(self, session: Session) -> AsyncIterator[Sequence[int]]:
@@ -135,7 +135,7 @@ class BulkChange(BulkRun):
                 last = found[-1] if found else last
 
     async def _of_clients(self, session: Session, found: Sequence[int]) -> Sequence[int]:
-        """Leave out the timers of jobs and processes, and count them."""
+        """Remove the timers of jobs and processes from the found timers, and count them in `left_out`."""
         if not found:
             return found
         left_out, _ = await PAGE_RETRY.run(partial(find_timers_of_system, session, found))
@@ -144,7 +144,7 @@ class BulkChange(BulkRun):
 
 
 async def _with_end(session: Session, change: ChangeKind, pause: Pause) -> ChangeKind:
-    """Compute the moment at which a pause ends, and return the parameters of the pause."""
+    """Compute the moment at which a pause ends, and return the change with this end as a parameter."""
     ends_at, _ = await PAGE_RETRY.run(partial(end_of_pause, session, pause.until, missed=pause.missed))
     end = {} if ends_at is None else {"until": ends_at.isoformat(), "missed": pause.missed.value}
     return replace(change, parameters={"reason": pause.reason, **end})

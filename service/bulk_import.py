@@ -18,7 +18,7 @@ BATCH_RETRY = StoreRetry(attempts=8)  # all attempts together last about 20 s
 
 
 class UnreadableLine(Refusal):
-    """The system can't read a file to its end; all lines before the named line are scheduled or refused."""
+    """The operating system can't read a line of the file; all earlier lines are scheduled or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ async def import_lines(
     With `keep`, the report also contains the scheduled timers; for millions of lines, this takes much memory.
     `defaults` are the values of fields that a line omits.
 
-    errors:  ImportBroken  Postgres did not answer for about 20 s; the message names the lines with an unknown outcome
+    errors:  ImportBroken    Postgres did not answer for about 20 s; the message names the lines with unknown outcomes
              UnreadableLine  `lines` raised the error; the report has the outcomes of all earlier lines
     """
     failures: list[UnreadableLine] = []
@@ -81,7 +81,7 @@ async def import_lines(
 
 
 def _readable(lines: Iterable[tuple[int, bytes]], failures: list[UnreadableLine]) -> Iterator[tuple[int, bytes]]:
-    """End the iteration with the last readable line, so that all lines before the failure are written and reported."""
+    """Yield the lines before a failure, and store the failure, so that these lines are written and reported first."""
     try:
         yield from lines
     except UnreadableLine as failure:
@@ -107,10 +107,10 @@ def _report(part: LinePart, report: ImportReport, *, keep: bool) -> None:
 def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, bytes]]:
     """Read a file's lines with their numbers, from line `start` on, without a byte order mark.
 
-    A too long line is cut to one byte over the limit, so that the parser refuses the line.
+    A line over the limit is cut to one byte more than the limit, so that the parser refuses the line.
 
     errors:  Refusal  the text is UTF-16
-             UnreadableLine  the system can't read a line
+             UnreadableLine  the operating system can't read a line
     """
     number = 0
     try:

@@ -33,7 +33,7 @@ class BulkBroken(Exception):
 
 
 class BulkProgress:
-    """Receives the progress of a bulk run; this class ignores the progress."""
+    """Receives the progress of a bulk run; this base class ignores it."""
 
     def found(self, things: int, /, *, all_found: bool) -> None:
         """Receive the number of rows that were found until now."""
@@ -87,7 +87,7 @@ class BulkRun(ABC):
         """Describe the operation."""
 
     async def start(self, session: Session, *, due_in_s: float = SILENT_S, retry: StoreRetry = ONCE) -> None:
-        """Start an operation on the found rows; after `due_in_s`, gateways continue the operation.
+        """Start an operation on the found rows; gateways take over after `due_in_s` without a changed page.
 
         errors:  BulkBroken  Postgres did not answer; no row has been changed yet
         """
@@ -129,7 +129,7 @@ class BulkRun(ABC):
             except (Refusal, StatementRefused) as refusal:
                 self.unsure = 0
                 await end_operation(session, operation_id, FAILED, error=str(refusal))
-                # An earlier page may have been changed although no answer arrived.
+                # The count of this process may lack a page that Postgres changed without an answer.
                 (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
                 self.changed = ended.changed
                 raise

@@ -18,7 +18,7 @@ Key = TypeVar("Key")
 class BulkResult(Generic[Key]):
     """The keys of the changed rows; after a dry run, the keys of the rows that would be changed.
 
-    `more`: further rows match, but the limit excluded them. `again_in_s` is the time to wait before a second call.
+    `more`: further rows match, but exceed the limit. `again_in_s`: the time to wait before a call for these rows.
     `operation_id` is the operation's number; None if at most one row was changed.
     """
 
@@ -61,7 +61,7 @@ class BulkWording(Generic[Row, Key]):
         again_in_s: int = 0,
         step: InOneStep | None = None,
     ) -> BulkResult[Key]:
-        """Change the selected rows; with a `step`, record the change as an operation. A dry run changes nothing.
+        """Change the selected rows, and with a `step` record the change as an operation; a dry run changes nothing.
 
         errors:  as `change`
         """

@@ -19,7 +19,7 @@ LATE_S, FAULT_S = 1.0, 30.0  # the thresholds of the event cluster.lag and of th
 async def check_cluster(session: Session, *, silent_s: float) -> list[Finding]:
     """Check the cluster.
 
-    units:   a holder without a heartbeat for `silent_s` counts as dead
+    units:   a holder without a heartbeat for `silent_s` is treated as dead
     errors:  StatementRefused  the role may not read the tables
              StoreUnavailable  Postgres did not answer within the timeout
     """

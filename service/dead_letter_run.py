@@ -1,7 +1,7 @@
-"""Redrive or discard all dead letters of a filter in one bulk run.
+"""Redrive or discard all dead letters that match a filter in one bulk run.
 
-The run finds the keys of all letters before it changes a letter. So the run does not redrive a letter a second time if
-the letter fails again during the run.
+The run finds the keys of all letters before it changes the first letter. A letter that is redriven and fails again
+during the run is therefore not redriven a second time.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, Dead
 from shardclock_server.sql.operations.operations import NewOperation
 from shardclock_server.sql.session import Session
 
-# With a rate, the letters of one page become due within this time. An interrupt leaves the later pages unchanged.
+# With a rate, the letters of one page become due within this time. After an interrupt, the later pages stay unchanged.
 STEP_S = 10
 
 
 @dataclass(slots=True)
 class DeadLetterRun(BulkRun):
-    """One run over all dead letters of a filter, in the order in which they were given up.
+    """One run over all dead letters that match a filter, in the order in which they were given up.
 
     shape:   one statement changes `batch` letters, or fewer if there is a rate; `changed_keys` are the keys of the
              changed letters
@@ -38,8 +38,8 @@ class DeadLetterRun(BulkRun):
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     _page: Sequence[int] = field(default=(), init=False)  # the changed keys of an uncommitted page
-    # The unchanged letters of an uncommitted page: their number per closed target and tenant, and the number of the
-    # rest.
+    # The unchanged letters of an uncommitted page: for each target and tenant, the number of letters with a closed
+    # target; `_others` counts the letters that another command has changed.
     _staying: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
     _others: int = field(default=0, init=False)
     _closed_meanwhile: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
@@ -51,7 +51,7 @@ class DeadLetterRun(BulkRun):
     _examples: dict[tuple[str, str], DeadLetterKey] = field(default_factory=dict, init=False)
 
     async def run(self, session: Session, progress: BulkProgress, *, dry_run: bool) -> None:
-        """Find all dead letters of the filter; change the found letters, unless `dry_run` is set.
+        """Find all matching dead letters; change the found letters, unless `dry_run` is set.
 
         errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
                  StoreUnavailable  Postgres did not answer during the search: nothing was changed
@@ -75,7 +75,7 @@ class DeadLetterRun(BulkRun):
         await self.change_all(session, change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
 
     async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
-        """Find all dead letters of the filter, for `start`; without `dry_run`, first enable the letters' endpoints.
+        """Find all matching dead letters for `start`; unless `dry_run` is set, also enable the letters' endpoints.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
         """
@@ -98,7 +98,7 @@ class DeadLetterRun(BulkRun):
             would = BulkResult(self.keys, many.word_dry_run(len(self.keys), selected, more=False), more=False)
             return self.change.with_rest(would, self._number_of)
         left = self.change.describe_rest(len(self._signals), others=self._changed_elsewhere)
-        # If only some letters were changed, the tenants of the changed letters are unknown.
+        # If only some letters were changed, their tenants are unknown.
         are_all = len(self.changed_keys) == len(self.keys)
         done = BulkResult(
             self.changed_keys,

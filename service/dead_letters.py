@@ -98,7 +98,7 @@ class DeadLetterChange:
         return chosen
 
     async def count_staying(self, timer_keys: Iterable[int]) -> "Counter[tuple[str, str]]":
-        """Count the letters among these that a redrive can't change, because their targets were closed meanwhile.
+        """Count the letters that a redrive can't change, because their targets were closed after `open_among`.
 
         errors:  StoreUnavailable  Postgres did not answer within the timeout
         """
@@ -109,7 +109,7 @@ class DeadLetterChange:
         return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
 
     def describe(self, number: int, sentence: str, number_of: "Counter[tuple[str, str]]") -> str:
-        """Extend a sentence about `number` letters by the other letters and deliveries of each target."""
+        """Add to a sentence about `number` changed letters the letters and the deliveries that stay unchanged."""
         said = "" if self.redriving is None else self.redriving.describe(number_of)
         return f"{sentence if number else 'nothing was changed'}{said}" if said else sentence
 
@@ -142,7 +142,8 @@ class DeadLetterChange:
     def describe_rest(self, signals: int, *, others: int) -> str:
         """Return the words that end the sentence: the unchanged letters, with the reason.
 
-        `signals` are letters for which instances wait; another command has changed the `others` meanwhile.
+        `signals`: the number of signals for which instances wait; `others`: the number of letters that another command
+        has changed meanwhile.
         """
         left = f"; unchanged: {counted(others, *NOUN)}, redriven or discarded by another command meanwhile"
         kept = f"; left: {counted(signals, 'signal')} for which instances wait: redrive them, or cancel the instances"
@@ -196,7 +197,7 @@ async def change_letters(
 ) -> BulkResult[int]:
     """Apply a change to at most `limit` dead letters, in the order in which they were given up.
 
-    The operation records the caller `by`; None: a change of one letter is not an operation.
+    `by` is the caller that the operation records; None: one letter is changed, without an operation.
 
     errors:  StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
     """
@@ -211,7 +212,7 @@ async def change_letters(
         selected += chosen
         after, is_last = page[-1].cursor if page else None, len(page) <= limit
     number_of.update(map(_lane, selected[:limit]))
-    # Two concurrent runs together would exceed the rate.
+    # The next call must wait: two concurrent redrives together would exceed the rate.
     pause_s = ceil(limit / change.per_s) if change.per_s else 0
     step = in_one_step(session, by, change.verb, wanted, {"per_s": change.per_s, "reason": change.reason})
     changed = await change.wording_for(wanted).run(

@@ -1,6 +1,6 @@
 """List deliveries, cancel one, or make their next attempts due now.
 
-The sentences don't name options of the command line: the command line and the API each add their own advice.
+The sentences name no options of the command line: the command line and the API each add their own advice.
 """
 
 import json
@@ -33,7 +33,7 @@ LISTED_MAX = 1_000  # The limit of rows on one page.
 AT_ONCE_MAX = 10_000  # The largest number of deliveries that one statement changes.
 ENDS = ("DELIVERED", "DISCARDED", "DEAD")
 
-# The refusals of a change, by the state of the delivery.
+# The code of the refusal of a change, by the state of the delivery.
 UNCHANGED: Mapping[str, RefusalCode] = {
     "IN_HAND": DELIVERY_CLAIMED,
     "DEAD": DELIVERY_DEAD,
@@ -126,7 +126,7 @@ async def retry(session: Session, timer_key: int) -> DeliveryResult:
 async def retry_many(
     session: Session, wanted: DeliveryFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool, by: Actor | None = None
 ) -> BulkResult[int]:
-    """Make the next attempts of a filter's delayed deliveries due now; the operation records the caller `by`.
+    """Make the next attempts of all matching delayed deliveries due now; the operation records the caller `by`.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """

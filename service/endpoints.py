@@ -42,7 +42,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """The outcome of a change that made a secret.
+    """The outcome of a change that created a secret.
 
     The receiver verifies webhooks with `verifier`: show this text only once.
     """
@@ -157,7 +157,7 @@ async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = 
 
 
 async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
-    """Change an endpoint; check even a disabled endpoint, because an operator may enable it later.
+    """Change an endpoint; a disabled endpoint is checked too, because an operator may enable it later.
 
     errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or no field is
                                given

@@ -1,4 +1,4 @@
-"""Explain from stored rows why a timer fired at its moment, or why it did not fire.
+"""Explain from stored rows why a timer had fired, or had not fired, by a given moment.
 
 `service.timeline` reads the records around a moment, and `explain` describes the last occurrence that was due at this
 moment. If no occurrence was due, `explain` returns the reason.
@@ -18,7 +18,7 @@ from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.tenant_limits.tenant_limits import UNINDEXED
 from shardclock_server.timers.refusal import InvalidTimer
 
-PUNCTUAL = timedelta(seconds=1)  # the explanation gives a reason for a longer delay
+PUNCTUAL = timedelta(seconds=1)  # the explanation gives a reason only for a longer delay
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
 def _was_recreated(timeline: Timeline, canceled: LogRecord, moment: datetime) -> bool:
     """Return whether another timer had the cancelled timer's name at the moment.
 
-    A name has one pending timer at a time, so a timer that is pending, or that ended later, was created later.
-    `created_at` does not prove the order: a client that replaces a timer creates the new timer in the transaction of
-    the cancel, and `created_at` is the transaction's begin.
+    A name has one pending timer at a time. A timer that is still pending, or that ended after the cancelled timer, was
+    therefore created later. `created_at` does not prove the order: a client that replaces a timer cancels the old timer
+    and creates the new timer in one transaction, and `created_at` is the start of this transaction.
     """
     pending = (
         [(timeline.timer.timer_key, timeline.timer.created_at)]
@@ -138,7 +138,7 @@ def _rate(timeline: Timeline, timer: TimerState) -> str:
 
 
 def _share(timer: TimerState) -> str:
-    """Describe the timer's share of the ramp: docs/decisions/0012-the-ramp.md."""
+    """Describe the timer's share of the ramp's rate: docs/decisions/0012-the-ramp.md."""
     if timer.target.startswith(TARGET_OF_JOB):
         return ": the starts of all jobs together have the share of one tenant"
     if timer.tenant_id == UNINDEXED:
@@ -168,7 +168,7 @@ def _delayed_by_a_client(timeline: Timeline, timer_key: int, due_date: datetime,
 
 
 def _pause_reason(timeline: Timeline, resumed: LogRecord) -> str:
-    """Return a phrase with the reason of the pause that a record ended; '' if the pause has no reason."""
+    """Return a phrase with the reason of the pause that the resume in a record ended; '' without a reason."""
     paused = [it for it in timeline.records if it.intent == "PAUSED" and it.position < resumed.position]
     reason = detail_of(paused[-1]).get("reason") if paused else None
     return f" ({reason}), since {show_moment(paused[-1].recorded_at)}" if reason else ""

@@ -53,7 +53,7 @@ def _under_way(timeline: Timeline, fired: LogRecord) -> str:
     if delivery.state == "IN_HAND":
         return f"{holder_name(delivery)} has claimed the delivery to {fired.target}"
     unserved = f": {line_of(timeline.unserved)}" if timeline.unserved else ""
-    # The failures of a redriven dead letter stay, and its number of failed attempts is 0.
+    # After a redrive, the delivery still has its old failures, but its number of failed attempts is 0.
     last = f"; the last attempt failed: {delivery.last_error}" if delivery.failed_attempts else ""
     return f"the delivery to {fired.target} waits{failed}{_next_attempt(timeline, delivery)}{unserved}{last}"
 

@@ -81,7 +81,7 @@ async def hold(session: Session, reason: str) -> str | None:
 async def release(session: Session, identity: str, *, silent_s: float, dry_run: bool) -> Release:
     """End an operator's hold; give a copy, or another installation's database, to this installation.
 
-    units:   a holder without a heartbeat for `silent_s` counts as dead
+    units:   a holder without a heartbeat for `silent_s` is treated as dead
     errors:  Refusal           not_released: a live cluster owns the database, or a cluster with another identity waits
                                on this database
              StoreUnavailable  the outcome is unknown: call again
@@ -102,7 +102,7 @@ async def release(session: Session, identity: str, *, silent_s: float, dry_run: 
 async def read_hold(session: Session, identity: str, *, silent_s: float) -> Hold | None:
     """Return the hold that is in force for the caller's installation; `identity` is its name, or ''.
 
-    units:   a holder without a heartbeat for `silent_s` counts as dead
+    units:   a holder without a heartbeat for `silent_s` is treated as dead
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     return hold_of(living_of(await list_holders(session), silent_s), await read_identity(session, identity), identity)
@@ -114,7 +114,7 @@ def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | 
     if held:
         clusters = sorted({holder.cluster_id for holder in held})
         return Hold(held[0].hold_reason or "", clusters, of_all=len(held) == len(living))
-    # A caller without an identity only reads, so the missing name must not count as a hold.
+    # A caller without an identity only reads, so its missing name must not look like another installation.
     if not living and owner.hold_reason and (identity or owner.is_copy or owner.is_held):
         return Hold(owner.hold_reason, (), of_all=True)
     return None

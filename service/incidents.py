@@ -8,7 +8,7 @@ from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents, resolve_incidents
 from shardclock_server.sql.session import Session
 
-AT_ONCE_MAX = 1_000  # limits the load: all these tokens continue at the same time, and call the system that had failed
+AT_ONCE_MAX = 1_000  # all these tokens continue at once, and may call a system that has just recovered
 
 Token = tuple[int, int]  # the key of the instance, and the key of the token
 
@@ -20,8 +20,8 @@ async def resolve_many(
 
     The operation records the caller `by`.
 
-    shape:   the token that stopped first comes first
-    errors:  StoreUnavailable  the outcome is unknown: call again; already resolved incidents are left out
+    shape:   the tokens in the order in which they stopped, the oldest first
+    errors:  StoreUnavailable  the outcome is unknown: call again; incidents that are already resolved are not affected
     """
     assert 0 < limit <= AT_ONCE_MAX
     found = await find_incidents(session, wanted, limit=limit + 1, only_stopped=True)

@@ -21,13 +21,13 @@ STOPPED = ("DISABLED", "WITHDRAWN")
 ATTEMPTS_S = 15 * 60
 RUNNING = ("STARTING", "RUNNING", "TERMINATING")
 WAITING_S = 1.0  # a start that has just become due waits for a worker's next poll
-# A run is long after ten usual durations, and after 5 minutes: the duration of a short run varies more.
+# A run is long if it lasts longer than ten usual durations and than 5 minutes: the duration of short runs varies more.
 LONG_FACTOR, LONG_S = 10.0, 5 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class JobCheck:
-    """The result of a check, with the facts behind the result.
+    """The result of a check of a job, with the measured facts.
 
     shape:   `why_not` is a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None:
              the job works
@@ -47,7 +47,7 @@ class JobCheck:
 async def check_job(session: Session, name: str) -> JobCheck:
     """Check a job.
 
-    errors:  Refusal        there is no such job; the message suggests the nearest names
+    errors:  Refusal           there is no such job; the message suggests the nearest names
              StoreUnavailable  Postgres did not answer within the timeout
     """
     job = await find_job(session, name)
@@ -84,9 +84,10 @@ class LongRun:
 
 @dataclass(frozen=True, slots=True)
 class JobTrouble:
-    """The jobs that need a person, by name: the lateness in seconds, or the number of consecutive failed runs.
+    """The jobs that need a person.
 
-    `long_runs` has a late or failing job again if its current run lasts too long.
+    `late_s` maps names to the lateness in seconds, and `failed` to the number of consecutive failed runs. A late or
+    failing job is also in `long_runs` if its current run lasts too long.
     """
 
     late_s: Mapping[str, float]

@@ -57,7 +57,7 @@ async def follow_run(
 ) -> JobRun | None:
     """Wait until a start of a job has ended, and return its last run; pass each new or changed run to `on_change`.
 
-    A start whose runs fail ends with the last attempt.
+    If its runs fail, a start ends with the last attempt.
 
     shape:   None: the start has not ended within `within_s`
     errors:  Refusal           start_dropped: the job was removed, or the start was cancelled
@@ -92,8 +92,8 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
             raise end
     if newest.outcome is None or not await _is_over(session, timer_key):
         return newest, False
-    # Read the run again: the start may have had another run since the first read, and an ended start gets no further
-    # run.
+    # Read the run again: the start may have had another run since the first read. No run follows now, because the start
+    # has ended.
     return await _newest_run(session, name, timer_key) or newest, True
 
 

@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import InvalidTimer, Refusal
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 NEAREST_MAX = 3
-KNOWN_MAX = 2_000  # the similar names are searched among at most this many names
+KNOWN_MAX = 2_000  # a refusal searches for similar names among at most this many names
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ async def add_job(session: Session, added: AddedJob) -> str:
     """Add a job that runs the function of a declared job; return its state.
 
     errors:  StatementRefused  job_exists, invalid_job
-             Refusal           `of_job` is unknown_job
+             Refusal           unknown_job, for `of_job`
              InvalidTimer      the configuration is not JSON, is too long, or does not fit the function
              StoreUnavailable  the outcome is unknown: find out whether the job exists
     """
@@ -106,7 +106,7 @@ async def add_job(session: Session, added: AddedJob) -> str:
     if added.config is not None:
         given = replace(added, config=await _fitting(session, model, added.config))
     if added.schedule is not None:
-        # Check here whether the rule occurs, because SQL has no calendar and a shard would detect it too late.
+        # Check here whether the rule ever occurs: SQL has no calendar, and a shard would detect the fault too late.
         first_of(parse_schedule(added.schedule, added.zone), await read_clock(session))
     return await statements.add_job(session, given)
 

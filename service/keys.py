@@ -1,4 +1,4 @@
-"""Make, rotate, revoke and check API keys, which authenticate callers of the HTTP API.
+"""Create, rotate, revoke and check API keys, which authenticate callers of the HTTP API.
 
 A key's text is `sck_`, a prefix that is shown and logged, `_`, and 32 random bytes. The database stores only the
 SHA-256 digest of the text. A salt or a slow hash is not needed, because 32 random bytes can't be guessed.
@@ -39,7 +39,7 @@ PREFIX_BYTES, SECRET_BYTES = 5, 32
 
 NAME_CHARS_MAX, TENANT_CHARS_MAX = 100, 200
 LIFETIME_MAX = timedelta(days=3_653)
-OVERLAP = Duration(0, 1, timedelta())  # P1D: callers have a day to change to the new key
+OVERLAP = Duration(0, 1, timedelta())  # P1D: for a day, both keys are valid
 OVERLAP_MAX = timedelta(days=90)
 
 
@@ -86,11 +86,11 @@ def allows(scopes: Collection[str], needed: str) -> bool:
 
 
 async def make(session: Session, wanted: WantedKey) -> CreatedKey:
-    """Make a key.
+    """Create an API key.
 
     errors:  InvalidKey        its name, its tenant, a scope or its lifetime is refused
              Refusal           keys_full
-             StoreUnavailable  the outcome is unknown: list the keys, and revoke a key whose text you never received
+             StoreUnavailable  the outcome is unknown: list the keys, and revoke the new key if it exists
     """
     drawn = new_key()
     key = await make_key(session, _checked(wanted), drawn.proof)
@@ -102,12 +102,12 @@ async def make(session: Session, wanted: WantedKey) -> CreatedKey:
 async def rotate(
     session: Session, prefix: str, *, overlap: Duration = OVERLAP, lifetime: Duration | None = None
 ) -> CreatedKey:
-    """Make a new key with the name, scopes and tenant of a live key; the live key expires after the overlap.
+    """Create a key with the name, scopes and tenant of a live key; the live key expires after the overlap.
 
     errors:  InvalidKey        the overlap, or the second key's lifetime, is refused
              Refusal           key_not_live
              Refusal           keys_full
-             StoreUnavailable  the outcome is unknown: list the keys, and revoke a key whose text you never received
+             StoreUnavailable  the outcome is unknown: list the keys, and revoke the new key if it exists
     """
     _check_overlap(overlap)
     _check_lifetime(lifetime)

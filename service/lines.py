@@ -18,7 +18,7 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# The limit of a part, because a part is in memory three times: as lines, as timers, and as parameters.
+# The limit of a part's size: a part is in memory three times, as lines, as timers, and as parameters.
 PART_BYTES = 4 * 1024 * 1024
 
 
@@ -80,8 +80,8 @@ async def admit_all(part: LinePart) -> None:
 class ImportBroken(Exception):
     """Postgres stopped answering in the middle of a file; the message names the line at which to continue.
 
-    The lines before `first_line` and the lines of yielded parts are done. From `first_line` to `last_line`, the
-    outcomes of all other lines are unknown. Lines after `last_line` are not done.
+    The lines before `first_line` and the lines of yielded parts have known outcomes. The outcomes of the other lines
+    from `first_line` to `last_line` are unknown. No later line was sent.
     """
 
     def __init__(self, message: str, *, first_line: int, last_line: int) -> None:
@@ -106,9 +106,8 @@ async def write_lines(
     with which its size reaches 4 MiB. A part whose lines have names or idempotency keys is written only after all
     earlier parts.
 
-    shape:   the parts in order; each part is yielded after its write. `read` raises InvalidTimer for a line that it
-             refuses.
-             `admit` may replace timers of a part by outcomes
+    shape:   the parts in order, each after its write; `read` raises InvalidTimer for a refused line; `admit` may
+             replace timers of a part by outcomes
     errors:  ImportBroken  Postgres did not answer; all written parts were yielded before
     """
     pending = _PendingParts()
@@ -193,7 +192,7 @@ class _PendingParts:
         await self.settle()
         for _, task in self._parts:
             if not task.cancelled():
-                task.exception()  # asyncio logs an exception that no call has retrieved
+                task.exception()  # retrieve the exception, because asyncio would log it
 
 
 def _broken(error: StoreUnavailable, first: int, last: int, following: int) -> ImportBroken:

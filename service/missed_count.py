@@ -28,7 +28,7 @@ class MissedCount:
 
 
 async def read_missed(session: Session, wanted: TimerFilter) -> tuple[list[UpcomingTimer], bool]:
-    """Read the paused schedules of a filter with a due date in the past, and whether the list is complete.
+    """Read the paused schedules that match a filter and are overdue; also return whether the list is complete.
 
     shape:   at most 1,000 schedules
     errors:  StoreUnavailable  Postgres did not answer within the timeout

@@ -33,7 +33,7 @@ def destination_of(
     called: Mapping[str, str] = NO_OTHER_NAMES,
     choices: Sequence[str] = CHOICES,
 ) -> Destination:
-    """Read a move's destination from texts; `FIELDS` has the keys. A text that is None counts as missing.
+    """Read a move's destination from texts; `FIELDS` has the keys. A text that is None is missing.
 
     A refusal uses a field's name in `called`, or the field's own name if `called` has no entry.
 

@@ -74,6 +74,6 @@ async def change_keys(session: Session, verb: str, change: Change, keys: Sequenc
 
 
 def pause_s_of(change: Change, rows: int) -> float:
-    """Return the pause after a page: with a rate, until the last row of the page is due."""
+    """Return the time to wait after a page: with a rate, the time until the last row of the page is due."""
     per_s = change.get("per_s")
     return rows / per_s if per_s else 0.0

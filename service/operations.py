@@ -1,7 +1,7 @@
 """Start bulk operations, and change their found rows page by page; list and cancel operations.
 
-An operation stores the keys of all found rows, divided into pages. One transaction deletes a page, changes its rows and
-adds the counts, so no row is changed twice.
+An operation stores the keys of all found rows, divided into pages. One transaction deletes a page of keys, changes
+their rows and adds the counts, so no row is changed twice.
 
 The process that started an operation changes the pages. If this process ends early, or only starts the operation,
 gateways change the remaining pages.
@@ -46,7 +46,7 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000
-# A gateway takes an operation over after this time without a changed page; the retries of a page take less time.
+# A gateway takes over an operation if no page was changed for this time; all retries of a page take less time.
 SILENT_S = 60.0
 RETRY_S = 10.0  # the pause of an operation after a failure
 NOW = 0.0
@@ -57,7 +57,7 @@ T = TypeVar("T")
 class Actor:
     """The caller of a bulk change: the interface, and the API key if the caller has a key.
 
-    shape:   `expected` is the count of the dry run; requests with the same `request_id` mean the same operation
+    shape:   `expected` is the count of the dry run; requests with the same `request_id` start only one operation
     """
 
     interface: str
@@ -97,7 +97,7 @@ class InOneStep:
     new: NewOperation
 
     async def run(self, matched: int, change: Callable[[], Awaitable[Sequence[T]]]) -> tuple[Sequence[T], int]:
-        """Make the change; return the keys of the changed rows, and the number of the operation.
+        """Run the change; return the keys of the changed rows, and the number of the operation.
 
         errors:  StoreUnavailable  the outcome is unknown
                  any error of `change`: nothing was changed

@@ -20,7 +20,7 @@ from shardclock_server.sql.session import Session
 OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date.
 OVERDUE_S = 1.0  # A timer that has just become due is overdue until its shard's next poll.
 JUDGED_FIRINGS = 100  # With fewer firings than this, a single late firing would decide the 99th percentile.
-JUDGED_S = 60.0  # Only firings within this time count; older firings say nothing about the present.
+JUDGED_S = 60.0  # Older firings are ignored, because they say nothing about the present.
 LETTERS_MAX = 1_000  # At most this many dead letters of one target are counted.
 TARGETS_MAX = 50
 INCIDENTS_MAX = 100

@@ -182,7 +182,7 @@ def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
 
 
 def local_variables_of(whole: WholeInstance) -> list[dict[str, Any]]:
-    """List the variables of all tokens except the process: input mappings, items of a loop, sub-processes' variables.
+    """List the variables of all tokens except the process itself: of tasks, loops and sub-processes.
 
     shape:   objects of `token`, `node_id` and `variables`, in the order of the tokens; empty if the state can't be read
     """

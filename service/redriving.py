@@ -23,8 +23,8 @@ NAMED_MAX = 3  # one sentence names at most this many targets
 async def change_letter_page(session: Session, change: Callable[[], Awaitable[Sequence[int]]]) -> Sequence[int]:
     """Redrive or discard the dead letters of one page of an operation; return the keys of the changed letters.
 
-    If all endpoints of the page were disabled or removed since the search, the letters stay dead, and the operation
-    goes on: the next pages may have other targets.
+    If all endpoints of the page were disabled or removed since the search, its letters stay dead. The operation then
+    continues with the next page, which may have other targets.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """

@@ -1,4 +1,4 @@
-"""Lease service tasks to programs; choose the refusal for a program's result that changes nothing."""
+"""Lease service tasks to programs, and choose the refusal if a program reports a result too late."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from shardclock_server.service.tasks import CANCELED, COMPLETED_BEFORE, NOT_FOUN
 from shardclock_server.sql.processes.service_tasks import TakenTask, activate_service_tasks, fail_service_task
 from shardclock_server.sql.session import Session
 
-# The refusals of a program's result, by the task's state.
+# The code of the refusal of a program's result, by the state of the task.
 IGNORED_ANSWERS: Mapping[str, RefusalCode] = {
     TAKEN: SERVICE_TASK_TAKEN,
     COMPLETED_BEFORE: SERVICE_TASK_COMPLETED,

@@ -49,7 +49,7 @@ async def change_one(
              NotChanged        the timer has ended, or its state does not allow the change
              StatementRefused  the timer belongs to an instance of a process, or has no date yet
              InvalidTimer      the change is refused
-             StoreUnavailable  the outcome is unknown: the verb's docstring tells whether the request may be repeated
+             StoreUnavailable  the outcome is unknown: the docstring of `change` says whether a repetition is safe
     """
     state = await change(session, which)
     if state in outcomes.done:

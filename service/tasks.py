@@ -12,7 +12,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 COMPLETED, COMPLETED_BEFORE, CANCELED, NOT_FOUND = "COMPLETED", "COMPLETED_BEFORE", "CANCELED", "NOT_FOUND"
 ASSIGNED, GIVEN_BACK, TAKEN = "ASSIGNED", "CREATED", "TAKEN"
-# The refusals of a change, by the task's state.
+# The code of the refusal of a change, by the state of the task.
 UNCHANGED: Mapping[str, RefusalCode] = {
     COMPLETED_BEFORE: TASK_COMPLETED,
     CANCELED: TASK_CANCELED,
@@ -52,7 +52,7 @@ def taken(task_key: int, assignee: str | None) -> Refusal:
 
 
 def variables_of(task: WholeTask) -> dict[str, Any] | None:
-    """Return the variables that a task sees: the task's own (input mappings), and variables of outer scopes.
+    """Return the variables that a task sees: its own (input mappings), and the variables of the enclosing scopes.
 
     shape:   None: the task has ended, or a newer release has written its instance
     """

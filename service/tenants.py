@@ -77,8 +77,8 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> ChangedLimits:
     """Set some of a tenant's own limits, by name; None means no limit. Limits that are not given stay unchanged.
 
-    A concurrent change of the same tenant's limits waits until this call has ended. So the recorded old values are the
-    values that this call replaces.
+    A concurrent change of the same tenant's limits waits until this call has ended. The old values in the audit are
+    therefore the values that this call has replaced.
 
     errors:  InvalidLimit      a limit or the tenant's name is refused, or no limit is given
              StoreUnavailable  the outcome is unknown: call again
@@ -135,7 +135,7 @@ def _check_name(tenant_id: str) -> None:
 def checked_limit(name: str, limit: float | None, *, label: str | None = None, none: str = "nothing") -> float | None:
     """Convert a limit to its stored form.
 
-    A refusal calls the limit `label` (without a label: its name), and the value for no limit `none`.
+    In a refusal, `label` (default: `name`) stands for the limit, and `none` is the word for "no limit".
 
     errors:  InvalidLimit  the limit is out of range
     """

@@ -61,7 +61,7 @@ async def read_timeline(
 ) -> Timeline:
     """Read a timer's records around a moment; `identity` names the caller's installation, or is ''.
 
-    units:   a holder without a heartbeat for `silent_s` counts as dead
+    units:   a holder without a heartbeat for `silent_s` is treated as dead
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
     timer = await find_timer(session, which)

@@ -29,7 +29,7 @@ async def model_of(session: Session, instance_key: int, *, tenant_id: str | None
 
 
 def definition_in(stored: StoredDefinition) -> Definition | None:
-    """Compile an instance's process. The call may take seconds: make it in a thread, not on a shared event loop.
+    """Compile an instance's process. The call may take seconds, so call it in a thread, not on a shared event loop.
 
     errors:  InvalidModel  this release can't read the model
     """
@@ -88,7 +88,7 @@ async def set_variables(
     if token != ROOT:
         found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
         if found is not None and found.state is not None:
-            with suppress(StateTooNew):  # the newer release's engine checks the change
+            with suppress(StateTooNew):  # no check here: the engine of the newer release checks the token
                 _check_is_there(token, read_state(found.state))
     return await instances.set_variables(session, instance_key, variables, token=token, tenant_id=tenant_id)
 

@@ -7,7 +7,7 @@ from shardclock_server.sql.deliveries.targets import declared_targets
 from shardclock_server.sql.session import Session
 
 WEBHOOK = "webhook:"
-LIKENESS = 0.8  # less similar names are not suggested; names of one app often start alike: order.pack, order.ship
+LIKENESS = 0.8  # high, because different names of one app are often similar: order.pack, order.ship
 
 
 def undeclared_among(task_types: Iterable[str], declared: Collection[str]) -> tuple[str, ...]:
