@@ -7,8 +7,8 @@ from shardclock_server.metrics.family import OTHER, SHARD, TARGET_NAME, TARGETS_
 from shardclock_server.metrics.report import Histogram, Labels, MetricsReport, Sample
 
 SOURCE_EXPIRES_S = 10.0
-SOURCES_MAX = 2_000  # more than twice the limit of 840 shards, because two clusters run during an upgrade
-NAMES_MAX = 2 * TARGETS_MAX  # twice the limit of one app, because the two clusters may run two apps
+SOURCES_MAX = 2_000  # more than twice the limit of 840 shards: during an upgrade, two clusters run
+NAMES_MAX = 2 * TARGETS_MAX  # twice the limit of one app: the two clusters may run two apps
 
 Key = tuple[str, Labels]
 
@@ -26,9 +26,9 @@ class _Source:
 class Aggregator:
     """Store a total over all sources for each series.
 
-    A source's counters begin at its start. The increase since a source's last report is added to the shard that the
-    source serves *now*: when a holder has moved from shard 5 to shard 3, the increase is added to shard 3. A series is
-    removed when no active source reports it. If a source reports again after a pause, for example a frozen process, the
+    A source counts from its own start. The increase since a source's last report is added to the shard that the source
+    serves *now*: if a holder has moved from shard 5 to shard 3, the increase is added to shard 3. A series is removed
+    when no active source reports it. If a source reports again after a pause, for example a frozen process, the
     increase since its last report is added. If a source reported to another exporter before, only the increase after
     its first report to this exporter is added.
 
@@ -44,7 +44,7 @@ class Aggregator:
     _names: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
-        """Count the living sources."""
+        """Count the active sources."""
         return len(self._sources)
 
     def add(self, report: MetricsReport, *, now_s: float) -> None:

@@ -11,9 +11,9 @@ AGE = Label("age", frozenset(["under_1s", "under_10s", "under_1m", "under_10m", 
 MINUTE = Label("minute", frozenset(f"{minute:02}" for minute in range(1, 16)))
 JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "terminating", "disabled", "withdrawn"]))
 RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
-# The value is only an example, because users choose the names of groups. A page has at most GROUPS_MAX groups.
+# `billing` is only an example, because users choose the names of groups. A page has at most GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
-# Tables that change often or grow. Tables that are not in this list have few rows, which change rarely.
+# Only tables that change often or grow; the other tables have few rows, which change rarely.
 TABLE = Label(
     "table",
     frozenset(

@@ -15,7 +15,7 @@ from shardclock_server.timers.model import SLOTS
 PREFIX = "shardclock_"
 Kind = Literal["counter", "gauge", "histogram"]
 
-# The client's pattern for the names of handlers.
+# The pattern by which the client checks the names of handlers.
 OPEN_VALUE = re.compile(r"[a-z0-9_.:-]{1,200}")
 
 
@@ -37,12 +37,12 @@ class Label:
         return value in self.values or (self.is_open and self.open_value.fullmatch(value) is not None)
 
 
-# The label value for a holder without slots; such holders still sweep, and fire their leased timers.
+# The label value for a shard without slots, which still sweeps, and fires its leased timers.
 NO_SHARD = "none"
 SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 
 
-# The loops of shards, workers and engines together, because a label has the same set of values in all metrics.
+# The loops of shards, workers and engines, in one label: a label has the same possible values in all metrics.
 LOOP = Label(
     "loop",
     frozenset(

@@ -8,7 +8,7 @@ from shardclock_server.metrics.family import OTHER, TARGETS_MAX
 from shardclock_server.metrics.report import Sample
 from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 
-# For these metrics, the value of `other` is the largest value of the jobs in this group.
+# For these metrics, the value of the group `other` is the largest value of its jobs.
 MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_waiting_seconds": lambda job: job.waiting_s,
     "job_start_lag_seconds": lambda job: job.start_lag_s,
@@ -19,8 +19,8 @@ MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_consecutive_failures": lambda job: job.consecutive_failures,
     "job_consecutive_crashes": lambda job: job.consecutive_crashes,
 }
-# The runs of `other` are the sum of the runs of all jobs in this group. A run that did not succeed, fail or crash was
-# cancelled or interrupted.
+# For these metrics, the value of the group `other` is the sum of its jobs. A run that did not succeed, fail or crash
+# was cancelled or interrupted.
 SUMS: Mapping[str, Callable[[JobMeasures], int]] = {
     "succeeded": lambda job: job.successes,
     "failed": lambda job: job.failures,
@@ -30,7 +30,7 @@ SUMS: Mapping[str, Callable[[JobMeasures], int]] = {
 
 
 def samples_of_jobs(measured: JobsMeasured, named: int = TARGETS_MAX) -> Iterator[Sample]:
-    """List the samples of jobs: `named` jobs have samples of their own; jobs of the present app are chosen first."""
+    """List the samples of jobs: the first `named` jobs have their own samples; jobs of the present app come first."""
     yield from _of_all(measured)
     groups: defaultdict[str, list[JobMeasures]] = defaultdict(list)
     for number, job in enumerate(measured.jobs):

@@ -43,7 +43,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class MetricsReport:
-    """All numbers of a source since its start, so a lost report need not be sent again.
+    """The totals of a source since its start, so a lost report need not be sent again.
 
     shape:   `shard` is the value of the label `shard`, which the samples don't contain; `number` counts the source's
     reports from 1

@@ -13,7 +13,7 @@ from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused
 
 FRESH_S = 5.0
 STATEMENT_S = 3.0
-ALL_S = 8.0  # Prometheus ends a scrape after 10 s
+ALL_S = 8.0  # the timeout of one reading of all tables; Prometheus ends a scrape after 10 s
 
 
 class TableReader:

@@ -1,4 +1,4 @@
-"""Read the exporter's figures from Postgres; they are correct even if all shards are dead."""
+"""Read the exporter's values from Postgres; they are correct even if all shards are dead."""
 
 import time
 from collections.abc import Awaitable, Iterator, Mapping
@@ -31,8 +31,7 @@ from shardclock_server.sql.metrics.measures import (
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-# Overdue timers are grouped by age, the oldest first. These are the edges of the groups: group i is between edges i and
-# i + 1; the last edge is now.
+# The groups of overdue timers by age, the oldest first. Each group ends where the next group begins; the last ends now.
 AGES = ("over_10m", "under_10m", "under_1m", "under_10s", "under_1s")
 AGE_EDGES = (EVER, *(timedelta(seconds=-age_s) for age_s in (600, 60, 10, 1, 0)))
 OUTAGE_AGES = ("over_10m", "under_10m", "under_1m")  # the groups of timers that are overdue by more than 10 s
@@ -61,7 +60,7 @@ class Tables:
 
 
 async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
-    """Read all figures once; search overdue timers only in the window.
+    """Read all values once; search overdue timers only in the window.
 
     errors:  StoreUnavailable  no answer before the timeout
     """
@@ -85,7 +84,7 @@ async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
 
 
 class _IndependentReadings:
-    """Run the queries of one reading, which are independent; `missing` counts the failed queries."""
+    """Run the queries of one reading; a failed query does not stop the others, and `missing` counts it."""
 
     def __init__(self) -> None:
         self.missing = 0
