@@ -9,7 +9,7 @@ size and number has a limit. The package uses neither Postgres nor Ray. Workers 
     policy_defaults: completes a tenant's policy for an endpoint: attempts, timeouts, rate
     addresses:       decides which addresses are permitted: public addresses, with the operator's exceptions
     resolver:        resolves names to a few addresses in limited time, and limits each tenant's share of the threads
-    guard:           makes the sockets, and refuses addresses that are not permitted
+    guard:           creates the sockets, and refuses addresses that are not permitted
     signing:         Standard Webhooks: secrets, key pairs, signatures
     envelope:        the body: the same bytes in every attempt
     sender:          sends a webhook, and returns the classified answer; only this module does I/O

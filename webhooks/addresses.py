@@ -69,8 +69,8 @@ class Networks:
     """Decide whether a connection to an address is permitted.
 
     The address must not be in a denied network, and it must be public or in an allowed network. An operator allows the
-    networks of the operator's own receivers, and denies public networks that lead back into our networks. The address
-    of a cloud's metadata service is permitted only if an allowed network consists of exactly this address.
+    networks of the operator's own receivers, and denies public networks that lead back into the operator's networks.
+    The address of a cloud's metadata service is permitted only if an allowed network consists of exactly this address.
     """
 
     allowed: tuple[Network, ...] = ()

@@ -11,8 +11,8 @@ from http import HTTPStatus
 
 REASON_CHARS_MAX = 300
 EXCERPT_BYTES_MAX = 600  # UTF-8: enough bytes for REASON_CHARS_MAX characters.
-STORED_BYTES_MAX = 2_048  # The number of bytes that are stored of an answer's body.
-OWN_PAUSE_S = 5.0  # The pause of the sender after it ran out of sockets or threads.
+STORED_BYTES_MAX = 2_048  # The database stores at most this many bytes of an answer's body.
+OWN_PAUSE_S = 5.0  # The sender's pause after it has run out of sockets or threads.
 # A longer Retry-After is reduced to this time, so that a recovered endpoint soon gets its deliveries.
 AFTER_S_MAX = 3_600.0
 
@@ -23,7 +23,7 @@ ABOUT_DELIVERY = frozenset({400, 409, 413, 422})
 
 
 class FaultSide(StrEnum):
-    """The side that is to blame for a failed attempt; only the fault ENDPOINT counts against the endpoint's breaker."""
+    """The cause of a failed attempt; only the value ENDPOINT counts as a failure for the endpoint's breaker."""
 
     ENDPOINT = "endpoint"
     DELIVERY = "delivery"
@@ -44,8 +44,8 @@ class RetryDelivery:
     """Retry the delivery after the policy's delay, but not before `after_s` has passed.
 
     `hold_s` is a pause for all deliveries of the endpoint: the endpoint requested the pause, or the sender needs it.
-    With the fault SENDER the attempt does not count. `forbidden`: the guard refused the address. Only the operator's
-    logs and metrics show this flag; the tenant can't see it.
+    With the fault SENDER, the attempt does not count as one of the policy's attempts. `forbidden`: the guard refused
+    the address. Only the operator's logs and metrics show this flag; the tenant can't see it.
     """
 
     reason: str
@@ -114,7 +114,7 @@ def retry_after_s(value: str | None, *, now_s: float) -> float | None:
 
 
 def one_line(text: str) -> str:
-    """Make an untrusted text printable, on one line, and short."""
+    """Convert an untrusted text to one short, printable line."""
     shown = "".join(character if character.isprintable() else " " for character in text[: 4 * REASON_CHARS_MAX])
     line = " ".join(shown.split())
     return line if len(line) <= REASON_CHARS_MAX else line[: REASON_CHARS_MAX - 1] + "…"

@@ -1,8 +1,8 @@
 """Accept only one answer of limited size for each request on a connection.
 
-aiohttp accepts all bytes at any time. An answer that arrives without a request would count as the answer to the next
-request (aio-libs/aiohttp#13656). aiohttp also skips interim answers (1xx) without a limit. aiohttp parses unsolicited
-and interim answers as fast as they arrive, and so blocks the event loop. An answer that aiohttp's parser refuses may
+aiohttp accepts all bytes at any time. It would take an answer that arrives without a request as the answer to the next
+request (aio-libs/aiohttp#13656). It also skips interim answers (1xx) without a limit. It parses unsolicited and interim
+answers as fast as they arrive, which blocks the event loop. An answer that aiohttp's parser refuses may
 still have a status: `malformed_head` reads the status, and the sender closes the connection.
 """
 
@@ -42,7 +42,7 @@ class NotHttp(aiohttp.ClientError):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Make bounded connections."""
+    """Create connections of the class `BoundedConnection`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -65,7 +65,7 @@ class TolerantParser:
             return (), False, b""
 
     def feed_eof(self) -> Any:
-        """Tell the parser that the connection has ended, which also ends a body without a stated length."""
+        """Report to the parser that the connection has ended, which also ends a body without a stated length."""
         return None if self.has_failed else self._parser.feed_eof()
 
     def pause_reading(self) -> None:
@@ -119,7 +119,7 @@ class BoundedConnection(ResponseHandler):
         if self._is_final:
             self._is_surplus = True
         elif 100 <= status < 200 and status != SWITCHING:
-            # Status 100 counts too, because no request has the header `expect`, which asks for status 100.
+            # Count status 100, too: no request has the header `expect`, so the endpoint has no reason for status 100.
             self._interim += 1
         elif self._interim <= INTERIM_MAX:
             self._is_final = True
@@ -128,8 +128,8 @@ class BoundedConnection(ResponseHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """End the connection.
 
-        An incomplete head counts as an answer if its status line is complete and the receiver closed the connection.
-        Any other head that the parser refused is an error, without a second request on a new connection.
+        An incomplete head is an answer if its status line is complete and the receiver closed the connection. Any other
+        head that the parser has refused is an error, and the request is not sent again on a new connection.
         """
         if not self._is_final and self.exception() is None:
             if exc is None:

@@ -10,7 +10,8 @@ from shardclock_server.webhooks.guard import SocketCounts
 
 Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt; TimeoutError is an OSError
 
-# An unknown name and a name with an internal address have the same message. So a tenant can't discover internal names.
+# The same message for an unknown name and for a name with an internal address, so that a tenant can't discover internal
+# names.
 NO_ADDRESS = "no permitted address: the host's name can't be resolved, or leads to an address that is not public"
 SENDER_EXHAUSTED = "not sent: the sender has no socket left, or no thread to resolve the name"
 WORDS = {
@@ -45,7 +46,7 @@ def failure_of(error: Failure, counts: SocketCounts, *, duration_s: float) -> Re
 
 
 def sender_exhausted(pause_s: float, *, duration_s: float = 0.0) -> RetryDelivery:
-    """Return the result of an attempt that failed in the sender itself."""
+    """Return the result of an attempt that failed because the sender had no free socket or thread."""
     return RetryDelivery(SENDER_EXHAUSTED, duration_s, after_s=pause_s, hold_s=pause_s, fault=FaultSide.SENDER)
 
 

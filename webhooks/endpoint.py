@@ -13,12 +13,12 @@ from shardclock_server.webhooks.signing import SigningKey, check_secrets
 URL_CHARS_MAX = 2_048
 HEADERS_MAX = 20
 NAME_CHARS_MAX, VALUE_CHARS_MAX = 100, 4_000
-# The limit of the characters in all headers: most servers accept 8 KiB, including the sender's headers.
+# The limit of characters in all headers of a tenant: most servers accept 8 KiB, including the sender's own headers.
 HEADER_CHARS_MAX = 6_000
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 30.0
 TIMEOUT_S = 15.0
 
-# Mail servers and shells listen on lower ports. With a webhook to a lower port, a tenant could attack a third party.
+# Other ports below 1024 are refused: mail servers and shells listen there, and a tenant could attack a third party.
 PORTS_BELOW_1024 = frozenset({80, 443})
 NAME_CHARACTERS_OF_HOST_MAX = 253
 BEGIN = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)
@@ -43,7 +43,7 @@ RESERVED_PREFIXES = ("webhook-", "proxy-", "forwarded", "x-forwarded-")
 
 
 class InvalidEndpoint(Refusal):
-    """An endpoint is refused, because it is forbidden or can't work."""
+    """An endpoint is refused: the rules forbid it, or it can't receive webhooks."""
 
 
 @dataclass(frozen=True, slots=True)

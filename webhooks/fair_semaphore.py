@@ -1,8 +1,8 @@
 """Share the permits for concurrent requests fairly between tenants and hosts: a fair queue with dynamic thresholds.
 
-Fixed shares would leave most permits unused if only one tenant sends. So each limit depends on the number of free
-permits: a tenant may hold at most as many permits as are free, and a host at most half of that number. One tenant with
-hanging requests holds at most half of all permits. Ten tenants with hanging requests together hold about nine tenths.
+With fixed shares, most permits would be unused if only one tenant sends. Each limit therefore depends on the number of
+free permits: a tenant may hold at most as many permits as are free, and a host at most half of that number. One tenant
+with hanging requests holds at most half of all permits. Ten tenants with hanging requests hold about nine tenths.
 If all permits are taken, the next free permit goes to a tenant without a permit.
 """
 
@@ -27,7 +27,7 @@ class FairSemaphore:
         self.permits = self.free = permits
         self._of_tenant: Counter[str] = Counter()
         self._of_origin: Counter[Origin] = Counter()
-        self._waiting: dict[str, dict[Origin, Queue]] = {}  # a served tenant and its served host move to the end
+        self._waiting: dict[str, dict[Origin, Queue]] = {}  # after a permit, the tenant and the host move to the end
 
     @asynccontextmanager
     async def acquire(self, tenant: str, origin: Origin) -> AsyncIterator[None]:
@@ -50,7 +50,7 @@ class FairSemaphore:
             if waiter.cancelled():
                 self._leave(tenant, origin, waiter)
             else:
-                self._release(tenant, origin)  # the permit came at the moment of the cancellation
+                self._release(tenant, origin)  # the waiter got the permit just before the cancellation
             raise
 
     def _may_begin(self, tenant: str, origin: Origin) -> bool:
@@ -87,7 +87,7 @@ class FairSemaphore:
             origins[origin] = queue
         if origins:
             self._waiting[tenant] = origins
-        if not waiter.done():  # skip a waiter that was cancelled a moment ago
+        if not waiter.done():  # skip a waiter that was just cancelled
             waiter.set_result(None)
             self._take(tenant, origin)
 

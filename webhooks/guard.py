@@ -1,7 +1,7 @@
 """Create the sockets for webhooks, and refuse addresses that are not permitted.
 
-The guard sees the exact address of the next connection, whether the URL contains a name or an address. So two attacks
-fail: a name that changes its address, and a spelling that only a C library reads as an address.
+The guard checks the exact address of each connection, whether the URL contains a name or an address. Two attacks
+therefore fail: a name that changes its address, and a spelling that only a C library reads as an address.
 """
 
 import socket
@@ -31,14 +31,14 @@ socket_counts: ContextVar[SocketCounts] = ContextVar("socket_counts")
 
 
 class Guard:
-    """Make sockets as the `socket_factory` of an aiohttp connector."""
+    """Create sockets, as the `socket_factory` of an aiohttp connector."""
 
     def __init__(self, networks: Networks) -> None:
         self._networks = networks
         self.open = 0  # sockets that are not closed yet
 
     def __call__(self, info: AddressInfo) -> socket.socket:
-        """Make the socket for one address.
+        """Create the socket for one address.
 
         errors:  ForbiddenAddress  the address is not permitted
         """

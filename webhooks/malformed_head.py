@@ -1,7 +1,8 @@
-"""Read the head of an answer that breaks HTTP's rules in a harmless way, because the status decides about the delivery.
+"""Read the head of an answer that breaks HTTP's rules in a harmless way, because a delivery needs only the status.
 
 curl, Go's net/http and httpx each accept different violations; this module accepts all violations that one of them
-accepts. The body is not parsed, and the connection ends with the answer, so later bytes can't count as the next answer.
+accepts. The body is not parsed, and the connection is closed after the answer, so later bytes can't be taken for the
+next answer.
 """
 
 import re

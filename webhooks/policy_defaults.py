@@ -8,8 +8,8 @@ from shardclock.policy import number, whole
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import TIMEOUT_S
 
-# The default values. By default, 20 attempts take about two days; most deliveries get fewer attempts, because an open
-# circuit breaker lets only probes pass.
+# The default values: 20 attempts take about two days. In a long outage, most deliveries have fewer attempts, because an
+# open circuit breaker lets only probes pass.
 POLICY: Mapping[str, Any] = {
     "max_attempts": 20, "timeout_s": TIMEOUT_S, "retry_min_s": 5.0, "retry_max_s": 43_200.0,
     "give_up_after_s": 259_200.0, "expires_after_s": None, "concurrency": 50, "rate_per_s": None,

@@ -57,8 +57,8 @@ class BoundedResolver(AbstractResolver):
 class SystemResolver(AbstractResolver):
     """Resolve names with the operating system.
 
-    As in `fair_semaphore`, the lookups of a tenant may occupy at most as many threads as are free. So a tenant with a
-    hanging name server occupies at most half of the threads.
+    As in `fair_semaphore`, the lookups of a tenant may occupy at most as many threads as are free. A tenant with a
+    hanging name server therefore occupies at most half of the threads.
     """
 
     def __init__(self, threads: int = THREADS) -> None:
@@ -78,7 +78,7 @@ class SystemResolver(AbstractResolver):
         if of_all.count(tenant) >= self._threads_max - len(of_all):
             raise OSError(errno.EAGAIN, "too many lookups are under way")
         lookup = self._threads.submit(_look_up, host, port, family)
-        # The lookup counts until the thread is free, even if the request has ended earlier.
+        # Count the lookup until its thread is free, even if the request has ended earlier.
         self._under_way[lookup] = tenant
         lookup.add_done_callback(self._under_way.pop)
         flags = socket.AI_NUMERICHOST

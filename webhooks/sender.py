@@ -99,7 +99,7 @@ class WebhookSender:
         await self._names.close()
 
     async def send(self, endpoint: Endpoint, message: WebhookMessage, *, tenant_id: str | None = None) -> Answer:
-        """Make one attempt, as `send_in_turn` does, with a finished message."""
+        """Make one attempt, as `send_in_turn` does, with a message that is already written."""
         return await self.send_in_turn(endpoint, lambda: message, tenant_id=tenant_id)
 
     async def send_in_turn(
@@ -109,8 +109,8 @@ class WebhookSender:
 
         Each failure of the endpoint is returned as an `Answer`.
 
-        `write` is called after the wait, so a waiting delivery has no body in memory. Without a tenant, the fair queue
-        counts the endpoint as a tenant.
+        `write` is called after the wait, so a waiting delivery has no body in memory. Without a `tenant_id`, the fair
+        queue treats the endpoint as a tenant of its own.
         """
         host, port = endpoint.url.raw_host or "", endpoint.url.port or 0
         tenant = f"{host}:{port}" if tenant_id is None else tenant_id
@@ -187,7 +187,7 @@ class WebhookSender:
                 while chunk := await content.readany():
                     read += chunk
         except (aiohttp.ClientError, OSError):
-            pass  # the status has already decided the next step
+            pass  # the status is enough to classify the answer
         return bytes(read[:STORED_BYTES_MAX])
 
     def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:

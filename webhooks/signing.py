@@ -67,12 +67,12 @@ SigningKey = SharedKey | PrivateKey
 
 
 def new_secret() -> str:
-    """Make a symmetric secret."""
+    """Generate a symmetric secret."""
     return SYMMETRIC + base64.b64encode(secrets.token_bytes(NEW_KEY_BYTES)).decode()
 
 
 def new_key_pair() -> str:
-    """Make the private key of a key pair; the receiver gets only the public key (`verifier_of`)."""
+    """Generate the private key of a key pair; the receiver gets only the public key (`verifier_of`)."""
     return PRIVATE + base64.b64encode(secrets.token_bytes(SEED_BYTES)).decode()
 
 
