@@ -2,8 +2,8 @@
 
 spec        the parts of a dashboard
 overview, shards, jobs, database   the content of each dashboard
-deliveries  the rows of `shards` about deliveries
-api         the row of `overview` about the HTTP API
+deliveries, processes   the rows of `shards` about deliveries and about processes
+gateway     the rows of `overview` about the HTTP API
 quantiles   quantiles of durations, as queries
 grafana     a dashboard as Grafana's JSON
 """

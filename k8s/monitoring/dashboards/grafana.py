@@ -67,7 +67,7 @@ def _links() -> list[dict[str, Any]]:
 
 
 def _variables() -> list[dict[str, Any]]:
-    """Make the dashboard's variables: the Prometheus data source, the installation, and the address of the docs."""
+    """Return the dashboard's variables: the Prometheus data source, the installation, and the address of the docs."""
     single: dict[str, Any] = {"multi": False, "includeAll": False, "current": {}, "options": []}
     datasource = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
     jobs = "label_values(shardclock_build_info, job)"
