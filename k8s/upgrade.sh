@@ -10,15 +10,15 @@
 #
 # The options are Helm's --set, --values and similar options. The first options are for both charts, options after
 # --shared for the chart shardclock, and options after --cluster for the chart shardclock-cluster. Other values stay
-# unchanged. You can stop the script and start it again at any point: each step first checks whether it is done. After
-# the end of a killed Helm the script names the command that comes first. No timer is lost or fired twice, because the
-# two clusters share one Postgres.
+# unchanged. You can stop the script and start it again at any point: each step first checks whether it is done. If a
+# helm process was killed, the script prints the command to run first. No timer is lost or fired twice, because the two
+# clusters share one Postgres.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 WAIT_S=${WAIT_S:-600} # the time to find a node, pull the image, and start Ray
 LOOK_S=${LOOK_S:-2}   # between two checks
-# Of each head: its UID, whether Ray runs in it, and since when it ends.
+# For each pod of a head: its UID, whether its Ray container is ready, and the time of its deletion.
 HEADS='{range .items[*]}{.metadata.uid}/{.status.containerStatuses[?(@.name=="ray-head")].ready}/{.metadata.deletionTimestamp}{"\n"}{end}'
 told= # the errors of the last failed poll
 
@@ -126,8 +126,8 @@ read_helm() {
     chart_of_shared --dry-run=server > /dev/null || refuse_values shardclock
 }
 
-# A Helm that was killed, or lost the API server, leaves its release pending. Helm then refuses each upgrade of the
-# release. Another Helm may still run, so the script doesn't roll back.
+# If a helm process was killed, or lost the API server, its release stays pending, and Helm refuses each upgrade of the
+# release. The helm process may still run, so the script doesn't roll back.
 refuse_pending() {
     local name
     name=$(helm_in list --pending --short --filter '^shardclock(-blue|-green)?$') ||
@@ -141,8 +141,8 @@ refuse_values() {
     refuse 2 "the chart $1 refuses these values: helm says why above; nothing was changed; a value of one chart comes after --shared or --cluster"
 }
 
-# A colour starts with its own values, a new colour with the values of the other colour. A release without a RayCluster
-# has the values of an earlier time, so this release comes last.
+# Prints the release with the values to start from: of this colour or, for a new colour, of the other colour. A release
+# without a RayCluster has outdated values, so it is the last choice.
 release_with_values() {
     local name
     for name in "$new" "$old"; do
@@ -184,7 +184,8 @@ check_roles() {
     esac
 }
 
-# Without workers no delivery is lost, but no target is called, and this may be the reason for the upgrade.
+# Prints how many workers are missing. This is no failure: no delivery is lost, and a user may upgrade to add pods for
+# workers.
 tell_of_workers() {
     local wanted
     [ "$roles" = "shard engine" ] || return 0
@@ -204,7 +205,7 @@ share_by_kustomize() {
     on wait job/shardclock-migrate --for=condition=complete --timeout="${WAIT_S}s" > /dev/null ||
         refuse 4 "the schema was not brought up to date in $WAIT_S s: \`kubectl -n $namespace logs job/shardclock-migrate\` says why"
     rolled_out shardclock-metrics
-    # New gateways without a right or an image never serve, and the old gateways continue beside them.
+    # If the new gateways lack a right or the image, they never become ready, and the old gateways continue to serve.
     ! exists deployment shardclock-gateway || rolled_out shardclock-gateway
 }
 
@@ -232,7 +233,7 @@ is_warm() {
     find_head && [ -n "$head" ] && all_have '(null|[0-9])' && warm_head=$head
 }
 
-# After a change of the head the registered keepers end soon, because they belong to the Ray of the former head.
+# If the head was replaced, the registered keepers end soon, because they belong to the Ray cluster of the former head.
 is_serving() {
     find_head && [ -n "$head" ] || return 1
     [ "$head" = "$warm_head" ] ||
@@ -246,7 +247,7 @@ find_head() {
         head=$(sed -n 's:/true/$::p' <<< "$answer")
 }
 
-# Sets `answer`. A failed question prints its errors once, and prints them again only after a change.
+# Sets `answer` to the output of a command. After a failure, prints the errors, unless they are the same as before.
 ask() {
     ! answer=$("$@" 2>&1) || return 0
     [ "$answer" = "$told" ] || say "$answer"
@@ -277,12 +278,12 @@ number() {
     echo "${found:-0}"
 }
 
-# The other objects of the old colour outlive its RayCluster if a user stopped this script between the two deletions.
+# If a user stopped this script between the two deletions, the other objects of the old colour still exist.
 outlives_by_kustomize() { exists networkpolicy "shardclock-ray-$other"; }
 
 outlives_by_helm() { has_release "$old"; }
 
-# The network policies go last: until the old pods have ended, their calls continue, and need these policies.
+# The network policies are deleted last, because the calls of the old pods need them until these pods have ended.
 end_old() {
     on delete raycluster "$old" --ignore-not-found --wait --timeout="${WAIT_S}s"
     on wait pod --selector="ray.io/cluster=$old" --for=delete --timeout="${WAIT_S}s" ||
@@ -336,7 +337,7 @@ wait_for_end_of_pods() {
 
 exists() { has "$1" "$2" name; }
 
-# A failed question is not a "no": a "no" would skip the switch, or report that all is done.
+# A failed request must not mean "does not exist": the script would skip the switch, or report that it is done.
 has() {
     local found
     found=$(on get "$1" "$2" --ignore-not-found --output="$3") ||

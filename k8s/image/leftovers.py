@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - a separate program that belongs to no package
 """Print the installed distributions that are needed only for development.
 
-One lock file pins the distributions for run time and for development. So the image installs all distributions, with
-hashes, and then removes the development tools. The arguments are the extras that the image includes. The distributions
-of Shardclock need not be installed.
+One lock file pins the distributions for run time and for development. The image therefore installs all distributions,
+with hashes, and then removes the development tools. The arguments are the extras that the image includes. The
+distributions of Shardclock need not be installed.
 """
 
 import re

@@ -1,4 +1,4 @@
-{{/* Builds the Deployment of local keepers, and their way to the internet, which webhooks and handlers need. */}}
+{{/* Builds the Deployment of local keepers, and the policy that lets webhooks and handlers reach the internet. */}}
 {{- define "shardclock.local" -}}
 {{- $root := .root -}}{{- $build := .build -}}{{- $values := .root.Values -}}
 {{- include "kustomize.read" (dict "root" $root "build" $build "path" "files/keepers.yaml") -}}
@@ -8,7 +8,7 @@
 {{- if eq .kind "Deployment" -}}
 {{- include "shardclock.pod" (dict "root" $root "template" .spec.template "part" $values.keepers) -}}
 {{- $_ := set .spec "replicas" $values.keepers.replicas -}}
-{{- /* A pod reads the settings only at its start. `helm template` has no cluster, and so no checksum. */ -}}
+{{- /* A changed checksum restarts the pods, which read settings only at their start. */ -}}
 {{- $settings := lookup "v1" "ConfigMap" $root.Release.Namespace "shardclock-settings" -}}
 {{- with $settings.data -}}
 {{- $metadata := $object.spec.template.metadata -}}

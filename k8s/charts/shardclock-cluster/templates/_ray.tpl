@@ -1,4 +1,4 @@
-{{/* Builds one colour of the Ray clusters from the manifests, and gives it its values. */}}
+{{/* Builds the Ray cluster of one colour from the manifests and the values. */}}
 {{- define "shardclock.ray" -}}
 {{- $root := .root -}}{{- $build := .build -}}{{- $values := .root.Values -}}
 {{- $paths := list "base/cluster" -}}
@@ -32,7 +32,7 @@
 {{- $_ := set $build "objects" $objects -}}
 {{- end -}}
 
-{{/* Gives the groups of a RayCluster their values: sizes, images, and those of each part. */}}
+{{/* Changes the groups of a RayCluster in place: sets sizes, images, and the values of each group. */}}
 {{- define "shardclock.groups" -}}
 {{- $root := .root -}}{{- $values := .root.Values -}}{{- $spec := .spec -}}
 {{- $_ := set $spec.authOptions "secretName" $values.ray.authSecret -}}
@@ -41,7 +41,7 @@
 {{- end -}}
 {{- $name := printf "shardclock-%s" $values.colour -}}
 {{- $live := lookup "ray.io/v1" "RayCluster" $root.Release.Namespace $name -}}
-{{- /* A new RayCluster would adopt the ending pods of a deleted one: its workers would join a head that ends soon. */ -}}
+{{- /* A new RayCluster would adopt the ending pods of a deleted one, and its nodes would join the old head. */ -}}
 {{- range ternary list (lookup "v1" "Pod" $root.Release.Namespace "").items (not (empty $live)) -}}
 {{- if eq (get (default dict .metadata.labels) "ray.io/cluster") $name -}}
 {{- fail (printf "pods of an earlier %s still end: wait until `kubectl get pods -l ray.io/cluster=%s` shows none" $name $name) -}}
@@ -55,14 +55,14 @@
 {{- $part := get $values .groupName -}}
 {{- include "shardclock.pod" (dict "root" $root "template" .template "part" $part) -}}
 {{- $size := dict "replicas" $part.replicas "minReplicas" (default $part.replicas $part.minReplicas) "maxReplicas" (default $part.replicas $part.maxReplicas) -}}
-{{- /* KubeRay would silently start only `maxReplicas` pods. */ -}}
+{{- /* For a larger number, KubeRay would start only `maxReplicas` pods, without an error. */ -}}
 {{- range $name := list "replicas" "minReplicas" -}}
 {{- if gt (int (get $part $name)) (int $size.maxReplicas) -}}
 {{- fail (printf "`%s.%s` is %v, more than `%s.maxReplicas`, %v: change one of them" $group.groupName $name (get $part $name) $group.groupName $size.maxReplicas) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $values.autoscaling.enabled (eq .groupName "shards") -}}
-{{- /* Ray's autoscaler has chosen the number; without it Kubernetes would set the number to 0. */ -}}
+{{- /* Use the live number, which Ray's autoscaler has chosen; without a number, Kubernetes would set 0. */ -}}
 {{- $_ := unset $size "replicas" -}}
 {{- range (default dict $live.spec).workerGroupSpecs -}}
 {{- if eq .groupName "shards" -}}{{- $_ := set $size "replicas" .replicas -}}{{- end -}}
@@ -84,7 +84,7 @@
 {{- $_ := set $boot "image" . -}}
 {{- $_ := set $boot "env" (append $boot.env (dict "name" "SHARDCLOCK_APP" "value" $values.workers.app.modules)) -}}
 {{- end -}}
-{{- /* KubeRay replaces no running pod: a living cluster would keep its old images and secrets, and a later pod would differ. */ -}}
+{{- /* KubeRay replaces no running pod: running pods would keep their images and secrets, later pods would not. */ -}}
 {{- if $live.spec -}}
 {{- range $part := list "image" "secret" -}}
 {{- $runs := include (printf "shardclock.%ss" $part) $live.spec -}}{{- $wanted := include (printf "shardclock.%ss" $part) $spec -}}

@@ -1,8 +1,8 @@
 {{/*
-Both charts render the files of k8s/base, k8s/components and k8s/monitoring, which `kubectl kustomize` builds, too. These
-templates read a kustomization and keep its objects in the list `.build.objects`. `set` changes a dict in place, so the
-templates print nothing. They know the parts of kustomize that our files use; tests/k8s/test_charts.py compares the
-result with kustomize's.
+Both charts render the same files as `kubectl kustomize`: k8s/base, k8s/components and k8s/monitoring. These templates
+read a kustomization and add its objects to the list `.build.objects`. They print nothing, because `set` changes a dict
+in place. They support only the features of kustomize that our files use; tests/k8s/test_charts.py compares the result
+with the output of kustomize.
 */}}
 
 {{/* Adds a kustomization: its resources, its components, its generated ConfigMaps, its patches and its replacements. */}}
@@ -41,7 +41,7 @@ result with kustomize's.
 {{- end -}}
 {{- end -}}
 
-{{/* Applies a patch, a part of an object or a list of operations, to the objects of its target. */}}
+{{/* Applies a patch (a part of an object, or a list of operations) to the objects that its target selects. */}}
 {{- define "kustomize.patch" -}}
 {{- $patch := .patch -}}{{- $target := .target -}}
 {{- $part := fromYaml $patch -}}
@@ -96,7 +96,7 @@ result with kustomize's.
 {{- end -}}
 {{- end -}}
 
-{{/* Sets `.found` to the value that the steps lead to: names, numbers in a list, or a condition such as [name=a]. */}}
+{{/* Sets `.found` to the value at a path; a step is a name, an index of a list, or a condition such as [name=a]. */}}
 {{- define "kustomize.find" -}}
 {{- $at := .object -}}
 {{- range $step := .steps -}}

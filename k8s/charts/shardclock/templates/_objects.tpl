@@ -1,4 +1,4 @@
-{{/* The values of both charts that every object has: the image, the secrets, and the namespace. */}}
+{{/* The values that both charts apply to each object: the image, the secrets, and the namespace. */}}
 
 {{- define "shardclock.image" -}}
 {{- $image := .Values.image -}}
@@ -9,12 +9,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Prints the secret and the key with the DSN. */}}
+{{/* Prints the name of the secret with the DSN, and its key. */}}
 {{- define "shardclock.secret" -}}
 {{- printf "%s/%s" .Values.postgres.secret.name .Values.postgres.secret.key -}}
 {{- end -}}
 
-{{/* Changes a pod's template in place: images and secrets, and the values of its part, for its first container. */}}
+{{/* Changes a pod's template in place: sets images and secrets, and the values of `.part` for the first container. */}}
 {{- define "shardclock.pod" -}}
 {{- $values := .root.Values -}}{{- $spec := .template.spec -}}{{- $metadata := .template.metadata -}}
 {{- $own := default dict (default dict .part).dsnSecret -}}
@@ -67,9 +67,9 @@
 {{- end -}}
 
 {{/*
-Gives the rules of a network policy other peers and ports, for which `.way` is egress or ingress. Peers replace all rules
-by one rule; ports replace the ports of each rule and keep the protocols. A rule is kept if `.port` is not one of its
-ports.
+Changes the peers and ports of a network policy's rules; `.way` is egress or ingress. New peers replace all rules by one
+rule. New ports replace the ports of each rule, with the same protocols. With `.port`, rules without this port stay
+unchanged.
 */}}
 {{- define "shardclock.allow" -}}
 {{- $value := default dict .value -}}{{- $way := .way -}}{{- $port := .port -}}
@@ -96,7 +96,7 @@ ports.
 {{- if $rules -}}{{- $_ := set .spec $way $rules -}}{{- end -}}
 {{- end -}}
 
-{{/* Gives a disruption budget its value; refuses a budget that would block each drain of a node. */}}
+{{/* Sets the value of a disruption budget; refuses a budget that would block each drain of a node. */}}
 {{- define "shardclock.budget" -}}
 {{- $value := default dict .value -}}{{- $least := int .least -}}
 {{- $spec := .spec -}}
@@ -113,7 +113,7 @@ ports.
 {{- end -}}
 {{- end -}}
 
-{{/* Refuses a kind that the Kubernetes cluster does not have. `helm template` has no cluster, and knows no kind. */}}
+{{/* Fails if the Kubernetes cluster lacks a kind of object; not checked by `helm template`, which has no cluster. */}}
 {{- define "shardclock.kind" -}}
 {{- $versions := .root.Capabilities.APIVersions -}}
 {{- if and ($versions.Has "apps/v1/Deployment") (not ($versions.Has .kind)) -}}
@@ -121,7 +121,7 @@ ports.
 {{- end -}}
 {{- end -}}
 
-{{/* Prints the objects; without network policies of the chart if these are not wanted. */}}
+{{/* Prints the objects; leaves out the chart's network policies if the values disable them. */}}
 {{- define "shardclock.print" -}}
 {{- $root := .root -}}
 {{- range .objects -}}

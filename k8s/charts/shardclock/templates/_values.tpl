@@ -1,4 +1,4 @@
-{{/* Gives a network policy its values. */}}
+{{/* Changes a network policy in place: sets the peers and ports from the values. */}}
 {{- define "shardclock.policy" -}}
 {{- $values := .root.Values -}}{{- $network := $values.networkPolicy -}}{{- $spec := .spec -}}
 {{- if eq .name "shardclock-gateway" -}}
@@ -16,14 +16,14 @@
 {{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.apiServer "port" 443) -}}
 {{- include "shardclock.allow" (dict "spec" .spec "way" "ingress" "value" $network.prometheus "port" 9187) -}}
 {{- with $network.postgresOperator.peers -}}
-{{- /* The servers of Postgres are peers of this rule, too. */ -}}
+{{- /* The servers of Postgres are also peers of this rule. */ -}}
 {{- $own := list (dict "podSelector" $spec.podSelector) -}}
 {{- include "shardclock.allow" (dict "spec" $spec "way" "ingress" "value" (dict "peers" (concat $own .)) "port" 8000) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Gives an object of the monitoring its values, and prints the name of its part. */}}
+{{/* Changes an object of the monitoring in place by the values, and prints the name of its part. */}}
 {{- define "shardclock.monitoring" -}}
 {{- $monitoring := .root.Values.monitoring -}}{{- $object := .object -}}
 {{- $part := get (dict "PodMonitor" "podMonitor" "PrometheusRule" "rules") .object.kind -}}
