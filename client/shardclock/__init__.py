@@ -28,14 +28,22 @@ This call schedules the timer in the open transaction of your own connection, af
 
 `consume` processes each record of the log exactly once, on your own connections; `shardclock.log` describes it.
 
-Modules for handlers: `handler` declares a handler (with `policy`, `durations` and `signature`). `timer` is the argument
-of a handler. `app` finds the handlers of a module. `calling` calls handlers (with `payload` and `deadline`; `ending`
-limits the retries of a client in a handler). `outcome`
-has the possible ends of an attempt (with `raised`, `result`, `recorded` and `reason`). `testing` calls handlers in a
-user's tests; `stepping` finds a test cluster with a clock that the test moves. `loopback` recognizes this machine.
-Modules for jobs: `jobs` declares a job (with `job_policy`; `outline` is a schema of the job's configuration). `run` is
-the argument of a job's function. `job_calling` runs the function, and `captured` stores its output. The declaration of
-an invalid handler or job raises `InvalidHandler` (`refusal`).
+The modules for handlers:
+
+    handler     declares a handler; `policy`, `durations` and `signature` check its limits and its function
+    timer       the argument of a handler
+    app         finds the handlers and the jobs of a module
+    calling     calls handlers; `payload` parses payloads, `deadline` ends late calls, `ending` limits clients' retries
+    outcome     the outcomes of an attempt; `raised`, `result`, `recorded` and `reason` convert exceptions and results
+    testing     calls handlers in a user's tests; `stepping` finds a test cluster with a clock that the test moves
+    loopback    recognizes this machine
+    refusal     the error `InvalidHandler` of an invalid handler or job
+
+The modules for jobs:
+
+    jobs         declares a job; `job_policy` has its limits, and `outline` the schema of its configuration
+    run          the argument of a job's function
+    job_calling  runs the function; `captured` stores its output
 """
 
 from typing import TYPE_CHECKING, Any

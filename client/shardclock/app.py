@@ -64,10 +64,9 @@ def find_jobs(apps: Iterable[str]) -> dict[str, Job]:
 
 
 def handlers_of(module: ModuleType) -> dict[str, Handler]:
-    """Return the handlers of a module, by target: its own handlers, the handlers of its submodules, and imported
-    handlers.
+    """Return the handlers of a module by target, with the handlers that it imports and the handlers of its submodules.
 
-    Only submodules that are already imported are searched: a package's `__init__` must import the modules with
+    Only submodules that are already imported are searched, so a package's `__init__` must import its modules with
     handlers.
 
     errors:  InvalidHandler  the module declares nothing, or another process could not find one of the handlers
@@ -146,7 +145,7 @@ def _suggestion(app: str, name: str) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """Return the line at which an import failed; the line is in the user's own code, not in a library."""
+    """Return the line of the user's own code (not of a library) at which an import failed."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f", in {one_line(error.filename)}:{error.lineno}"
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]

@@ -94,7 +94,7 @@ def _run_plain(handler: Handler, argument: object) -> Ended:
 
 
 def _is_the_callers(error: BaseException) -> bool:
-    """Return whether the caller was cancelled; False means that a task was cancelled that the handler awaits."""
+    """Return whether the caller was cancelled; False: only a task that the handler awaits was cancelled."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

@@ -1,4 +1,4 @@
-"""Keep the last lines that a run prints or logs."""
+"""Store the last lines that a run prints or logs."""
 
 import io
 import logging
@@ -14,7 +14,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class Lines:
-    """Keep the last 200 lines of a text, each cut at 500 characters; `count` is the number of all lines."""
+    """Store the last 200 lines of a text, each cut at 500 characters; `count` is the number of all lines."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -31,7 +31,7 @@ class Lines:
 
     @property
     def text(self) -> str:
-        """Return the kept lines, oldest first.
+        """Return the stored lines, oldest first.
 
         shape:   at most 16,384 characters, which Postgres can store
         """

@@ -12,7 +12,7 @@ from shardclock.outcome import TookTooLong
 
 
 class Deadline:
-    """Cancel the task after the timeout, and then raise `TookTooLong`; like `asyncio.timeout`, but cheaper.
+    """Cancel the current task after a timeout, and then raise `TookTooLong`; like `asyncio.timeout`, but cheaper.
 
     A task may use its deadline for several blocks, one after another; each block gets the whole timeout. If the block
     catches the cancellation and returns, this class nevertheless raises `TookTooLong`.

@@ -1,7 +1,7 @@
 """Pass the moment at which the current call must end to the client of the HTTP API, which retries only until then.
 
-Without this moment, a handler whose gateway is away would end by its timeout, and the recorded reason would not name
-the gateway.
+Without this moment, a handler that can't reach the gateway would end by its timeout, and the recorded reason would not
+name the gateway.
 """
 
 import math
@@ -38,7 +38,7 @@ def retry_s_left() -> float:
     """Return the time in which the current call may still start a retry.
 
     shape:   infinite outside a call, and in a task that outlives its call
-    units:   seconds; negative during the last second of the call, at most its last quarter
+    units:   seconds; negative in the last second of the call or, if that is shorter, in the last quarter of the call
     """
     left_s, reserve_s = _left()
     return left_s - reserve_s

@@ -1,7 +1,7 @@
 """Run a job's function in this process, watch the run from other threads, and return its outcome.
 
-An exception of the function never leaves this module. If the function never checks for a cancellation, only the end of
-the process ends the function.
+An exception of the function never leaves this module. A function that never checks for a cancellation ends only with
+its process.
 """
 
 import asyncio

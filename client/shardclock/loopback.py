@@ -1,4 +1,4 @@
-"""Tell whether a host name or an address is this machine; the clients and the gateway share this check."""
+"""Decide whether a host name or an address is this machine; the clients and the gateway share this check."""
 
 from ipaddress import ip_address
 

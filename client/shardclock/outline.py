@@ -1,7 +1,7 @@
 """Convert a type to an outline: a schema against which a process without the user's code can check a value.
 
-An outline is a schema of pydantic's core. Each part of the type that would run the user's code becomes "any". So an
-outline accepts every value that the type accepts, and may accept more values.
+An outline is a schema of pydantic's core. Each part of the type that would run the user's code becomes "any". An
+outline therefore accepts each value that the type accepts, and may accept more values.
 
 Unknown fields are an exception: most types ignore unknown fields, but an outline refuses them, unless the type's
 configuration has `extra="ignore"` or `extra="allow"`.

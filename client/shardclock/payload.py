@@ -15,7 +15,7 @@ DECODER = json.JSONDecoder()
 
 
 def adapter_of(annotation: Any, *, handler: str) -> TypeAdapter[Any] | None:
-    """Make the parser for payloads of a type; return None if the handler accepts any payload.
+    """Create the parser for payloads of a type; return None if the handler accepts any payload.
 
     errors:  InvalidHandler  pydantic can't handle this type
     """

@@ -47,7 +47,7 @@ class BpmnError(Discard):
         kept, why = (None, None) if variables is None else as_variables(variables)
         if why is not None:
             raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: the value {why}")
-        self.code = str.__str__(code)  # makes an enum plain text: a worker does not import the user's classes
+        self.code = str.__str__(code)  # an enum becomes plain text: a worker does not import the user's classes
         self.variables: dict[str, Any] | None = kept
 
 
@@ -70,7 +70,7 @@ class RetryIn(Exception):
 
 
 class Partly(Exception):
-    """Name the timers of a batch that were not handled; all other timers of the batch count as handled.
+    """Name the timers of a batch that were not handled; all other timers of the batch are completed.
 
     A value that is an exception, such as `Discard` or `RetryIn`, has the same effect as if a call for this one timer
     had raised it. Any other value is the result of a handled timer, so the values may be the results of

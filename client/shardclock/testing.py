@@ -33,7 +33,7 @@ __all__ = ["SteppedCluster", "acall", "acall_batch", "call", "call_batch", "clus
 
 
 def timer(payload: Any = None, **facts: Any) -> Timer[Any]:
-    """Make a timer that has just fired, for its first attempt; `facts` are the fields that matter to the test.
+    """Create a timer that has just fired, for its first attempt; `facts` are the fields that matter to the test.
 
     errors:  TypeError  `facts` has a name that is not a field of a timer
     """
@@ -57,7 +57,7 @@ def timer(payload: Any = None, **facts: Any) -> Timer[Any]:
 
 
 def call(handler: Handler | FunctionOfTimer, payload: Any = None, **facts: Any) -> Outcome:
-    """Call a handler, async or plain, with a timer that the test makes; a batch handler gets a batch of one timer.
+    """Call a handler, async or plain, with a timer of this payload; a batch handler gets a batch of one timer.
 
     errors:  InvalidHandler         the function has no @on_timer.
              RuntimeError           an event loop is running: await `acall` instead.

@@ -48,11 +48,11 @@ _UnfrozenTimer: Any = make_dataclass("_UnfrozenTimer", [it.name for it in fields
 
 
 def timer_of(values: Iterable[Any]) -> "Timer[Any]":
-    """Make a timer from the values of its fields, in the order of the fields.
+    """Create a timer from the values of its fields, in the order of the fields.
 
-    A frozen dataclass sets each field with a function call; together these calls take longer than a short handler. So
-    the fields are set in an object of a class with the same layout, and then the class of the object is changed to the
-    frozen class.
+    A frozen dataclass sets each field with a function call; together these calls take longer than a short handler. This
+    function therefore sets the fields in an object of a class with the same layout, and then changes the object's class
+    to the frozen class.
     """
     timer = _UnfrozenTimer(*values)
     timer.__class__ = Timer

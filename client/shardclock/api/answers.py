@@ -38,7 +38,7 @@ class StoredTimer(Answer):
     timer_key: int
     due_date: datetime
     outcome: str = Field(
-        description="created: a new timer; replaced: another timer had this name; unchanged: that other timer was kept"
+        description="created: a new timer; replaced: another timer had this name; unchanged: the other timer has stayed"
     )
 
 
@@ -110,9 +110,9 @@ class Schedule(TimerState):
 class Changed(Answer):
     """A timer after a change.
 
-    shape:   over SQL `timer_key` is None for a timer that was given by its name, and over HTTP `name` is None for a
-             timer that was given by its key. `state` is PENDING, PAUSED, CANCELED, or RESCHEDULED for a moved timer,
-             which is pending; `due_date` is the new date of a moved timer; None over SQL, where `get` shows the date
+    shape:   `timer_key` is None over SQL for a timer that was given by name, and `name` is None over HTTP for a timer
+             that was given by key. `state` is PENDING, PAUSED, CANCELED, or RESCHEDULED: the timer was moved, and is
+             pending. `due_date` is the new date of a moved timer; over SQL it is None, and `get` returns the date
     """
 
     timer_key: int | None
@@ -127,8 +127,8 @@ class Line(Answer):
     shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged, refused,
              unknown or untried. `unknown`: the answer was lost, so the timer may be stored. `untried`: the timer was
              not stored, and the caller may send the timer again. `why` is the reason if the timer is not stored, or may
-             not be stored. `code` is the code of a refusal. `replayed`: an earlier line had the same idempotency key;
-             the outcome is copied from the earlier line
+             not be stored. `code` is the code of a refusal. `replayed`: an earlier line or request had the same
+             idempotency key, and the outcome is a copy of its outcome
     """
 
     line: int
@@ -155,7 +155,7 @@ class BulkChanged(Answer):
 
 
 class Explained(Answer):
-    """The reason why a timer fired at its moment, or did not fire."""
+    """The reason why a timer had fired, or had not fired, by the requested moment."""
 
     moment: datetime
     verdict: str
@@ -273,7 +273,7 @@ class LeasePage(Answer):
 
 
 class PositionPage(Answer):
-    """The position of a consumer group, and the token of its lease if the lease was kept."""
+    """The position of a consumer group, and the token of its lease if the lease continues."""
 
     position: int
     token: str | None

@@ -1,4 +1,4 @@
-"""Read from a timer's state whether a verb (cancel, pause, resume, run or move) succeeded, or why it failed."""
+"""Decide from a timer's state whether a verb (cancel, pause, resume, run, move) has succeeded, or why it has failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class VerbOutcomes:
     shows_date: bool = False
 
     def code_of(self, state: str) -> RefusalCode:
-        """Return the refusal code for a missing timer, or for a timer whose state means failure."""
+        """Return the refusal code for a state that means failure; UNKNOWN means that the timer does not exist."""
         return UNKNOWN_TIMER if state == UNKNOWN else self.refused.get(state, TIMER_ENDED)
 
 

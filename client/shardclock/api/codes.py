@@ -1,4 +1,4 @@
-"""The general codes of refusals. Each code has an HTTP status and an exit code of the command line.
+"""The general codes of refusals. Each general code has an HTTP status and an exit code of the command line.
 
 `shardclock.api.refusals` has the specific codes. A specific code has its own text. The status, the exit code and the
 client's reaction come from its general code.
@@ -34,11 +34,11 @@ class RefusalCode:
 
     @property
     def type(self) -> str:
-        """The URN in HTTP's problem."""
+        """The URN of this code, as the `type` of a problem (RFC 9457)."""
         return PREFIX + self.name
 
     def specific(self, name: str, text: str) -> Self:
-        """Make a specific code that belongs to this general code."""
+        """Create a specific code that belongs to this general code."""
         return replace(self, name=name, text=text)
 
     def sentence(self, **fields: object) -> str:

@@ -26,8 +26,8 @@ class Problem:
     detail: str
     members: Mapping[str, Any] = field(default_factory=dict)
     retry_after_s: float | None = None
-    may_be_done: bool = False  # Codes after which the request may have been executed.
-    may_pass: bool = False  # Codes after which the same request may succeed in a moment.
+    may_be_done: bool = False  # Whether the request may have been executed.
+    may_pass: bool = False  # Whether the same request may succeed in a moment.
 
     @property
     def code(self) -> str:
@@ -36,7 +36,7 @@ class Problem:
 
 
 class ApiError(Exception):
-    """A request was refused or had no answer; this class is also used for a problem of an unknown type."""
+    """A request was refused or had no answer; a problem of an unknown type raises this class itself."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -190,7 +190,7 @@ BY_NAME: Mapping[str, type[ApiError]] = {
     "too_many": TooMany,
     "over_quota": OverQuota,
     "unavailable": Unavailable,
-    "no_answer": NoAnswer,  # the client itself makes this error; no gateway sends it
+    "no_answer": NoAnswer,  # the client itself raises this error; no gateway sends it
     "broken": Broken,
 }
 # Maps a status to its general code, for specific codes of newer gateways that this client does not know.
@@ -198,7 +198,7 @@ BY_STATUS: Mapping[int, str] = {code.status: code.name for code in GENERAL}
 
 
 def error_of(problem: Problem) -> ApiError:
-    """Make the error for a problem: the class of its general code, or ApiError for a problem of another server."""
+    """Create the error for a problem, of the class of its general code; ApiError for a problem of another server."""
     if not problem.type.startswith(PREFIX):
         return ApiError(problem)
     code = code_of(problem.code)

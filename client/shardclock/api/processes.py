@@ -58,7 +58,7 @@ class InstanceInList(InstanceState):
     """One instance in a list."""
 
     since: datetime | None = Field(
-        None, description="with `definition_key` in the request: the begin of the instance's longest wait"
+        None, description="with `definition_key` in the request: the start of the instance's longest wait"
     )
 
 
@@ -191,7 +191,7 @@ class WholeTask(Answer):
 
 
 class ServiceTask(Answer):
-    """One service task, leased to the caller; the caller's answer must contain the task's key and claim number."""
+    """One service task, leased to the caller; a report about the task must have the task's key and claim number."""
 
     task_key: int
     claim: int = Field(description="the claim number of the lease; an answer must contain this number")
@@ -271,7 +271,7 @@ class ServiceTasksPage(Answer):
 
 
 class InstanceKey(Answer):
-    """The instance that got a signal."""
+    """The instance that received a signal."""
 
     instance_key: int
 
@@ -283,6 +283,6 @@ class Deleted(Answer):
 
 
 class InstanceKeys(Answer):
-    """The instances that got a signal."""
+    """The instances that received a signal."""
 
     instance_keys: tuple[int, ...]

@@ -90,6 +90,6 @@ def _half_pairs(path: str, value: object) -> Iterator[str]:
 
 
 def _text_of(key: object) -> str:
-    """Return the text that JSON makes of a key."""
+    """Return the text to which JSON converts a key."""
     (text,) = json.loads(json.dumps({key: None}))
     return str(text)

@@ -1,8 +1,8 @@
 """Import an app and call its functions: the executor process of a handler or of job runs.
 
 User code must not import this private package. A worker starts the process, and calls the process over a socket. The
-process loads only the client distribution, not the server. So the process stays small, and the names of a user's
-modules can't collide with the names of server modules.
+process imports only the client distribution, not the server. The process therefore stays small, and the names of a
+user's modules can't collide with the names of server modules.
 
     handlers:         calls of one handler
     concurrent_calls: the calls of an async handler for the timers of one message

@@ -33,7 +33,7 @@ class UserActor:
         """Return immediately, to prove that the process is alive and that its event loop is not blocked."""
 
     async def gone(self) -> None:
-        """Never return: the pending call fails when the process ends."""
+        """Never return, so that the worker's pending call fails when the process ends."""
         await asyncio.Event().wait()
 
     async def answer(self, call: bytes) -> bytes:
@@ -49,7 +49,7 @@ class HandlerActor(UserActor):
 
 
 class RunActor(UserActor):
-    """Make runs."""
+    """Run the jobs of an app."""
 
     def __init__(self, modules: str, directory: str, priority: int) -> None:
         super().__init__(RunExecutor(modules, directory, priority))

@@ -45,7 +45,7 @@ class CallServer:
 
 
 def socket_that(begin: Callable[[socket.socket], object]) -> socket.socket | None:
-    """Make a Unix socket, and call `begin` with the socket; return None after an OSError."""
+    """Create a Unix socket, and call `begin` with the socket; return None after an OSError."""
     made: socket.socket | None = None
     try:
         made = socket.socket(socket.AF_UNIX)
@@ -72,7 +72,7 @@ class Serving(Messages):
         self.write(GREETING, b"")
 
     def take(self, number: int, body: bytes) -> None:
-        """Begin a call."""
+        """Start a call."""
         if body == IS_ALIVE:
             self.write(number, IS_ALIVE)
             return

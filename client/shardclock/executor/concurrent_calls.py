@@ -10,13 +10,13 @@ from shardclock.deadline import Deadline
 
 
 class ConcurrentCalls:
-    """The calls of one message; `room` limits the concurrent calls of all messages.
+    """The calls for the timers of one message; `room` limits the concurrent calls of all messages.
 
     No call starts later than `begins_s` after the message, because a slow handler would delay hundreds of timers.
 
-    A task costs more than most calls. So each task makes many calls, one after another; a second task starts only while
-    the call of the first task waits. If a call changes its task's context variables, the task makes no more calls: each
-    call needs the variables of the message.
+    A task costs more than most calls. Each task therefore makes many calls, one after another; further tasks start only
+    when a call of the first task waits. If a call changes its task's context variables, the task ends, because each
+    call must start with the variables of the message.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class ConcurrentCalls:
     async def outcomes(self, calls_max: int) -> list[Outcome]:
         """Call the handler for each timer, at most `calls_max` at a time.
 
-        shape:   the outcomes of the first timers, in order; the handler was not called for the other timers in time
+        shape:   the outcomes of the first timers, in order; the time was over before the calls for the other timers
         """
         self._begin_task()
-        await asyncio.sleep(0)  # The first task makes all calls up to the first call that waits.
+        await asyncio.sleep(0)  # Let the first task make calls until one of its calls waits.
         for _ in range(min(self._left, calls_max - 1)):
             self._begin_task()
         for task in self._tasks:  # The list grows during this loop.

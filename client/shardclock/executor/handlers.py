@@ -16,8 +16,8 @@ from shardclock.timer import timer_of
 
 # The values of each delivery that a worker sends to the process, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
-# The time after which a process returns uncalled timers to the worker, because a slow handler would delay hundreds of
-# timers.
+# After this time, the process gives the remaining timers back to the worker, because a slow handler would delay
+# hundreds of timers.
 BEGINS_S = 0.5
 
 

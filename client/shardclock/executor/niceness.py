@@ -1,4 +1,4 @@
-"""Give an executor a smaller share of a busy processor than a shard or worker gets."""
+"""Give executors a smaller share of a busy processor than shards and workers."""
 
 import os
 from pathlib import Path

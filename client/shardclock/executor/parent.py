@@ -1,4 +1,4 @@
-"""End an executor when its worker dies, and let the kernel choose executors first when memory is short.
+"""End an executor when its worker dies, and let the kernel kill executors first when memory is short.
 
 On Linux the kernel kills the executor when its worker dies. On other systems a thread watches the parent; the thread
 has to wait while user code holds Python's global lock.

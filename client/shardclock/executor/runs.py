@@ -1,4 +1,4 @@
-"""Make runs of an app's jobs in this process."""
+"""Run the jobs of an app in this process."""
 
 import pickle
 import signal
@@ -10,7 +10,7 @@ from shardclock.executor.threads import in_a_thread
 
 
 class Runs:
-    """Make runs of an app's jobs in this process, one at a time."""
+    """Run the jobs of an app in this process, one run at a time."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = {job.reference: job for job in jobs}
@@ -22,7 +22,7 @@ class Runs:
         return self._call is not None
 
     async def run(self, order: RunOrder) -> tuple[CallOutcome, ReportSnapshot]:
-        """Make a run in a separate thread, so that the event loop answers `poll` during the run."""
+        """Execute a run in a separate thread, so that the event loop answers `poll` during the run."""
         job = self._jobs.get(order.function)
         if job is None:
             return Failed(f"the app of this process has no job {order.function}"), ReportSnapshot()
@@ -44,19 +44,19 @@ class Runs:
 
 
 class RunExecutor:
-    """Import an app and make one run of one of its jobs at a time."""
+    """Import an app, and run its jobs, one run at a time."""
 
     def __init__(self, modules: str, directory: str, priority: int) -> None:
         prepare_to_import(directory, priority=priority)
         self._runs = Runs(find_jobs(modules.split(",")).values())
 
     async def answer(self, call: bytes) -> bytes:
-        """Make a run, read its reports, or cancel it: a call is a method's name with its arguments."""
+        """Execute a run, read its reports, or cancel it: `call` has the name and the arguments of a method."""
         name, *given = pickle.loads(call)  # noqa: S301 - from our own worker
         return pickle.dumps(await getattr(self, name)(*given), pickle.HIGHEST_PROTOCOL)
 
     async def run(self, order: RunOrder, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
-        """Make a run."""
+        """Execute a run; the kernel kills this process after `lives_s`, unless `poll` moves this deadline."""
         live_for(lives_s)
         try:
             return await self._runs.run(order)

@@ -35,7 +35,7 @@ class _Call(Generic[T]):
         self._context = copy_context()
 
     def make(self) -> Callable[[], None]:
-        """Make the call, and return a function that sets the result of the call."""
+        """Call the function, and return a function that sets the result of the call."""
         self.has_begun = True
         try:
             result = self._context.run(self._call)
@@ -75,7 +75,7 @@ class _CallThread:
                 self._leave()
 
     def _is_idle_again(self) -> bool:
-        """Make the next call; return whether to wait for another call, which the pool may add after this one."""
+        """Make the next call; return whether the thread waits for another call."""
         self._is_called.acquire()
         tell = self._calls[0].make()
         if os.getpid() != self._process:
@@ -105,7 +105,7 @@ class _CallThread:
 
 
 def _forget_threads() -> None:
-    """Forget all threads: a forked child has none of its parent's threads."""
+    """Drop the list of idle threads, because a forked child has none of its parent's threads."""
     global _counting, _idle
     _counting, _idle = threading.Lock(), deque()
 

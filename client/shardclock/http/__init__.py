@@ -13,7 +13,7 @@ This package needs the extra `http` of the distribution: `pip install 'shardcloc
     async_sending:                    connections, retries and pauses
     sync_…:                           written from `async_…` by `make docs`
     requests:                         a request: path, query, body
-    problems:                         make the errors of failed requests, with or without a response
+    problems:                         create the errors of failed requests, with or without a response
     retrying:                         decide whether and when a request is retried
     reading:                          parse a response
     parts:                            split many timers into requests of a few thousand

@@ -14,7 +14,7 @@ from shardclock.http.requests import BulkQuery
 
 
 class AsyncBulk:
-    """A counted change of many timers; `commit` makes the change."""
+    """A change of many timers after their count; `commit` changes the timers."""
 
     def __init__(self, sender: AsyncSender, path: str, body: dict[str, object], counted: TimersCounted) -> None:
         self._sender = sender
@@ -59,8 +59,8 @@ class AsyncMany:
         pending). Other timers get the outcome `unknown`.
 
         shape:   a line for each timer, in the order of the timers
-        errors:  ApiError    after the lines of the failed request: no gateway answered in time, or the gateway refuses
-                             all lines.
+        errors:  ApiError    no gateway answered in time, or the gateway refuses all lines; raised after the lines of
+                             the failed request.
                  ValueError  a timer has no form in JSON, or `part_lines` is out of its bounds.
                  TypeError   `timers` is not an iterable, or one of them is not a mapping.
         """
@@ -86,9 +86,9 @@ class AsyncMany:
 
         Call `commit` on the result to change these timers.
 
-        Without filters, all timers of the tenant are selected. `state` is
-        pending or paused, `timer_keys` has up to 1,000 keys. `until` is the end of a pause. `missed` is the rule for a
-        schedule's occurrences during the pause, for resume and for pause with `until`.
+        Without filters, all timers of the tenant are selected. `state` is pending or paused, `timer_keys` has up to
+        1,000 keys. `until` is the end of a pause. `missed` is the rule for a schedule's occurrences during the pause,
+        for resume and for pause with `until`.
 
         errors:  Refused    a parameter does not belong to the verb.
                  MoreMatch  more timers match than one request changes.
@@ -105,7 +105,7 @@ class AsyncMany:
         return AsyncBulk(self._sender, path, body, await self._sender.ask(TimersCounted, request))
 
     async def _settle(self, part: RequestPart) -> ApiError | None:
-        """Send the lines of a part until each line has an outcome. If a request fails finally, return its error."""
+        """Send the lines of a part until each line has an outcome; return the error of a failure without retry."""
         tries = self._sender.tries(is_repeatable=True)
         while part.waiting:
             try:

@@ -70,7 +70,7 @@ class AsyncSender:
             headers=address.headers,
             # A proxy from the environment could read unencrypted requests.
             trust_env=address.is_encrypted,
-            # Each waiting caller has a separate connection, without a limit.
+            # The number of connections is not limited, because each waiting caller needs a separate connection.
             limits=httpx2.Limits(max_keepalive_connections=100, keepalive_expiry=KEPT_S),
         )
 
@@ -79,7 +79,7 @@ class AsyncSender:
         await self._http.aclose()
 
     def tries(self, *, is_repeatable: bool) -> AsyncTries:
-        """Start the count of attempts; retries end `retry_for` after the first failure, or before the call ends."""
+        """Start counting attempts; retries end `retry_for` after the first failure, or before a handler's timeout."""
         return AsyncTries(Patience(self._retry_for_s, is_repeatable, random.random))
 
     async def send(self, request: Request) -> httpx2.Response:

@@ -1,6 +1,6 @@
-"""Split many timers into requests of lines, and keep the outcome of each line.
+"""Split many timers into requests of lines, and store the outcome of each line.
 
-After a lost answer, only the lines that can't make a duplicate timer are sent again: lines with an idempotency key, and
+After a lost answer, only lines that can't create a duplicate timer are sent again: lines with an idempotency key, and
 lines with a name and `on_conflict` `ignore`.
 """
 
@@ -27,7 +27,7 @@ NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
 
 @dataclass(slots=True)
 class RequestPart:
-    """The lines of one request: those without an outcome (key: line number), and the outcomes of the other lines."""
+    """The lines of one request by number: the lines without an outcome, and the outcomes of the other lines."""
 
     waiting: dict[int, bytes]
     repeatable: frozenset[int]

@@ -1,4 +1,4 @@
-"""Make the error of a failed request: from a problem document, another server's response, or no response."""
+"""Create the error of a failed request: from a problem document, another server's response, or no response."""
 
 import json
 import ssl
@@ -13,13 +13,13 @@ from shardclock.http.retrying import retry_after_s_of
 from shardclock.reason import one_line
 
 CHECK = f"check the client's url, given or in {URL_VARIABLE}"
-# A proxy in front of a gateway sends 502 and 504 while it can't reach the gateway.
+# After these statuses, a retry may succeed. A proxy sends 502 and 504 while it can't reach the gateway.
 PASSING = frozenset({429, 502, 503, 504})
 FAILED = 500  # from this status on, the server has failed, and the outcome is unknown
 
 
 def problem_error(request: Request, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Make the error of a response that is not a success."""
+    """Create the error for a response with a status that is not a success."""
     found = _object_of(body)
     kind, detail = found.get("type"), found.get("detail")
     is_problem = isinstance(kind, str) and isinstance(detail, str)
@@ -37,12 +37,12 @@ def problem_error(request: Request, status: int, headers: Mapping[str, str], bod
 
 
 def foreign_error(request: Request, status: int) -> ApiError:
-    """Make the error for a response with a success status that does not come from a gateway."""
+    """Create the error for a response with a success status that does not come from a gateway."""
     return error_of(Problem(UNKNOWN, status, _foreign(request, status), may_be_done=request.changes))
 
 
 def no_answer(request: Request, address: GatewayAddress, error: Exception, *, was_sent: bool) -> ApiError:
-    """Make the error of an unanswered request; `was_sent`: the request may have arrived."""
+    """Create the error of an unanswered request; `was_sent`: the request may have arrived."""
     why = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     problem = Problem(
         type=NO_RESPONSE.type,

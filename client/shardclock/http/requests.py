@@ -46,7 +46,7 @@ class BulkQuery(TimerQuery, total=False):
 
 
 class DeadLetterQuery(TypedDict, total=False):
-    """A filter of dead letters: target, time of the last failure, first line of the reason, and maximum number."""
+    """A filter of dead letters: target, time of the last failure, first line of the reason; and the limit of rows."""
 
     target: str
     died_before: Moment
@@ -95,12 +95,12 @@ class Request:
 
 
 def read(path: str, **query: object) -> Request:
-    """Make a request that changes nothing; parameters of the query that are None are left out."""
+    """Create a request that changes nothing; parameters of the query that are None are left out."""
     return Request("GET", path, query_of(**query))
 
 
 def read_page(path: str, chosen: TimerQuery, **page: object) -> Request:
-    """Make a request for one page of the timers or schedules that a filter chooses.
+    """Create a request for one page of the timers or schedules that a filter chooses.
 
     errors:  TypeError  `chosen` has a key that is not a filter
     """
@@ -113,7 +113,7 @@ def read_page(path: str, chosen: TimerQuery, **page: object) -> Request:
 
 
 def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Request:
-    """Make a request that takes effect once even if it is sent several times; without a key, a random key is used.
+    """Create a request that takes effect once even if it is sent several times; the default key is random.
 
     errors:  ValueError  the key can't be sent, or a value has no form in JSON
     """
@@ -121,7 +121,7 @@ def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: 
 
 
 def file(path: str, body: bytes, media_type: str, idempotency_key: str | None, **query: object) -> Request:
-    """Make a request with a file as its body; the request takes effect once even if the client sends it several times.
+    """Create a request with a file as its body; it takes effect once even if the client sends it several times.
 
     errors:  ValueError  the key can't be sent
     """
@@ -130,12 +130,12 @@ def file(path: str, body: bytes, media_type: str, idempotency_key: str | None, *
 
 
 def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query: object) -> Request:
-    """Make a request for a change without an idempotency key."""
+    """Create a request for a change without an idempotency key."""
     return Request("POST", path, query_of(**query), body_of(fields), {"Content-Type": JSON}, is_repeatable)
 
 
 def change(method: str, path: str, fields: Mapping[str, object] | None = None) -> Request:
-    """Make a request for an idempotent change."""
+    """Create a request for an idempotent change."""
     return (
         Request(method, path) if fields is None else Request(method, path, {}, body_of(fields), {"Content-Type": JSON})
     )

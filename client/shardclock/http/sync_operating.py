@@ -129,7 +129,7 @@ class Operating:
     def subscribe(
         self, endpoint: str, kinds: Collection[str], *, failures_min: int = 3, text_only: bool = False
     ) -> EventSubscriptionChanged:
-        """Send events of these kinds to an endpoint; events of other kinds are no longer sent.
+        """Subscribe an endpoint to these kinds of events; they replace its earlier kinds.
 
         errors:  NotFound  there is no such endpoint.
                  Refused   a kind is unknown.

@@ -279,9 +279,9 @@ class Processes:
         keep: Length | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[int, ...]:
-        """Publish a message, and return the keys of the instances that get the message now.
+        """Publish a message, and return the keys of the instances that receive the message now.
 
-        The message is stored for the duration `keep`, so that tokens that start to wait within this time also get it.
+        The message is stored for the duration `keep`; a token that starts to wait within this time also receives it.
         """
         fields = {"name": name, "correlation": correlation, "variables": variables, "keep": keep}
         return (self._sender.ask(InstanceKeys, ask.once("POST", "/v1/messages", fields, idempotency_key))).instance_keys

@@ -71,7 +71,7 @@ class Sender:
             headers=address.headers,
             # A proxy from the environment could read unencrypted requests.
             trust_env=address.is_encrypted,
-            # Each waiting caller has a separate connection, without a limit.
+            # The number of connections is not limited, because each waiting caller needs a separate connection.
             limits=httpx2.Limits(max_keepalive_connections=100, keepalive_expiry=KEPT_S),
         )
 
@@ -80,7 +80,7 @@ class Sender:
         self._http.close()
 
     def tries(self, *, is_repeatable: bool) -> Tries:
-        """Start the count of attempts; retries end `retry_for` after the first failure, or before the call ends."""
+        """Start counting attempts; retries end `retry_for` after the first failure, or before a handler's timeout."""
         return Tries(Patience(self._retry_for_s, is_repeatable, random.random))
 
     def send(self, request: Request) -> httpx2.Response:

@@ -46,7 +46,7 @@ async def consume_once(driver: AsyncHeld, group: str, work: AsyncWork, *, limit:
     """Call `work` for the next records on one connection, in a transaction that moves the group's position."""
     if driver.is_in_transaction:
         raise TypeError("consume_once begins its own transaction: end the open transaction of the connection first")
-    # The group is opened in a separate transaction: otherwise a second member would wait for the first member's batch.
+    # Register the group in a separate transaction: otherwise a second member would wait for the first member's batch.
     async with driver.transaction():
         partitions = await open_group(driver, group)
     for _ in range(partitions):
@@ -93,9 +93,9 @@ async def _read(driver: AsyncHeld, state: PartitionState, size: int) -> LogPage:
 
 
 class AsyncRound:
-    """Work on one batch in the transaction that moves the position.
+    """Work on one batch in the transaction that moves the group's position.
 
-    Find out if the work or Postgres caused an error.
+    After an error, `verdict` decides whether the work or Postgres was the cause.
     """
 
     def __init__(self, group: str, work: AsyncWork, size: int) -> None:

@@ -45,7 +45,7 @@ async def knows_group(driver: AsyncDriver, group: str) -> bool:
 async def note_failure(
     driver: AsyncDriver, state: PartitionState, error: str, *, alone: bool, wait_s: float
 ) -> int | None:
-    """Record a failure of the work on the next records.
+    """Store a failure of the work on a partition's next records.
 
     shape:   how many times the next record has failed as the only record of a batch; None: another member has done the
              work
@@ -104,7 +104,7 @@ async def take_lease(
 async def acknowledge_partition(
     driver: AsyncDriver, state: PartitionState, position: int, *, worked: bool, keep_s: float | None
 ) -> PartitionState:
-    """Record the position up to which a leased partition is done; extend the lease by `keep_s`, or end it.
+    """Store the position up to which a leased partition is done; extend the lease by `keep_s`, or end the lease.
 
     errors:  LeaseLost  another member has the partition.
              Exception  an error of the driver: the outcome is unknown, call again.
@@ -137,8 +137,7 @@ async def take_partition(driver: AsyncDriver, group: str) -> dict[str, Any] | No
 async def advance_partition(
     driver: AsyncDriver, state: PartitionState, position: int, *, worked: bool, transaction: int
 ) -> bool:
-    """Record that a locked partition is done up to a position; False: the transaction that locked the partition has
-    ended.
+    """Move the position of a locked partition; False: the transaction that locked the partition has ended.
 
     source:  client/shardclock/sql/statements/advance_partition.sql
     """

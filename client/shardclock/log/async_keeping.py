@@ -19,8 +19,8 @@ async def work_under_lease(log: GroupLog, work: AsyncLeasedWork, batch: AsyncBat
     keeping = asyncio.create_task(_keep(log, batch))
     both = {working, keeping}
     try:
-        # `await working` alone would be wrong: if this function cancels `working`, the await would end as if the member
-        # were cancelled.
+        # Don't use `await working`: if this function cancels `working`, the await ends as if the member were
+        # cancelled.
         done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in both:

@@ -1,4 +1,4 @@
-"""The connection of one consumer, opened by the user's function and reopened after a loss."""
+"""The connection of one consumer: the user's function opens it, and opens it again after a loss."""
 
 import json
 from collections.abc import AsyncIterator, Callable

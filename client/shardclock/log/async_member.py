@@ -100,7 +100,7 @@ class AsyncMember:
         self._known_s = now_s
 
     async def fail(self, failure: WorkFailed) -> None:
-        """Record and log an error; a record that fails by itself is retried with growing pauses, then skipped."""
+        """Store and log an error; a record that fails alone is retried after growing pauses, and then skipped."""
         state, records, alone = failure.state, failure.records, len(failure.records) == 1
         error = error_text(failure.error)
         if isinstance(failure.error, WorkTooSlow):
@@ -123,7 +123,7 @@ class AsyncMember:
         try:
             return await note_failure(self.link, state, error, alone=alone, wait_s=wait_s)
         except ApiError as refusal:
-            # A database with another encoding can't store some characters of the error.
+            # If the database's encoding can't store a character of the error, Postgres refuses the value.
             if not str(refusal.members.get("sqlstate", "")).startswith(DATA_EXCEPTION):
                 raise
             return await note_failure(self.link, state, ascii(error)[1:-1], alone=alone, wait_s=wait_s)

@@ -13,7 +13,7 @@ class Pace:
         self._records_max = records_max
 
     def done(self, records: int, took_s: float) -> None:
-        """Adapt the size to the duration of a batch; a batch that took more than a second reduces the size."""
+        """Adapt the size to the duration of a batch; after a batch of more than a second, the size is smaller."""
         fitting = records * TARGET_S / max(took_s, 1e-6)
         if records < self.records:
             fitting = max(fitting, self.records) if took_s < TARGET_S else fitting

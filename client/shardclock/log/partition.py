@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of a partition of a group when a member leased or locked it; no new record can appear up to `horizon`.
+    """The state of a group's partition when a member leased or locked it; no new record can appear up to `horizon`.
 
     Without a `lease`, the member's transaction has locked the partition.
     """

@@ -26,7 +26,7 @@ class Batch:
         self._asking = Lock()
 
     def acknowledge(self, record: LogRecord) -> None:
-        """Record that all records up to and including `record` are done.
+        """Acknowledge all records up to and including `record`.
 
         errors:  LeaseLost  another member has the batch: end the work.
                  Exception  an error of the driver: the outcome is unknown; continue, because a later acknowledgement
@@ -41,8 +41,8 @@ class Batch:
         """
         left_s = self._until_s - time.monotonic()
         try:
-            # A member that was frozen for longer than its lease tries a renewal, which succeeds if no other member
-            # leased the batch.
+            # A member that was frozen for longer than its lease still tries a renewal. The renewal succeeds if no other
+            # member has leased the batch.
             with limit(left_s if left_s > 0 else LAST_ASK_S):
                 self._move(self.state.position, worked=False, keep_s=self.lease_s)
         except TimeoutError as error:

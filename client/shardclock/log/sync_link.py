@@ -1,5 +1,5 @@
 # `make docs` writes this file from async_link.py: change that file, and run `make docs`.
-"""The connection of one consumer, opened by the user's function and reopened after a loss."""
+"""The connection of one consumer: the user's function opens it, and opens it again after a loss."""
 
 import json
 from collections.abc import Callable, Iterator

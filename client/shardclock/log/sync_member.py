@@ -101,7 +101,7 @@ class Member:
         self._known_s = now_s
 
     def fail(self, failure: WorkFailed) -> None:
-        """Record and log an error; a record that fails by itself is retried with growing pauses, then skipped."""
+        """Store and log an error; a record that fails alone is retried after growing pauses, and then skipped."""
         state, records, alone = failure.state, failure.records, len(failure.records) == 1
         error = error_text(failure.error)
         if isinstance(failure.error, WorkTooSlow):
@@ -124,7 +124,7 @@ class Member:
         try:
             return note_failure(self.link, state, error, alone=alone, wait_s=wait_s)
         except ApiError as refusal:
-            # A database with another encoding can't store some characters of the error.
+            # If the database's encoding can't store a character of the error, Postgres refuses the value.
             if not str(refusal.members.get("sqlstate", "")).startswith(DATA_EXCEPTION):
                 raise
             return note_failure(self.link, state, ascii(error)[1:-1], alone=alone, wait_s=wait_s)

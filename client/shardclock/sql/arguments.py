@@ -103,7 +103,7 @@ def move(which: TimerReference, to: Destination) -> str:
 def _with_moment(fields: Mapping[str, object]) -> dict[str, object]:
     """Write the due date as text with its UTC offset, or as a local time with its time zone.
 
-    So the time zone of the database session can't change the due date.
+    The time zone of the database session therefore has no effect on the due date.
     """
     given = fields.get("due_date")
     if given is None:

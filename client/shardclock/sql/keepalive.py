@@ -10,7 +10,7 @@ OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4, "TCP_USER_TI
 
 
 def keep_alive(connection: Any) -> None:
-    """Make a driver's connection fail about ten seconds after the server's host has vanished.
+    """Set up a driver's connection so that it fails about ten seconds after the server's host has vanished.
 
     By default the operating system waits two hours for an answer, and a program without an event loop would block.
 

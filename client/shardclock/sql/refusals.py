@@ -64,11 +64,11 @@ def error_of_postgres(fault: PostgresFault) -> ApiError | None:
 
 
 def refusal(code: RefusalCode, sentence: str, **members: str) -> ApiError:
-    """Make the error of a refusal."""
+    """Create the error of a refusal."""
     return error_of(Problem(type=code.type, status=0, detail=sentence, members=members))
 
 
 def invalid_field(field: str, why: str) -> ApiError:
-    """Make the error of a field that this client refuses before the request is sent."""
+    """Create the error of a field that this client refuses before it sends the request."""
     code = invalid(field)
     return refusal(code, code.sentence(why=why))

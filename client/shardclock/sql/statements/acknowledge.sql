@@ -1,9 +1,9 @@
 -- Moves the position of a leased partition beyond the done records, and extends or ends the lease.
 --
--- in:    :asked text, a JSON object of group_name, partition, lease, position, worked (false: no record was done, or
---        none yet), and keep_s, the new time of the lease from now; without keep_s the lease ends now
--- out:   answer text, a JSON object of position (the partition's new position); or no row: the lease ran out, and
---        another member has the partition
+-- in:    :asked text, a JSON object of group_name, partition, lease, position, worked (true: sets worked_at),
+--        and keep_s, the new time of the lease from now; without keep_s the lease ends now
+-- out:   answer text, a JSON object of position (the partition's new position); or no row: the lease has
+--        expired, and another member has the partition
 -- locks: the partition's row
 -- index: consumers_pkey
 with a as materialized (

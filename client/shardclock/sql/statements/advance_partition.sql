@@ -1,7 +1,7 @@
 -- Moves the position of a partition beyond the done records, in the transaction that did the work.
 --
 -- in:    :asked text, a JSON object of group_name, partition, position, worked (false: there were no records), and
---        transaction (which locked the partition before the work)
+--        transaction (the id of the transaction that locked the partition)
 -- out:   answer text, a JSON object of position; or no row: the given transaction has ended, so other members may have
 --        the partition
 -- locks: the partition's row

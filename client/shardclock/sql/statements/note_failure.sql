@@ -1,10 +1,10 @@
 -- Records a failure of the work on a partition's next records; does nothing if another member has done this work.
 --
 -- in:    :asked text, a JSON object of group_name, partition, position (before the first of these records), alone
---        (true: the work was on one record), error, wait_s (before the next attempt), and lease; without a lease the
---        member worked in a transaction, and another member's later lease is kept
--- out:   answer text, a JSON object of attempts (on the next record alone); or no row: another member has the records,
---        or has done the work
+--        (true: the work was on one record), error, wait_s (the time before the next attempt), and lease (missing: the
+--        member worked in a transaction; another member's later lease then stays)
+-- out:   answer text, a JSON object of attempts (of work on the next record alone); or no row: another member has the
+--        records, or has done the work
 -- locks: the partition's row
 -- index: consumers_pkey
 with a as materialized (

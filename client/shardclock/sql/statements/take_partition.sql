@@ -1,11 +1,11 @@
 -- Locks a group's free partition with the oldest unread record, until the transaction ends.
 --
--- Ignores a lease or a wait with an impossibly late end, because Postgres's clock was ahead when the end was written.
+-- Ignores a lease or a wait that ends impossibly late: Postgres's clock was ahead when the end was written.
 --
 -- in:    :asked text, a JSON object of group_name
 -- out:   answer text, a JSON object of partition, partitions, position, attempts, horizon (no new record can appear up to
 --        it), transaction (the id of this transaction, which holds the lock) and started_at (the server's start time);
---        no row if no partition is free, or there is nothing to read
+--        no row: no partition is free, or no record can be read
 -- locks: the partition's row, until the transaction ends; skips locked rows
 -- index: consumers_pkey
 with log as materialized (
