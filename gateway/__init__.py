@@ -12,7 +12,7 @@ gateway itself handles only HTTP: it authenticates the caller, checks the body, 
     console      the pages for people
     oidc         the sign-in of people at an identity provider
     upkeep       background tasks of a gateway
-    gateway      the parts of one gateway, shared by its requests
+    gateway      the pools, limits and queues that all requests of one gateway share
     access       authenticate the caller and check its scope
     fields       read and validate a small JSON body
     combining    write concurrent creates with one statement
@@ -21,6 +21,6 @@ gateway itself handles only HTTP: it authenticates the caller, checks the body, 
     limits       quotas, rates and concurrency limits
     requests     shared parts of requests and responses
     answers      the models of the responses
-    errors       the problem that answers each error
+    errors       convert each error to the problem in the response
     settings, families   the settings, and the metrics
 """

@@ -29,7 +29,7 @@ from shardclock_server.sql.served import Tenants, author_of
 from shardclock_server.sql.session import Session
 
 IF_MATCH = "If-Match"
-# The header, and the kinds of requests that support it.
+# Maps each header to the kinds of requests in which the header has an effect.
 ROUTE_HEADERS = {
     "Idempotency-Key": "changes of one timer, and of processes",
     IF_MATCH: "changes of one timer",
@@ -48,7 +48,7 @@ async def caller_of(request: Request) -> Caller:
 
 
 def scoped(scope: str) -> Callable[..., Awaitable[Caller]]:
-    """Make FastAPI's dependency that checks a route's scope and records each change by an operator in the audit."""
+    """Create FastAPI's dependency that checks a route's scope, and audits an operator's change."""
 
     async def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         await admit(request, caller, scope)
@@ -94,7 +94,7 @@ def refuse_tenant_key(caller: Caller, target: str) -> None:
 
 
 def operating(scope: str) -> Callable[..., Caller]:
-    """Make the dependency of a route that concerns the whole installation, not one tenant."""
+    """Create the dependency of a route about the whole installation, which refuses callers of one tenant."""
 
     def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         admit_operator(request, caller, scope)
@@ -120,7 +120,7 @@ async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterat
     """Open one transaction for an operator's change and for the audit record of the change.
 
     If the block raises an error, the transaction is rolled back, and a separate record reports that the change was not
-    made. If a request repeats an earlier request, the block changes nothing and drops the record.
+    made. If a request repeats an earlier request, the block itself drops the record, because it changes nothing.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the record can't be written, so the change was rolled back
@@ -152,13 +152,13 @@ Worker = Annotated[Caller, Depends(scoped("write"))]
 
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
-    """Check the write scope, and start an audit record, because each change by a filter is audited."""
+    """Check the write scope, and start an audit record: each change of all rows that match a filter is audited."""
     admit_bulk(request, caller)
     return caller
 
 
 def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
-    """Make a dependency that refuses headers that a route would ignore, because the client expects an effect.
+    """Create a dependency that refuses these headers, because a route would ignore them without notice.
 
     errors:  Problem  a request that changes data has one of these headers
     """

@@ -88,11 +88,11 @@ DESCRIPTION = (
     "Schedule, find and change durable timers. The gateway needs only Postgres, so it accepts requests while no cluster"
     " runs; timers that become due in this time fire as soon as a cluster runs."
 )
-READY_S = 1.0  # The limit of a readiness check, shorter than the timeout of probes.
-OTHERS_SHARE = 4  # One session in 4 is reserved for other tenants, so a tenant gets at most three quarters.
-BODY_BUDGET_BYTES = 48 * 1024 * 1024  # The limit of bodies with many lines; each byte takes three bytes of memory.
+READY_S = 1.0  # The timeout of a readiness check; Kubernetes' probes have a longer timeout.
+OTHERS_SHARE = 4  # One tenant uses at most three quarters of the sessions; one session in 4 is left for the others.
+BODY_BUDGET_BYTES = 48 * 1024 * 1024  # The limit of all bodies of many timers; a byte takes three bytes of memory.
 QUOTA_SESSIONS = 2  # The number of connections to Postgres on which the gateway counts the tenants' usage.
-# Changes in these routes support idempotency keys.
+# In these routes, requests that change data support idempotency keys.
 OF_PROCESSES = tuple(
     it.router for it in (processes, instances, instance_changes, messages, tasks, service_tasks, incidents)
 )
@@ -105,7 +105,7 @@ ROUTERS = (
 
 
 def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> FastAPI:
-    """Make the application of one gateway; pools and tasks live as long as the server runs the application."""
+    """Create the application of one gateway; its pools and tasks start and stop with the server."""
     stats = RequestStats()
 
     @asynccontextmanager
@@ -128,13 +128,13 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     app.add_middleware(UnsentLimit)
     app.add_middleware(Recorded)
     app.add_middleware(UniqueHeaders)
-    app.add_middleware(RequestCounter, stats=stats)  # inside the next two, which change the routed path and method
+    app.add_middleware(RequestCounter, stats=stats)  # runs after the next two, which change the routed path and method
     app.add_middleware(PreservedSlashes)
     app.add_middleware(HeadAsGet)
     app.state.stats = stats
     app.state.pages, app.state.drawings, app.state.console_paths = PageCache(), Drawings(), console.PATHS
     app.router.routes.extend(_routes())
-    # The app lists an included router as one opaque route.
+    # List the routes of each router, because the app's own list hides them behind one object for each router.
     routers = (app, *ROUTERS, timers.router, *console.ROUTERS)
     app.state.routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
     # The first request for the reference builds the reference, so that the gateway starts sooner. FastAPI documents how
@@ -146,7 +146,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
 
 @cache
 def _routes() -> Sequence[BaseRoute]:
-    """Make the routes once for all applications; a route finds its gateway through the request."""
+    """Create the routes once for all applications; a route finds its gateway through the request."""
     own = APIRouter(generate_unique_id_function=lambda route: route.name)
     for router in ROUTERS:
         header_check = Depends(keyed if router in OF_PROCESSES else unconditional)
@@ -192,8 +192,8 @@ async def _opened(
     async with (
         pool_of(application="shardclock gateway", size=size, share=size - size // OTHERS_SHARE) as pool,
         Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
-        # A request that holds a session may wait for the read of a quota. With a shared pool, such requests could
-        # deadlock.
+        # A request that holds a session may wait until a quota is read. If this read used the same pool, requests
+        # could deadlock.
         pool_of(application="shardclock gateway quotas", size=QUOTA_SESSIONS) as counting,
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, audited_per_hour=settings.gateway_audited_per_hour) as quotas,

@@ -3,8 +3,8 @@
 A single row costs Postgres 484 µs; a row in a batch of twenty costs 45 µs. A free writer takes all queued timers, so no
 timer waits for a batch to fill; while all writers are busy, the next batch grows. If an open transaction has locked a
 timer's name, timers of this name are written in separate batches, so that they delay no other timer. If Postgres
-refuses a timer, for example because of a missing target, the batch is halved until this timer is in a separate batch;
-the timers of its tenant then have a separate writer for a while.
+refuses a timer, for example because of a missing target, the batch is halved until this timer is in a separate batch.
+For the next `APART_S` seconds, a separate writer then writes the timers of this tenant.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from shardclock_server.timers.model import NewTimer
 
 WRITERS = 2
 BATCH_TIMERS = 200
-BATCH_CHARACTERS = 2**20  # the limit of payloads in a batch, because large payloads would delay other tenants' timers
+BATCH_CHARACTERS = 2**20  # a batch with more characters of payload would delay the timers of other tenants
 WAITING_MAX = 5_000
 WAIT_S = 10.0  # The longest time of one create: its wait in the queue and its write in Postgres.
-# The wait for a locked name. Most locks end within this time, because a commit takes milliseconds; the limit bounds the
-# delay of the batch's other timers.
+# The time that a batch waits for a locked name. Most locks end within this time, because a commit takes milliseconds;
+# a longer wait would delay the other timers of the batch.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
 APART_S = 10.0  # For this time after a refusal, the tenant's timers have a separate writer.
 ALONE_SHARE = 4  # One session in 4 may write single timers, which may wait for a lock.
@@ -46,7 +46,7 @@ class _QueuedTimer:
     timer: NewTimer
     request: IdempotentRequest | None
     outcome: asyncio.Future[Scheduled | Refused]
-    batch: ScheduleBatch | None = None  # the statement for only this timer, after a batch found the timer's name locked
+    batch: ScheduleBatch | None = None  # the statement for this timer alone, if its name was locked in a batch
 
     @property
     def name(self) -> tuple[str, str | None]:
@@ -100,10 +100,10 @@ class Combiner:
         self._limit = ConcurrencyLimit(
             WAITING_MAX, doing="timers wait to be written", way_out="send this timer again in a moment"
         )
-        self._apart_until_s: dict[str, float] = {}  # For each tenant with a separate writer: until when.
+        self._apart_until_s: dict[str, float] = {}  # For each tenant with a separate writer: the end of this time.
         # For each locked name: the queue of its timers, which are written in separate batches.
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}
-        # 80 % of the statement timeout: the wait for a lock ends first, so that the timer is certainly not written.
+        # 80 % of the statement timeout, so that the wait for a lock ends before the statement and the outcome is known.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()

@@ -15,10 +15,11 @@ from typing import Protocol
 from shardclock_server.gateway.limits.concurrency import is_within_share
 from shardclock_server.gateway.settings import GatewaySettings
 
-FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
+FILES_KEPT = 64  # open files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
 OTHER_SESSIONS = 11  # Sessions for keys, quotas, notifications, waits and operations.
-# A connection younger than this is not closed for a new connection of the same client: its first request may still come
+# A new connection does not replace a connection of the same client that is younger than this: the first request of the
+# young connection may still be on its way.
 YOUNG_S = 1.0
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 
@@ -37,8 +38,8 @@ class Connections:
         self.most = most
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
-        # For each address: the unauthenticated connections, and the idle authenticated connections. The oldest
-        # connection comes first; each has the moment at which it entered this state.
+        # For each address: the unauthenticated connections, and the idle authenticated connections, each with the time
+        # at which it entered this state; the oldest connection comes first.
         self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
 
@@ -90,7 +91,7 @@ class Connections:
                     del kind[site]
 
     def _make_room_for(self, site: str) -> bool:
-        """Close an idle connection of the address that has most idle connections.
+        """Close an idle connection of the address that has the most idle connections.
 
         An authenticated connection is closed only if its address has more connections than the new connection's
         address.

@@ -24,7 +24,7 @@ from shardclock_server.sql.session import NOT_ALLOWED, StatementRefused, StoreLo
 from shardclock_server.timers.refusal import NO_MEMBERS, Refusal
 
 ROOM_AGAIN_S = 60
-PATH_SHOWN = 300  # a sentence shows at most this many characters of a value
+PATH_SHOWN = 300  # a message shows at most this many characters of a path
 
 
 async def _problem(request: Request, error: Problem) -> Response:
@@ -53,7 +53,7 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 
 async def _unavailable(request: Request, error: StoreUnavailable) -> Response:
-    is_ours = isinstance(error, PoolEmpty | StoreLocked)  # these two errors don't mean that Postgres is unreachable
+    is_ours = isinstance(error, PoolEmpty | StoreLocked)  # for these two errors, Postgres is reachable
     sentence = str(error) if is_ours else f"Postgres does not answer: {error}; send the request again"
     return await _problem(request, unavailable(sentence))
 

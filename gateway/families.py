@@ -8,14 +8,14 @@ SECONDS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 
 # The labels are the operations of the API's reference, so the number of labels is limited.
 OPERATION = Label("operation", frozenset([OTHER]), is_open=True)
-# Statuses with their own label: a tenant that exceeds a limit causes a 429, an unreachable Postgres or a full gateway
-# causes a 503.
+# These statuses have their own label value. A 429 means that a tenant exceeds a limit; a 503 means that Postgres is
+# unreachable or the gateway is full.
 ALONE = frozenset([429, 503])
 STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx", *map(str, ALONE)]))
 # A tenant name that is longer or has control characters is reported as `other`.
 TENANT = Label("tenant", frozenset([OTHER]), is_open=True, open_value=re.compile(r"[^\x00-\x1f\x7f]{1,64}"))
 TENANTS_NAMED_MAX = 20  # The metrics of one gateway name at most this many tenants.
-# The limit from which callers notice a blocked event loop.
+# The bounds of the buckets for the event loop's lag, in seconds.
 LOOP_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 FAMILIES = (
@@ -44,7 +44,7 @@ FAMILIES = (
         "waiters_behind_seconds",
         "gauge",
         "Time since the log was last read to its end for waiting callers; 0 if no caller waits.",
-        summed=True,  # the gateways of a node are added up, so that one stalled gateway remains visible
+        summed=True,  # the sum over a node's gateways, so that one stalled gateway remains visible
     ),
     Family("log_streams", "gauge", "Callers that follow the log.", summed=True),
     Family("log_streams_max", "gauge", "The limit of callers that follow the log.", summed=True),

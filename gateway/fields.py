@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import shortened
 Model = TypeVar("Model", bound=BaseModel)
 PLACES = ("body", "query", "path", "header")
 FIELD = re.compile("[a-z][a-z0-9_]{0,99}")
-NAME_SHOWN = 100  # a message cuts the name of a field in the request to this number of characters
+NAME_SHOWN = 100  # a message shows at most this many characters of a field's name
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:
@@ -35,7 +35,7 @@ async def read_model(request: Request, model: type[Model]) -> Model:
 
 
 def refused_field(report: Any, fields: Sequence[str] = ()) -> Problem:
-    """Make the problem for one error of pydantic; `fields` lists the model's fields if they are known."""
+    """Create the problem for one error of pydantic; `fields` lists the model's fields if they are known."""
     field = next((part for part in report["loc"] if part not in PLACES), "")
     is_field = report["type"] != "extra_forbidden" and isinstance(field, str) and FIELD.fullmatch(field)
     return Problem(invalid(field) if is_field else REFUSED, sentence_of(report, fields))

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class WaitSlot:
-    """A waiting caller's slot. The end of the `with` block frees the slot, unless a deferred response has taken it."""
+    """A waiting caller's slot. The end of the `with` block frees it, unless `kept` left it to a deferred response."""
 
     limit: ConcurrencyLimit
     usage: TenantUsage
@@ -61,7 +61,7 @@ class WaitSlot:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The parts of one gateway, each shared by all its requests."""
+    """The pools, limits and queues that all requests of one gateway share."""
 
     settings: GatewaySettings
     pool: Pool
@@ -77,12 +77,12 @@ class Gateway:
     instance_ends: InstanceEnds
     task_waiters: TaskWaiters
     long_polls: LongPolls
-    changes: LogChanges  # For the pages of the console.
+    changes: LogChanges  # Waits of the console's pages for new records of the log.
     operation_begun: asyncio.Event  # The event is set when this gateway starts an operation.
     wait_limits: WaitLimits
     models: WorkThread
     previews: WorkThread
-    body_budget: BodyBudget  # limits bodies with many lines
+    body_budget: BodyBudget  # limits the bytes of bodies with many timers
     unsent: UnsentBytes
     stopping: asyncio.Event  # the event is set when all streams must end
 
@@ -95,8 +95,7 @@ class Gateway:
     def notify_shards(self, due_dates: Iterable[datetime | None]) -> None:
         """Notify shards if a timer is due before their next poll; None: the timer is due now.
 
-        The comparison uses this machine's clock. With a wrong clock, a timer may have to wait for the shard's next
-        poll.
+        The comparison uses this machine's clock. If the clock is wrong, a timer may wait until the shards' next poll.
         """
         soon = datetime.now(UTC) + timedelta(seconds=SHARD_POLL_S)
         if any(due_date is None or due_date <= soon for due_date in due_dates):
@@ -120,7 +119,7 @@ class Gateway:
     ) -> T | None:
         """Call `read` until it returns a result, the time is over, the gateway stops, or the client disconnects.
 
-        The wait needs a slot for streams, because a wait reads Postgres as often as a client that follows the log.
+        A wait needs one of the slots for streams, because a wait reads Postgres as often as a stream does.
 
         shape:   None: `read` returned no result
         errors:  Problem           no slot is free

@@ -16,9 +16,9 @@ from shardclock_server.gateway.requests import malformed
 from shardclock_server.gateway.requests.callers import TENANT
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, unavailable
 
-HEAD_BYTES_MAX = 65_536  # The limit of the request line and all headers; also of the bytes between two body pieces.
+HEAD_BYTES_MAX = 65_536  # The limit of the request line with all headers, and of the bytes between two body pieces.
 HEAD_S = 10.0  # The time from the connection's start, or from a request's first byte, to the end of its headers.
-REST_S = 10.0  # The time to read the rest of an answered request: an immediate close could cut off the response.
+REST_S = 10.0  # The time for the rest of an answered request; an immediate close could cut off the response.
 UNREAD_S = 30.0  # A client must read 16 KiB of its responses in this time, or all remaining bytes if fewer remain.
 READ_LEAST_BYTES = 16_384
 UNPROVEN_S = 10.0  # the longest pause between two requests, if no request of the connection was authenticated
@@ -41,8 +41,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_proven = False  # whether a request was authenticated
         self._keep_alive_s = self.timeout_keep_alive
         self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
-        self._bare_bytes = 0  # The number of bytes since the last piece of a body, or since the end of a request.
-        self._in_body = False  # Also true while the trailers are read.
+        self._bare_bytes = 0  # The bytes received since the last piece of a body, or since the end of a request.
+        self._in_body = False  # True from the end of the headers to the end of the body and its trailers.
         self._is_answered = True  # Whether the last request has its response.
         self._piece = b""  # The bytes that the parser is parsing.
         self._rest = b""  # The bytes after the headers of a request with `Upgrade`, which the parser has not parsed.
@@ -71,7 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes, unless headers or trailers are too large already."""
+        """Parse the bytes; if the headers or trailers are too large, close the connection."""
         self._bare_bytes += len(data)
         if not self._in_body and self._bare_bytes > HEAD_BYTES_MAX and not self._ends_within(data):
             self._refuse()
@@ -100,14 +100,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def _unsupported_upgrade_warning(self) -> None:
         """Parse the body of a request with `Upgrade`, because a server may ignore this header (RFC 9110 7.8).
 
-        The parser takes all bytes after the headers for another protocol, and then expects a new request. So it gets
-        other headers before the body. For example, Java's HTTP client sends `Upgrade: h2c` with its first request.
+        The parser stops after the headers, and would parse the body as a new request. The gateway therefore inserts a
+        request line and headers before the body. For example, Java's HTTP client sends `Upgrade: h2c` with its first
+        request.
         """
         upgrade = sys.exception()
         assert isinstance(upgrade, HttpParserUpgrade)
         self._rest = self._piece[upgrade.args[0] :]
         if framing := self._framing_of_upgrade:
-            if not self.parser.should_keep_alive():  # this parser would drop all bytes after these headers
+            if not self.parser.should_keep_alive():  # with `Connection: close`, this parser would drop the body
                 framing += b"Connection: close\r\n"
                 self.parser = HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
@@ -131,7 +132,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_answered = False
         self._bare_bytes = 0
         self._all.begin(self)
-        self.headers = []  # the parser reports trailers as headers, too: drop them here
+        self.headers = []  # a new list: the parser reports trailers as headers, and the application must not see them
 
     def on_chunk_header(self) -> None:
         """Record that a chunk of the body starts."""
@@ -157,19 +158,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self._is_proven = True
             self.timeout_keep_alive = self._keep_alive_s
         super().on_response_complete()
-        self._is_answered = self.cycle.response_complete  # False if this response answers an earlier request
+        self._is_answered = self.cycle.response_complete  # False if the response was for an earlier request
         if self._is_answered:
             self._all.rest(self, is_proven=self._is_proven)
         if self._in_body and self._is_answered:
             self._expect_within(REST_S)
 
     def pause_writing(self) -> None:
-        """Limit the time in which the client reads nothing of the response."""
+        """Limit the time for which the client reads nothing of the response."""
         super().pause_writing()
         self._expect_read()
 
     def resume_writing(self) -> None:
-        """Remove the limit of the time without reading, because the client reads again."""
+        """Remove the limit that `pause_writing` has set, because the client reads again."""
         self._be_read()
         super().resume_writing()
 
@@ -198,7 +199,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _keep_alive(self) -> None:
         """Limit the time to the next request.
 
-        Uvicorn's own limit is not enough: each received byte cancels it, even if no request starts.
+        Uvicorn's own limit is not enough: each received byte cancels this limit, even if no request starts.
         """
         if self.timeout_keep_alive_task is None and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_later(

@@ -178,7 +178,7 @@ async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen on a port; the system chooses one for port 0.
+    """Listen on a port; for port 0, the system chooses a free port.
 
     errors:  CannotServe  the port is taken, or the host is not an address of this machine
     """
@@ -187,7 +187,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         raise CannotServe(_why_not(host, port, error)) from None
-    # Accepted connections inherit TCP_NODELAY: otherwise the end of a response waits 40 ms for the client's delayed
+    # Accepted connections inherit TCP_NODELAY. Without it, the end of a response waits 40 ms for the client's delayed
     # ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

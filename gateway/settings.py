@@ -107,7 +107,7 @@ class GatewaySettings(BaseModel):
         10_000,
         ge=0,
         description="the limit of endpoints for a tenant without its own limits, because each endpoint with a delivery"
-        " costs each worker's search a probe",
+        " slows down the search of each worker",
     )
     gateway_schedules_max: int = Field(
         20_000,

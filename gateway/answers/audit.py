@@ -44,7 +44,7 @@ class ActAnswer(Answer):
 
     @classmethod
     def of(cls, act: AuditRecord) -> Self:
-        """Make the response model from a stored record."""
+        """Create the response model from a stored record."""
         return cls(**{**asdict(act), "parameters": value_of(act.parameters)})
 
 

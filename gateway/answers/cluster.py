@@ -18,7 +18,7 @@ from shardclock_server.sql.metrics.status import Status
 
 
 class KeeperAnswer(Answer):
-    """A shard, a worker or an engine, and its part of the slots."""
+    """A keeper (a shard, a worker or an engine), and the part of the slots that the keeper holds."""
 
     holder: str = Field(examples=["7d40eda6502a1f43"])
     cluster_id: str = Field(examples=["5f1d7a9b03c2e846"])
@@ -35,7 +35,7 @@ class KeeperAnswer(Answer):
 
     @classmethod
     def of(cls, keeper: Holder) -> Self:
-        """Make the response model from a stored holder."""
+        """Create the response model from a stored holder."""
         fields = {name: getattr(keeper, name) for name in cls.model_fields}
         return cls(**fields | {"holder": f"{keeper.holder:016x}"})
 
@@ -107,7 +107,7 @@ class ClusterAnswer(Answer):
 
 
 class ForecastAnswer(Answer):
-    """The timers of the next 15 minutes, and the capacity of the living shards."""
+    """The timers that are due in the next 15 minutes, and the capacity of the living shards."""
 
     timers_per_minute: list[int] = Field(
         examples=[[600, 600, 612, 600, 600, 600, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
@@ -124,7 +124,7 @@ class ForecastAnswer(Answer):
 
     @classmethod
     def of(cls, coming: Forecast, policy: ScalingPolicy) -> Self:
-        """Make the response model from a forecast and a scaling policy."""
+        """Create the response model from a forecast and a scaling policy."""
         return cls(
             timers_per_minute=list(coming.minutes),
             peak_per_s=coming.peak_per_s,
@@ -150,7 +150,7 @@ class ScaleAnswer(Answer):
 
     @classmethod
     def of(cls, scale: Scale) -> Self:
-        """Make the response model from a stored scale."""
+        """Create the response model from a stored scale."""
         policy = scale.policy
         return cls(
             role=scale.role,
@@ -205,7 +205,7 @@ class ReleaseAnswer(Answer):
 
     @classmethod
     def of(cls, found: Release) -> Self:
-        """Make the response model from the result of a release."""
+        """Create the response model from the result of a release."""
         status = found.status
         return cls(
             released=found.released,

@@ -34,7 +34,7 @@ class DeliveryAnswer(Answer):
 
     @classmethod
     def of(cls, delivery: FoundDelivery | DeliveryState) -> Self:
-        """Make the response model from a stored delivery."""
+        """Create the response model from a stored delivery."""
         return cls(**{name: getattr(delivery, name) for name in cls.model_fields})
 
 
@@ -70,7 +70,7 @@ class DeadLetterAnswer(
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
-        """Make the response model from a stored dead letter."""
+        """Create the response model from a stored dead letter."""
         fields = asdict(letter)
         return cls(**fields | {name: value_of(fields[name]) for name in ("payload", "failures")})
 
@@ -97,7 +97,7 @@ class DeadLetterGroupsAnswer(answers.DeadLetterGroups, json_schema_extra=example
 
     @classmethod
     def of(cls, found: DeadLetterGroups) -> Self:
-        """Make the response model from groups of dead letters."""
+        """Create the response model from groups of dead letters."""
         groups = tuple(DeadLetterGroupAnswer(**group._asdict()) for group in found.groups)
         return cls(groups=groups, counted=found.counted, is_all=found.is_all)
 
@@ -116,5 +116,5 @@ class DeadLettersChangedAnswer(
 
     @classmethod
     def of(cls, acted: BulkResult[int]) -> Self:
-        """Make the response model from the result of a change."""
+        """Create the response model from the result of a change."""
         return cls(timer_keys=list(acted.keys), message=acted.sentence, more=acted.more, again_in_s=acted.again_in_s)

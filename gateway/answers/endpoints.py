@@ -41,7 +41,7 @@ class EndpointAnswer(Answer):
 
     @classmethod
     def of(cls, endpoint: ListedEndpoint) -> Self:
-        """Make the response model from a stored endpoint."""
+        """Create the response model from a stored endpoint."""
         return cls(target=f"{WEBHOOK}{endpoint.name}", **asdict(endpoint))
 
 
@@ -63,7 +63,7 @@ class EndpointAttemptAnswer(Answer):
 
     @classmethod
     def of(cls, attempt: EndpointAttempt) -> Self:
-        """Make the response model from a stored attempt."""
+        """Create the response model from a stored attempt."""
         return cls(**asdict(attempt))
 
 
@@ -89,12 +89,12 @@ class EndpointChangedAnswer(Answer):
 
     @classmethod
     def of(cls, done: Done) -> Self:
-        """Make the response model from the result of a change."""
+        """Create the response model from the result of a change."""
         return cls(message=done.sentence, changed=done.changed)
 
 
 class SecretAnswer(Answer):
-    """The result of a change, and the secret that verifies webhooks; the secret is shown only once."""
+    """The result of a change that created a secret, and this secret, which no later response shows."""
 
     message: str = Field(
         examples=["endpoint webhook:billing added"], description="a sentence that describes the result"
@@ -103,7 +103,7 @@ class SecretAnswer(Answer):
 
     @classmethod
     def of(cls, made: NewSecret) -> Self:
-        """Make the response model from the result of a change."""
+        """Create the response model from the result of a change."""
         return cls(message=made.sentence, secret=made.verifier)
 
 

@@ -20,7 +20,7 @@ class IncidentAnswer(
 
     @classmethod
     def of(cls, found: FoundIncident) -> Self:
-        """Make the response model from a stored incident."""
+        """Create the response model from a stored incident."""
         return cls(**asdict(found))
 
 
@@ -43,6 +43,6 @@ class ResolvedAnswer(processes.Resolved, json_schema_extra=examples(message="1 i
 
     @classmethod
     def of(cls, resolved: BulkResult[Token]) -> Self:
-        """Make the response model from the result of a change."""
+        """Create the response model from the result of a change."""
         tokens = [TokenAnswer(instance_key=key, token=token) for key, token in resolved.keys]
         return cls(tokens=tokens, message=resolved.sentence, more=resolved.more)

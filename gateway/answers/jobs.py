@@ -40,7 +40,7 @@ class JobAnswer(
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Make the response model from a stored job."""
+        """Create the response model from a stored job."""
         fields = {name: getattr(job, name) for name in cls.model_fields}
         return cls(**fields | {name: value_of(fields[name]) for name in ("config", "policy")})
 
@@ -77,13 +77,13 @@ class RunAnswer(
 
     @classmethod
     def of(cls, run: JobRun) -> Self:
-        """Make the response model from a stored run."""
+        """Create the response model from a stored run."""
         fields = {name: getattr(run, name) for name in cls.model_fields}
         return cls(**fields | {"result": value_of(fields["result"])})
 
 
 class WaitedRunAnswer(StartedAnswer):
-    """A requested start of a job, with its last run if the start has ended."""
+    """A requested start of a job; if the start has ended, with the last run that belongs to the start."""
 
     run: RunAnswer | None = Field(description="the last run of the start; null: the start has not ended")
 

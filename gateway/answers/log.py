@@ -21,7 +21,7 @@ class RecordAnswer(
 
     @classmethod
     def of(cls, record: LogRecord) -> Self:
-        """Make the response model from a record of the log."""
+        """Create the response model from a record of the log."""
         fields = {name: getattr(record, name) for name in cls.model_fields}
         return cls(**fields | {"payload": value_of(record.payload)})
 
@@ -53,7 +53,7 @@ class GroupAnswer(Answer):
 
     @classmethod
     def of(cls, group: Group) -> Self:
-        """Make the response model from a stored group."""
+        """Create the response model from a stored group."""
         fields = {name: getattr(group, name) for name in cls.model_fields if name != "group"}
         return cls(group=group.group_name, **fields)
 

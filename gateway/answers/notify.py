@@ -28,7 +28,7 @@ class EventSubscriptionAnswer(
 
     @classmethod
     def of(cls, found: FoundSubscription) -> Self:
-        """Make the response model from a stored subscription."""
+        """Create the response model from a stored subscription."""
         return cls(**asdict(found))
 
 
@@ -46,5 +46,5 @@ class EventSubscriptionChangedAnswer(
 
     @classmethod
     def of(cls, done: Done) -> Self:
-        """Make the response model from the result of a change."""
+        """Create the response model from the result of a change."""
         return cls(message=done.sentence, changed=done.changed)

@@ -36,7 +36,7 @@ class OperationAnswer(
 
     @classmethod
     def of(cls, operation: Operation, *, is_operator: bool) -> Self:
-        """Make the response model from a stored operation; a tenant gets neither the operator's name nor the reason."""
+        """Convert a stored operation; a tenant sees neither an operator's name nor the reason."""
         shown = describe(operation)
         if not is_operator:
             shown["role"] = None

@@ -22,7 +22,7 @@ class DeployedAnswer(processes.Deployed, json_schema_extra=examples(is_new=True,
 
     @classmethod
     def of(cls, deployed: DeployedProcess) -> Self:
-        """Make the response model from a deployed process."""
+        """Create the response model from a deployed process."""
         return cls(**asdict(deployed))
 
 
@@ -40,7 +40,7 @@ class ProcessAnswer(
 
     @classmethod
     def of(cls, found: FoundDefinition) -> Self:
-        """Make the response model from a stored definition."""
+        """Create the response model from a stored definition."""
         return cls(**{name: getattr(found, name) for name in cls.model_fields})
 
 
@@ -62,7 +62,7 @@ class InstanceAnswer(processes.InstanceInList, json_schema_extra=examples(**OF_I
 
     @classmethod
     def of(cls, listed: ListedInstance) -> Self:
-        """Make the response model from a stored instance."""
+        """Create the response model from a stored instance."""
         return cls(**asdict(listed.found), since=listed.since)
 
 
@@ -101,7 +101,7 @@ class WholeInstanceAnswer(
 
     @classmethod
     def of(cls, whole: WholeInstance) -> Self:
-        """Make the response model from a stored instance."""
+        """Create the response model from a stored instance."""
         return cls(
             **asdict(whole.found),
             definition_key=whole.definition_key,
@@ -131,7 +131,7 @@ class StepAnswer(
 
     @classmethod
     def of(cls, step: FoundStep) -> Self:
-        """Make the response model from a stored step."""
+        """Create the response model from a stored step."""
         return cls(**asdict(step))
 
 
@@ -142,11 +142,11 @@ class StepsAnswer(processes.StepsPage, json_schema_extra=examples(next=None)):
 
 
 class InstanceKeyAnswer(processes.InstanceKey, json_schema_extra=examples()):
-    """The instance that got a signal."""
+    """The instance that received a signal."""
 
 
 class InstanceKeysAnswer(processes.InstanceKeys, json_schema_extra=examples(instance_keys=[31007])):
-    """The instances that got a signal."""
+    """The instances that received a signal."""
 
 
 class CanceledAnswer(
@@ -157,7 +157,7 @@ class CanceledAnswer(
 
     @classmethod
     def of(cls, canceled: BulkResult[int]) -> Self:
-        """Make the response model from the result of a change."""
+        """Create the response model from the result of a change."""
         return cls(instance_keys=list(canceled.keys), message=canceled.sentence, more=canceled.more)
 
 
@@ -177,7 +177,7 @@ class TaskAnswer(processes.Task, json_schema_extra=examples(**OF_TASK)):
 
     @classmethod
     def of(cls, task: FoundTask) -> Self:
-        """Make the response model from a stored task."""
+        """Create the response model from a stored task."""
         return cls(**asdict(task))
 
 
@@ -206,7 +206,7 @@ class WholeTaskAnswer(
 
     @classmethod
     def of(cls, task: WholeTask) -> Self:
-        """Make the response model from a stored task."""
+        """Create the response model from a stored task."""
         fields = asdict(task)
         return cls(variables=seen_by(task), **{name: fields[name] for name in cls.model_fields if name in fields})
 
@@ -230,7 +230,7 @@ class ServiceTaskAnswer(
 
     @classmethod
     def of(cls, task: TakenTask) -> Self:
-        """Make the response model from a leased task."""
+        """Create the response model from a leased task."""
         return cls(**asdict(task))
 
 

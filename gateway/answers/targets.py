@@ -29,7 +29,7 @@ class TargetAnswer(Answer):
 
     @classmethod
     def of(cls, target: Target, *, is_operator: bool) -> Self:
-        """Make the response model from a stored target; `workers` is null unless the caller is an operator."""
+        """Create the response model from a stored target; `workers` is null unless the caller is an operator."""
         return cls(**asdict(target if is_operator else replace(target, workers=None)))
 
 

@@ -25,13 +25,13 @@ class LimitsAnswer(Answer):
     rate_per_s: float | None = Field(examples=[50], description="writes a second, at each gateway")
     instances_max: int | None = Field(examples=[5_000], description="unfinished instances of processes")
     tasks_max: int | None = Field(examples=[5_000], description="open tasks of people")
-    messages_max: int | None = Field(examples=[1_000], description="kept messages")
+    messages_max: int | None = Field(examples=[1_000], description="messages that are stored for later tokens")
     definitions_max: int | None = Field(examples=[200], description="versions of processes, without deleted versions")
     schedules_max: int | None = Field(examples=[500], description="pending schedules")
 
     @classmethod
     def of(cls, limits: Limits) -> Self:
-        """Make the response model from stored limits."""
+        """Create the response model from stored limits."""
         return cls(**asdict(limits))
 
 
@@ -44,7 +44,7 @@ class TenantAnswer(Answer):
 
     @classmethod
     def of(cls, tenant: Tenant) -> Self:
-        """Make the response model from a stored tenant."""
+        """Create the response model from a stored tenant."""
         return cls(tenant_id=tenant.tenant_id, limits=LimitsAnswer.of(tenant.limits), changed_at=tenant.changed_at)
 
 

@@ -22,7 +22,7 @@ class ScheduledAnswer(answers.StoredTimer, json_schema_extra=examples()):
 
     @classmethod
     def of(cls, scheduled: Scheduled) -> Self:
-        """Make the response model from the result of a create."""
+        """Create the response model from the result of a create."""
         return cls(timer_key=scheduled.timer_key, due_date=scheduled.due_date, outcome=scheduled.outcome)
 
 
@@ -52,7 +52,7 @@ class TimerAnswer(
 
     @classmethod
     def of(cls, timer: TimerState) -> Self:
-        """Make the response model from a stored timer, without the internal field `holder`."""
+        """Create the response model from a stored timer, without the internal field `holder`."""
         return cls(**_fields_of(timer))
 
 
@@ -83,7 +83,7 @@ class ScheduleAnswer(
 
     @classmethod
     def of(cls, state: ScheduleState) -> Self:
-        """Make the response model from a schedule."""
+        """Create the response model from a schedule."""
         last = None if state.last is None else FiringAnswer(**asdict(state.last))
         firings = tuple(FiringAnswer(**asdict(it)) for it in state.firings)
         return cls(**_fields_of(state.timer), last=last, skipped=state.skipped, firings=firings)
@@ -101,7 +101,7 @@ class RefusedTimerAnswer(Answer):
 
     @classmethod
     def of(cls, timer: RefusedTimer) -> Self:
-        """Make the response model from a found timer."""
+        """Create the response model from a found timer."""
         return cls(**asdict(timer))
 
 
@@ -135,7 +135,7 @@ class ExplainedAnswer(
         why="it fired at 2027-01-31T08:00:00.004Z, 4 ms after its due date",
     ),
 ):
-    """The reason why a timer fired at its moment, or did not fire."""
+    """The reason why a timer had fired, or had not fired, by the requested moment."""
 
     records: tuple[RecordAnswer, ...]
 
@@ -145,7 +145,7 @@ class OccurrenceAnswer(answers.Occurrence, json_schema_extra=examples(number=1, 
 
     @classmethod
     def of(cls, previewed: PreviewedOccurrence) -> Self:
-        """Make the response model from a computed occurrence."""
+        """Create the response model from a computed occurrence."""
         return cls(number=previewed.number, due_date=previewed.moment, local=previewed.local, note=previewed.edge)
 
 

@@ -61,7 +61,7 @@ async def signed_in(request: Request) -> Caller:
     """Find the caller by the session cookie. If the gateway has no keys, no sign-in is needed.
 
     errors:  SignInNeeded      the request has no session, or the session has ended
-             Problem           a gateway without keys refuses the request, because a page of another site sent it
+             Problem           a page of another site sent the request to a gateway without keys
              StoreUnavailable  the session can't be read now
     """
     known: Caller | None = getattr(request.state, "viewer", None)
@@ -76,7 +76,7 @@ async def signed_in(request: Request) -> Caller:
 
 
 def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Caller]]:
-    """Make the dependency of a page that needs a scope; quotas and the audit work as for a route of the API.
+    """Create the dependency of a page that needs a scope; quotas and the audit work as for a route of the API.
 
     `is_bulk`: the page changes all rows that match a filter, and the audit records this change.
     """
@@ -93,7 +93,7 @@ def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Call
 
 
 def installation(scope: str) -> Callable[..., Awaitable[Caller]]:
-    """Make the dependency of a page about the whole installation, which needs a key for all tenants."""
+    """Create the dependency of a page about the whole installation; the page needs a key for all tenants."""
 
     async def require(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
         admit_operator(request, caller, scope)

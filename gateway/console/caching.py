@@ -35,7 +35,7 @@ class RenderedPage:
 
     @classmethod
     def of(cls, response: HTMLResponse) -> "RenderedPage":
-        """Make the cached form of a response, with its body compressed once for all viewers."""
+        """Create the cache entry of a response; its body is compressed once for all viewers."""
         headers = {name: value for name, value in response.headers.items() if name != "content-length"}
         body = bytes(response.body)
         return cls(body, compressed(body), response.status_code, headers)
@@ -105,7 +105,7 @@ class PageCache:
 
 
 class PageRoute(APIRoute):
-    """The route of a page: it checks the sign-in, then looks in the cache, then reads Postgres."""
+    """The route of a page: it checks the sign-in, then looks in the cache; only on a miss, it renders the page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return a handler that looks in the cache before it calls the handler of the route."""
@@ -141,5 +141,5 @@ def _key_of(request: Request, caller: Caller) -> PageKey:
 
 
 def page_router() -> APIRouter:
-    """Make the router of a family of pages; a path is relative to the console, such as /timers."""
+    """Create the router of a family of pages; paths are relative to the console, such as /timers."""
     return APIRouter(prefix=ROOT, route_class=PageRoute, include_in_schema=False)

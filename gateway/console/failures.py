@@ -32,13 +32,13 @@ def problem_page(request: Request, problem: Problem) -> Response:
 
 
 async def find_viewer(request: Request) -> None:
-    """Find the viewer for the menu of an error page, if the path has no route; None: no viewer is signed in."""
+    """Set `request.state.viewer` for the menu of an error page at a path without a route, if a viewer is signed in."""
     with suppress(SignInNeeded, Problem, StoreUnavailable):
         await signed_in(request)
 
 
 async def require_sign_in(request: Request, _: SignInNeeded) -> Response:
-    """Send the browser to the sign-in page, which later leads back to the requested page or to the form."""
+    """Send the browser to the sign-in page; after the sign-in, the browser returns to the page or to the form."""
     if request.method in SAFE_METHODS:
         return sign_in_redirect(request, path_of(request))
     before = _page_before(request)

@@ -47,7 +47,7 @@ class Filter(Generic[Model]):
 
 
 async def form_of(request: Request, model: type[Model]) -> Model:
-    """Read a form of at most 131,072 bytes; an empty field counts as missing.
+    """Read a form of at most 131,072 bytes; an empty field is treated as missing.
 
     errors:  Problem  names the invalid field, its value and the rule
     """

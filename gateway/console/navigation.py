@@ -9,7 +9,7 @@ from shardclock_server.service.keys import allows
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link of the menu. A page about the whole installation needs a key that has the scope and is for all tenants."""
+    """A link of the menu, and its `scope`; with `is_installation`, the viewer also needs a key for all tenants."""
 
     label: str
     path: str
@@ -17,7 +17,7 @@ class Link:
     scope: str = "read"
 
 
-# The menu leaves out a link if no page has its path.
+# The menu omits a link if no page has the path of the link.
 LINKS = (
     Link("Overview", "/"),
     Link("Timers", "/timers"),

@@ -15,7 +15,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class EventKind(NamedTuple):
-    """One kind of event: its label, its CSS class, the event of its records in the log, and its number in a minute."""
+    """A kind of event: its label, its CSS class, its name in the log, and a function that counts it in a minute."""
 
     label: str
     css: str
@@ -31,7 +31,7 @@ DEAD_LETTERS = EventKind("New dead letters", "died", "DEAD", lambda it: it.died)
 
 @dataclass(frozen=True, slots=True)
 class PastRow:
-    """The bars of one kind of event, the sum, and the minute with the highest bar; None: no such event.
+    """The bars and the total of one kind of event; `worst` is the minute with the highest bar, None without events.
 
     units:   `worst_lag_s` is the greatest lag of a late firing; None for other kinds
     """
@@ -94,7 +94,7 @@ def _row(kind: EventKind, minutes: Sequence[PastMinute], began_at: datetime) -> 
 
 
 def _late_row(minutes: Sequence[PastMinute], began_at: datetime) -> PastRow:
-    """Make the row of late firings: the height of a bar is the greatest lag of its minute."""
+    """Create the row of late firings: the height of a bar is the greatest lag in the minute."""
     lags = [(it, it.latest_s or 0.0) for it in minutes if it.late]
     worst, lag_s = max(lags, key=lambda it: it[1], default=(None, None))
     bars = _bars([(it, height_of_lag(late_s)) for it, late_s in lags], began_at)

@@ -67,8 +67,8 @@ def page(
     """Render a page of a signed-in caller; `title` is required, `error` is the sentence of a refusal.
 
     `live=False` is for a page that must not reload, such as a page that shows a secret once, or reads many rows.
-    `personal=True` is for a page with the caller's name: such a page is never shared. Other pages get the caller
-    without key and name.
+    `personal=True` is for a page with the caller's name: this page is never shared. The templates of other pages get
+    the caller without its key and name.
     """
     is_personal = values.pop("personal", False)
     paths = request.app.state.console_paths

@@ -151,7 +151,7 @@ async def sign_out(request: Request) -> Response:
 async def show_account(
     request: Request, caller: Annotated[Caller, Depends(signed_in)], to: str = "/", tenant: str | None = None
 ) -> Response:
-    """Show the caller's key and rights, and the forms to choose a tenant, filled in with `tenant`, and a theme."""
+    """Show the caller's key and rights, and two forms: choose a tenant (filled in with `tenant`), choose a theme."""
     options = [(name, name) for name in caller.choices or ()]
     return page(
         request,

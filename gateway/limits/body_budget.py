@@ -23,7 +23,7 @@ class BodyBudget:
     async def reserve(self, tenant_id: str, size: int, *, within_s: float) -> AsyncIterator[None]:
         """Reserve `size` bytes for a body during a `with` block; `size` is at most half of the limit.
 
-        Requests are served in order. A tenant that waits for its own share does not delay other tenants.
+        Requests reserve bytes in the order of their arrival. A tenant at its own limit does not delay other tenants.
 
         errors:  Problem  the bytes were not free within the time limit
         """
@@ -47,7 +47,7 @@ class BodyBudget:
 
 
 class _ByteBudget:
-    """A number of free bytes, and the lock that a request needs to reserve bytes; requests get the lock in order."""
+    """The number of free bytes, and the lock with which requests reserve bytes in the order of their arrival."""
 
     def __init__(self, bytes_max: int) -> None:
         self._free = bytes_max

@@ -9,8 +9,8 @@ from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem, 
 from shardclock_server.timers.refusal import shortened
 
 # A tenant may have at most three times as many slots as are free: a single tenant gets three quarters of all slots, and
-# each of two tenants gets three sevenths. With this limit, some slots are free for any number of tenants. The limit is
-# the dynamic threshold by which network switches share buffers.
+# each of two tenants gets three sevenths. With this limit, some slots stay free for any number of tenants. Network
+# switches share their buffers by the same rule ("dynamic threshold").
 PER_FREE = 3
 
 

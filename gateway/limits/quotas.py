@@ -61,7 +61,7 @@ class Quotas:
         self._usual = usual
         self._clock = clock
         self._rates = RateLimits(clock=clock)
-        self._lines = RateLimits(debt_s=inf, clock=clock)  # bodies with many lines count here and in `_rates`
+        self._lines = RateLimits(debt_s=inf, clock=clock)  # lines of bodies; each line also counts in `_rates`
         self._audited_per_s = audited_per_hour / HOUR_S
         self._audited = RateLimits(burst_s=AUDITED_AT_ONCE / self._audited_per_s, rule=_audited_rule, clock=clock)
         self._usages: dict[str, TenantUsage] = {}
@@ -96,8 +96,8 @@ class Quotas:
     async def take_lines(self, tenant_id: str, count: int) -> None:
         """Subtract one write from a tenant's rate budget for each line of a body.
 
-        The tenant's next body with lines must wait until the rate covers these lines; other writes wait a minute at
-        most.
+        The tenant's next body of lines is refused until the rate has covered these lines; the tenant's other writes are
+        refused for at most a minute.
 
         errors:  as in `take_write`
         """
@@ -121,7 +121,7 @@ class Quotas:
         self._audited.take(tenant_id, self._audited_per_s)
 
     def give_audited_back(self, tenant_id: str) -> None:
-        """Undo one `take_audited`, because the request leaves no audit record."""
+        """Undo one call of `take_audited`, because the request leaves no audit record."""
         self._audited.give_back(tenant_id, self._audited_per_s, 1, of=1)
 
     async def reservation(self, tenant_id: str) -> QuotaReservation:
@@ -153,7 +153,7 @@ class Quotas:
         return 0 if usage is None else usage.waiting
 
     async def _usage_of(self, tenant_id: str) -> TenantUsage:
-        """Return a tenant's usage; while a newer count is in progress, the older count is used."""
+        """Return a tenant's usage by the last finished count, even while a newer count is in progress."""
         usage = self._usages.get(tenant_id)
         if usage is None:
             self._forget_idle()
@@ -188,7 +188,7 @@ class Quotas:
 
     async def _recount(self, usage: TenantUsage) -> None:
         """Count again before a refusal if the last count is old or lacks the schedules."""
-        for _ in range(2):  # a count that has already started may lack the schedules
+        for _ in range(2):  # twice, because a count that is already in progress may lack the schedules
             if usage.is_due(self._clock()) or usage.lacks_schedules:
                 await self._refresh(usage)
 
@@ -206,13 +206,13 @@ class Quotas:
     def _end_count(self, usage: TenantUsage, count: "asyncio.Task[None]") -> None:
         del self._counts[usage.tenant_id]
         if not count.cancelled() and count.exception() is not None:
-            # A caller that waits for this count gets the error; other callers get an error if the last count is too
-            # old.
+            # Callers that wait for this count get the error. Other callers use the last count; they get an error only
+            # if it is too old.
             usage.postpone_count(self._clock() + COUNT_S)
 
     async def _count_usage(self, usage: TenantUsage) -> None:
         begun_s = self._clock()
-        # The session reads all tenants, because the default tenant's size is estimated from a sample of all timers.
+        # The session reads the rows of all tenants: a sample of all timers gives the size of the default tenant.
         async with self._pool.session(ALL_TENANTS) as session:
             limits = await find_limits(session, usage.tenant_id) or self._usual
             counts_schedules = usage.begin_count()
@@ -236,7 +236,7 @@ def _audited_rule(per_s: float) -> str:
 
 
 def endpoints_over_quota(tenant_id: str, most: int) -> Problem:
-    """Make the refusal for a tenant at its limit of endpoints."""
+    """Create the refusal for a tenant at its limit of endpoints."""
     return over_quota(tenant_id, "endpoints", limit=most, more=1, again_s=ENDPOINTS_AGAIN_S)
 
 
@@ -252,8 +252,8 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # Postgres has just returned the limits, so only the count is slow. An older count is better than refusing all
-        # requests of the tenant.
+        # Postgres has just returned the limits, so only the count is slow. Use an older count: without any count, all
+        # requests of the tenant would be refused.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
     return pending

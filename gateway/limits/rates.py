@@ -13,7 +13,7 @@ from shardclock_server.timers.bucket import Bucket
 from shardclock_server.timers.refusal import shortened
 
 BURST_S = 2.0  # The burst: a tenant may use the rate of this many seconds in one moment.
-DEBT_S = 60.0  # A request may use up the rate of at most this many seconds in advance.
+DEBT_S = 60.0  # One request may use the rate of at most this many future seconds.
 TENANTS_MAX = 10_000
 
 
@@ -24,8 +24,8 @@ def _write_rule(per_s: float) -> str:
 class RateLimits:
     """Count the writes of each tenant in a token bucket.
 
-    One burst may use the writes of `burst_s` seconds; `rule` is the text about the limit in a refusal. A tenant waits
-    at most `debt_s`, `burst_s` or the time of one write, whichever is longest.
+    One burst may use the writes of `burst_s` seconds; `rule` writes the limit for the message of a refusal. A tenant
+    waits for at most the longest of `debt_s`, `burst_s` and the time of one write.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RateLimits:
         self._buckets: dict[str, Bucket] = {}
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
-        """Subtract writes from a tenant's bucket. A full bucket grants any number of writes.
+        """Subtract writes from a tenant's bucket. A full bucket grants even more writes than it holds.
 
         units:   `per_s` writes a second; None: without a limit
         errors:  Problem  the tenant exceeds its rate limit; the problem says when to retry

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.sql.notify.events import ObservedEvent
 
-QUOTAS_MAX = 1_000  # refusals of further quotas are not collected, so that tenants can't fill the memory
+QUOTAS_MAX = 1_000  # refusals for more pairs of tenant and quota are dropped, so that tenants can't fill the memory
 
 
 class RefusedQuotas:
@@ -19,7 +19,7 @@ class RefusedQuotas:
         return len(self._refused)
 
     def add(self, tenant_id: str, quota: str, problem: Problem) -> None:
-        """Add a refusal, in place of an earlier refusal by the same quota."""
+        """Add a refusal; it replaces an earlier refusal for the same tenant and quota."""
         if len(self._refused) < QUOTAS_MAX:
             detail: Mapping[str, object] = {"quota": quota, "limit": problem.more.get("limit")}
             self._refused[tenant_id, quota] = ObservedEvent(

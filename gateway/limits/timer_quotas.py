@@ -1,4 +1,4 @@
-"""Check a tenant's quotas of pending timers, schedules and payload bytes, and reserve them for one request."""
+"""Check a tenant's quotas of pending timers, schedules and payload bytes, and reserve quota for one request."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -28,14 +28,14 @@ class TimerReservation:
     is_open: bool = True
 
     def settle(self, outcome: Scheduled | Refused | None) -> None:
-        """Use the reserved quota if the timer was added or its outcome is unknown (None); otherwise release it."""
+        """Count the timer as usage if it was added or its outcome is unknown (None); otherwise release the quota."""
         if self.is_open:
             self.is_open = False
             self.usage.settle(self.reserved, self.size if outcome is None else _written(self, outcome))
 
 
 class QuotaReservation:
-    """Reserve a tenant's quotas for one request; return the quota of timers that were not written.
+    """Reserve quota of a tenant for one request; release the quota of timers that were not written.
 
     A timer that replaces another timer, or that is not written because its name is taken, needs no quota of timers. A
     replacing timer needs quota for the bytes by which its payload is larger, and a schedule that replaces a plain timer
@@ -64,9 +64,9 @@ class QuotaReservation:
     ) -> list[TimerReservation | Problem | None]:
         """Reserve quota for timers, one after the other; refuse a timer only after a fresh count.
 
-        shape:   `requests` has for each timer its idempotent request, or None. Returns for each timer its
+        shape:   `requests` has for each timer its idempotent request, or None. The result has for each timer its
                  reservation, None if the timer needs no reservation, or the refusal, which says when to retry
-        errors:  StoreUnavailable  the existing names or the earlier answers can't be read now: nothing was reserved
+        errors:  StoreUnavailable  the existing timers or the stored responses can't be read: nothing was reserved
         """
         has_schedules = any(timer.schedule is not None for timer in timers)
         if not has_schedules and not self._usage.limits.are_of_pending:
@@ -106,7 +106,7 @@ class QuotaReservation:
         return self._usage.exceeded_by(whole) is None
 
     async def _existing_sizes(self, timers: Sequence[NewTimer]) -> Mapping[str, Pending]:
-        """Find the sizes of the existing timers with these names; empty if no quota depends on existing timers."""
+        """Find the sizes of the existing timers with the same names; empty if no quota depends on existing timers."""
         matters = self._usage.limits.payload_bytes_max is not None or not self._fits(timers)
         names = {
             timer.name
@@ -151,7 +151,7 @@ class QuotaReservation:
 
 
 def over_quota(tenant_id: str, name: str, *, limit: int, more: int, again_s: int) -> Problem:
-    """Make the refusal for a tenant that would exceed a quota."""
+    """Create the refusal for a tenant that would exceed a quota."""
     things, way_out = QUOTAS[name]
     code = quota_code(name)
     sentence = code.sentence(tenant_id=tenant_id, limit=limit, things=things, more=more, way_out=way_out)
@@ -165,7 +165,7 @@ def _written(taken: TimerReservation, outcome: Scheduled | Refused) -> Pending:
     if outcome.outcome == "created":  # also true if the named timer has ended since `_existing_sizes`
         return taken.size
     if outcome.outcome == "replaced":
-        # The replaced timer was written after `_existing_sizes`, so its size is unknown; the next count corrects this.
+        # If the replaced timer was written after `_existing_sizes`, its size is unknown, until the next count.
         return Pending(schedules=taken.size.schedules) if taken.replaced is None else _more(taken.size, taken.replaced)
     return NOTHING
 

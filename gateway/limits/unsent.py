@@ -1,8 +1,9 @@
 """Limit the bytes of long responses that wait in a gateway's memory for slow clients.
 
-The limit counts each response with a known length and more than one piece, until the client has read nearly all of the
-response. A GET request is refused if its response would exceed the limit. The response of a change is always sent,
-because the change is done already; its bytes count up to the tenant's share, so that other tenants can get responses.
+The limit counts each response with a known length of more than one piece, until the client has read nearly all of the
+response. A GET request is refused if its response would exceed the limit. The response to a change is always sent,
+because the change is already done. Its bytes are counted only up to the tenant's share, so that they don't block the
+responses to other tenants.
 """
 
 from collections import Counter
@@ -43,7 +44,7 @@ class UnsentBytes:
             )
 
     def add(self, tenant_id: str, size: int) -> int:
-        """Add bytes that are being sent, at most up to the tenant's share; return the number of added bytes."""
+        """Count the bytes of a response, at most up to the tenant's share; return the number of counted bytes."""
         left = PER_FREE * (self.bytes_max - self.bytes) - self._by_tenant[tenant_id]
         counted = max(0, min(size, left // (PER_FREE + 1)))
         self.bytes += counted
@@ -51,7 +52,7 @@ class UnsentBytes:
         return counted
 
     def remove(self, tenant_id: str, size: int) -> None:
-        """Subtract bytes that were sent, or whose response has ended early."""
+        """Subtract the counted bytes of a response that has ended."""
         self.bytes -= size
         self._by_tenant[tenant_id] -= size
         if not self._by_tenant[tenant_id]:

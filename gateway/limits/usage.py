@@ -12,9 +12,10 @@ NOTHING = Pending()
 class TenantUsage:
     """One tenant's limits and usage at one gateway.
 
-    Usage = the last database count + timers written since that count started + timers being written now. A count may
-    miss timers that are written during the count, so these are added until the next count ends. Therefore a single
-    gateway never admits more timers than a limit."""
+    Usage = the last count in Postgres + timers written since this count started + timers being written now. A count may
+    miss timers that are written during the count, so the gateway adds them until the next count ends. Therefore a
+    single gateway never admits more timers than a limit.
+    """
 
     tenant_id: str
     limits: Limits = field(default_factory=Limits)
@@ -30,7 +31,7 @@ class TenantUsage:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether this record has data that Postgres lacks: waiting callers, or timers being written."""
+        """Whether this object has data that Postgres lacks: waiting callers, or timers being written."""
         return self.waiting > 0 or self._in_flight != NOTHING
 
     @property
@@ -68,7 +69,7 @@ class TenantUsage:
         self._in_flight = _sum(self._in_flight, size)
 
     def settle(self, taken: Pending, written: Pending) -> None:
-        """Record a finished write of timers: `taken` was reserved, and `written` was added."""
+        """Record the end of a write: `taken` was reserved for it, and `written` is the size of the added timers."""
         self._in_flight = _sum(self._in_flight, taken, sign=-1)
         self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 

@@ -21,7 +21,7 @@ class WaitLimits:
 
     @classmethod
     def of(cls, settings: GatewaySettings, *, connections: int) -> "WaitLimits":
-        """Make the limits of a gateway that accepts a number of connections."""
+        """Create the limits of a gateway that accepts this number of connections."""
         held = ConcurrencyLimit(
             connections // HELD_SHARE, doing="wait at this gateway or follow the log", way_out=NO_WAIT, closes=True
         )

@@ -54,7 +54,7 @@ class WorkThread:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # this request was already chosen, so choose the next request
+            if not turn.cancelled():  # this request had its turn already, so start the next request
                 self._give_turn()
             raise
 

@@ -18,7 +18,7 @@ from shardclock_server.gateway.oidc.registration import ClientRegistration
 from shardclock_server.timers.refusal import shortened
 
 SECRET_BYTES = 32
-LASTS_S = 600  # the lifetime of an attempt, long enough for a person to find a second factor
+LASTS_S = 600  # the lifetime of an attempt, long enough for a sign-in with a second factor
 SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 CODE_CHARS_MAX = 4_096
 SAME_BROWSER = "sign in again within ten minutes, in the same browser and at the same address"
@@ -37,7 +37,7 @@ class SignInAttempt:
 
     @classmethod
     def begin(cls, to: str) -> "SignInAttempt":
-        """Make a new attempt with a random secret."""
+        """Create an attempt with a random secret."""
         return cls(_encoded(secrets.token_bytes(SECRET_BYTES)), to)
 
     @classmethod
@@ -75,7 +75,7 @@ class SignInAttempt:
         return _encoded(hmac.digest(self.secret.encode(), purpose.encode(), sha256))
 
     def url(self, endpoint: str, registration: ClientRegistration) -> str:
-        """Return the URL at the provider to which the browser is sent."""
+        """Return the provider's URL to which the gateway redirects the browser."""
         query = urlencode(
             {
                 "response_type": "code",

@@ -1,4 +1,4 @@
-"""Map groups of people to scopes and tenants: `ops=operate@*; shop=read,write@shop`."""
+"""Read the setting that maps groups of people to scopes and tenants: `ops=operate@*; shop=read,write@shop`."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class GroupGrants:
         self._grants = tuple(grants)
 
     def known(self, groups: Collection[str]) -> tuple[str, ...]:
-        """List the groups of a person that have a grant."""
+        """List those of a person's groups for which the setting has a grant."""
         return tuple(dict.fromkeys(it.group for it in self._grants if it.group in groups))
 
     def tenants_of(self, groups: Collection[str]) -> tuple[str, ...] | None:
@@ -47,8 +47,8 @@ class GroupGrants:
     def access_of(self, groups: Collection[str], tenant_id: str | None) -> Access | None:
         """Return a person's access to a tenant, or to the first tenant of the person's grants if `tenant_id` is None.
 
-        A grant for all tenants also applies to a single tenant, unless the person has more rights by a grant for this
-        tenant.
+        A grant for all tenants also applies to a single tenant. If another grant gives the person a higher scope for
+        this tenant, the other grant applies.
 
         shape:   None: the person's groups have no grant
         """

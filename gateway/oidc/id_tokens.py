@@ -10,8 +10,8 @@ from jwt.exceptions import PyJWTError
 from shardclock_server.gateway.oidc.refusals import SignInRefused
 from shardclock_server.gateway.oidc.registration import ClientRegistration
 
-# Signatures by a private key of the provider. `none` and HMAC are excluded: an HMAC's secret would be the public key or
-# the client's secret.
+# Only signatures by a private key of the provider. `none` proves nothing. The secret of an HMAC would be the client's
+# secret or, in an attack, the provider's public key.
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
 SKEW_S = 60  # the allowed difference between the clocks of the provider and the gateway
 TOKEN_CHARS_MAX = 64 * 1024
@@ -19,13 +19,13 @@ REQUIRED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
 
 class UnknownKey(Exception):
-    """The known keys can't have signed the token; the provider may have new keys."""
+    """None of the known keys can have signed the token; the provider may have new keys."""
 
 
 def checked_claims(
     token: object, keys: Collection[jwt.PyJWK], registration: ClientRegistration, nonce: str
 ) -> dict[str, Any]:
-    """Return the claims of a genuine ID token for this attempt.
+    """Check an ID token, and return its claims.
 
     errors:  SignInRefused  the token is not genuine, has expired, or was made for another client or another attempt
              UnknownKey     no known key has the identifier and the algorithm in the token's header

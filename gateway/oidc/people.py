@@ -41,7 +41,7 @@ def person_of(claims: Mapping[str, Any], registration: ClientRegistration) -> Pe
 
 
 def lacks_claims(claims: Mapping[str, Any], registration: ClientRegistration) -> bool:
-    """Return whether the ID token lacks the groups or a name, which a request to the provider may return."""
+    """Return whether the ID token lacks the groups or a name, so that the gateway must ask the provider for them."""
     return registration.groups_claim not in claims or next(_names_in(claims), None) is None
 
 

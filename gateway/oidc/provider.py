@@ -23,8 +23,8 @@ from shardclock_server.timers.refusal import shortened
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 5.0
 METADATA_S = 600.0
-KEYS_S = 60.0  # A key is trusted for at most this time after the provider has withdrawn it.
-NEWER_KEYS_S = 5.0  # The shortest pause between two requests for keys, even if tokens have unknown keys.
+KEYS_S = 60.0  # The gateway trusts a key for at most this time after the provider has withdrawn the key.
+NEWER_KEYS_S = 5.0  # The shortest pause between two requests for keys if tokens name unknown keys.
 FAILED_S = 1.0  # After a failed request, all sign-ins within this time fail with the same error.
 BODY_BYTES_MAX = 1024 * 1024
 REQUESTS_MAX = 20  # the limit of concurrent requests, so that a flood of attempts can't use all sockets of the gateway
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The values of the provider's discovery document that a sign-in needs; None: the provider has no such endpoint."""
+    """The values of the provider's discovery document that a sign-in needs; None: the provider lacks this endpoint."""
 
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
     userinfo_endpoint: str | None
     end_session_endpoint: str | None
-    names_itself: bool  # Whether each answer through the browser has the provider's name (RFC 9207).
+    names_itself: bool  # Whether each answer contains the provider's issuer (RFC 9207).
     takes_basic: bool  # Whether the client's secret is sent in the header Authorization.
 
 
@@ -57,7 +57,7 @@ class Known(Generic[T]):
         self._failed: tuple[ProviderFailed, float] | None = None
 
     async def get(self, *, within_s: float) -> T:
-        """Return the document, at most `within_s` old. For a second after a failed request, all calls raise its error.
+        """Return the document, at most `within_s` old. After a failed request, all calls raise its error for a second.
 
         errors:  ProviderFailed
         """
@@ -125,7 +125,7 @@ class Provider:
         return await self._request("POST", metadata.token_endpoint, headers=headers, data=form)
 
     async def claims(self, access_token: object) -> Mapping[str, Any]:
-        """Return the claims about the person of an access token; empty if the provider has no endpoint for claims.
+        """Return the claims about the person; empty without an endpoint for claims, or for an unusable access token.
 
         errors:  ProviderFailed
         """

@@ -2,7 +2,7 @@
 
 
 class SignInRefused(Exception):
-    """The person may not sign in, or an answer was forged or belongs to another attempt; the message has the reason."""
+    """The person may not sign in, or the answer is forged or belongs to another attempt; the message has the reason."""
 
 
 class ProviderFailed(Exception):

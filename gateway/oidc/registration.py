@@ -13,7 +13,7 @@ SECRET_BYTES_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class ClientRegistration:
-    """The client that the provider knows, and the groups that may sign in.
+    """The OAuth client that the provider knows, and the groups that may sign in.
 
     shape:   `secret` and `secret_file` are None for a public client; the file is read for each sign-in, so a changed
              secret needs no restart

@@ -23,7 +23,7 @@ class SingleSignOn:
         self._provider = Provider(registration)
 
     async def begin(self, to: str) -> tuple[SignInAttempt, str]:
-        """Start an attempt to sign in; return the attempt, and the provider's URL.
+        """Start an attempt to sign in; return the attempt, and the provider's URL for the browser.
 
         errors:  ProviderFailed
         """
@@ -64,7 +64,7 @@ class SingleSignOn:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
 
     async def _checked(self, token: object, nonce: str) -> dict[str, Any]:
-        """Check an ID token; a token with an unknown key is checked again with the provider's current keys."""
+        """Check an ID token; if its key is unknown, fetch the provider's current keys and check the token again."""
         try:
             return checked_claims(token, await self._provider.keys(), self.registration, nonce)
         except UnknownKey:

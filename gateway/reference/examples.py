@@ -1,4 +1,4 @@
-"""Make the example of a response from the examples of the response's fields, so that no example is written twice."""
+"""Build the example of a response from the examples of the response's fields, so that no example is written twice."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,7 +15,7 @@ ENDS: Mapping[str, Mapping[str, Any]] = {
     "move": {"state": "PENDING"},
 }
 ONE_LETTER = {"timer_keys": [20514]}
-# Fields of one operation's response whose values differ from the usual examples of the model.
+# For single operations: fields of the response with other values than the examples of the model.
 OWN: Mapping[str, Mapping[str, Any]] = {
     **{f"{verb}_timer": {**fields, **BY_KEY} for verb, fields in ENDS.items()},
     **{f"{verb}_timer_by_name": fields for verb, fields in ENDS.items()},

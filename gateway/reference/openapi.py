@@ -22,7 +22,7 @@ from shardclock_server.gateway.requests.wait import WAIT_EXAMPLE, how_long
 REFS = "#/components/schemas/{model}"
 JSON = "application/json"
 READING = frozenset({"get"})
-# The attributes of a dependency function that requires a scope, or a key for all tenants.
+# Attributes that mark a dependency function: its scope, and that it needs a key for all tenants.
 SCOPE, FOR_ALL_TENANTS = "scope", "for_all_tenants"
 PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     "tenant": {
@@ -70,9 +70,9 @@ def body_of(
     media_type: str = JSON,
     is_needed: bool = True,
 ) -> dict[str, Any]:
-    """Describe a body that its route parses without FastAPI: a model, without the fields in `but`.
+    """Describe the body of a route that parses it without FastAPI: the fields of a model, except the fields in `but`.
 
-    shape:   `openapi_extra` of FastAPI; the models that it refers to are in "$defs"
+    shape:   FastAPI's `openapi_extra`, with the referenced models in "$defs"
     """
     schema = model.model_json_schema(ref_template=REFS)
     schema.pop("additionalProperties", None)
@@ -82,9 +82,9 @@ def body_of(
 
 
 def answer_of(*models: type[BaseModel]) -> dict[str, Any]:
-    """Describe a response that its route writes without FastAPI: one of these models.
+    """Describe the response of a route that writes it without FastAPI: one of these models.
 
-    shape:   an entry of FastAPI's `responses`; the models that it refers to are in "$defs"
+    shape:   an entry of FastAPI's `responses`, with the referenced models in "$defs"
     """
     _, definitions = models_json_schema([(model, "serialization") for model in models], ref_template=REFS)
     each = [{"$ref": REFS.format(model=model.__name__)} for model in models]

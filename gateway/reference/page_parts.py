@@ -13,10 +13,10 @@ from shardclock_server.gateway.reference.refusals import ALWAYS, BY_PARAMETER, W
 from shardclock_server.gateway.requests.idempotency import HEADER
 
 BASE = "http://127.0.0.1:9841"
-# Examples for the names in paths; keys have their own examples.
+# Example values of the parameters in paths.
 NAMES = {"name": "order-4711", "group": "billing", "tenant": "acme", "timer_key": 20514}
-# Problems of so many operations that links to these problems would be a tenth of the page. Instead, the heading links
-# to the list of all problems.
+# Problems that many operations share. Links to them would be a tenth of the page, so only the heading links to the list
+# of all problems.
 OF_MANY = {kind.name for kind in {*WITH_KEY, *ALWAYS, *WITH_BODY, *BY_PARAMETER[HEADER]}}
 OF_TAGS = {"endpoints": {"name": "billing"}, "notify": {"name": "chat"}, "jobs": {"name": "refresh"}}
 CODE = re.compile(r"`([^`]+)`")

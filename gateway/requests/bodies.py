@@ -22,9 +22,9 @@ IDENTITY = "identity"
 async def read_object(
     request: Request, *, within_s: float, may_be_empty: bool = False, such_as: str = ""
 ) -> dict[str, object]:
-    """Read one JSON object of at most 131,072 bytes, by the same strict rules as a line of a file.
+    """Read one JSON object of at most 131,072 bytes, by the strict rules of `read_line`, as for a line of a file.
 
-    shape:   `such_as` is an example for the refusal of any other value
+    shape:   `such_as` is an example object for the message of a refusal
     errors:  Problem  wrong media type, too large, too slow, not a JSON object, or a text that can't be stored
     """
     body = await read_body(request, JSON, bytes_max=LINE_BYTES_MAX, within_s=within_s)

@@ -32,7 +32,7 @@ SESSION_COOKIE, TENANT_COOKIE = "shardclock_session", "shardclock_tenant"
 DEFAULT_TENANT = "default"
 TENANT = "tenant_id"  # the key in a request's state under which the tenant of the authenticated caller is stored
 BEARER = "bearer"
-# from a text with one of these characters, another program could parse another host than this gateway does
+# Other programs may parse another host than this gateway from a text with one of these characters.
 NO_HOST = re.compile(r"[@/?#\\\s]")
 # `Sec-Fetch-Site` of the user's own requests and of the gateway's own page; requests of other pages have other values.
 OWN_SITES = frozenset({"none", "same-origin"})
@@ -77,14 +77,13 @@ class Caller:
 
     @property
     def sees_urls(self) -> bool:
-        """Whether lists show whole URLs of endpoints; the path may be a secret, so it needs the scope `operate`."""
+        """Whether lists show full URLs of endpoints: with the scope `operate`, because the path may be a secret."""
         return allows(self.scopes, "operate")
 
     def sees(self, tenant_id: str, target: str) -> bool:
         """Return whether the caller may see a timer and its records.
 
-        Jobs belong to the whole installation: only keys for all tenants see the timers and records of jobs, and
-        operators' reasons.
+        Jobs belong to the whole installation, so only operators see the timers of jobs and their records.
         """
         return tenant_id == self.tenant_id and (self.is_operator or not target.startswith(TARGET_OF_JOB))
 
@@ -113,8 +112,8 @@ class Anyone:
 
     A web page can make the user's browser send requests to this gateway. The browser then names the page in `Origin`,
     or in `Host` if the page's name resolves to this machine; the gateway refuses a foreign name in either header. A GET
-    for an image or a script has no `Origin`, but `Sec-Fetch-Site`, which a page can't change, shows another page as the
-    sender.
+    for an image or a script has no `Origin`. For this GET, the gateway checks `Sec-Fetch-Site`, which the browser sets
+    and a page can't change.
     """
 
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:
@@ -146,7 +145,7 @@ class Anyone:
 
 
 class KeyHolders:
-    """Identify callers by their API keys."""
+    """Identify callers by their API keys, and viewers of the console by their sessions."""
 
     def __init__(
         self,
@@ -206,7 +205,7 @@ class KeyHolders:
         return None if holder is None else _holder_of(holder, chosen)
 
     def _person_of(self, person: Person, chosen: str | None) -> Caller | None:
-        """Make the caller of a person; None: the present settings grant nothing to the person's groups."""
+        """Return the caller for a person; None: the present settings grant nothing to the person's groups."""
         registration = self._registration
         if registration is None or registration.issuer != person.issuer:
             return None
@@ -227,7 +226,7 @@ class KeyHolders:
 
 
 def _holder_of(key: ApiKey, named: str | None) -> Caller:
-    """Make the caller of a key; `named` is the tenant that the request names."""
+    """Return the caller for a key; `named` is the tenant that the request names."""
     tenant_id = key.tenant_id or named or DEFAULT_TENANT
     is_operator = key.tenant_id is None
     choices = None if is_operator else ()

@@ -26,7 +26,7 @@ def header_of(headers: Headers, name: str) -> str | None:
 
 
 class UniqueHeaders:
-    """Refuse a request with a supported header that comes twice, or is not UTF-8."""
+    """Refuse a supported header that comes twice or is not UTF-8, a missing Host, and unknown transfer codings."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Answer a request with the response to an earlier request with the same `Idempotency-Key`, for a day.
+"""For a day, answer a repeated request with the response to the first request with this `Idempotency-Key`.
 
 The gateway stores the response in the transaction of the change. If the request or the gateway fails, nothing is
 stored, and the client may repeat the request. Refusals, and responses that report no change, are not stored.
@@ -56,13 +56,13 @@ def request_of(
         return None
     if not is_key(key):
         raise Problem(REFUSED, f"{HEADER} {shortened(key)} is refused: it must be {KEY_RULE}")
-    # The hash ignores the query, because a repeated request may have a different `wait`.
+    # The query is not hashed, because a repeated request may have a different `wait`.
     fields = body.model_dump(exclude_unset=True) if isinstance(body, BaseModel) else body or {}
     return request_with(caller, key, request.method, request.url.path, fields)
 
 
 def request_with(caller: Caller, key: str, method: str, path: str, body: Mapping[str, object]) -> IdempotentRequest:
-    """Make the identity of a request that has an idempotency key."""
+    """Compute the identity of a request that has an idempotency key."""
     parts = (method, path, json.dumps(body, sort_keys=True))
     return IdempotentRequest(caller.tenant_id, key, hashlib.sha256("\n".join(parts).encode()).digest())
 
@@ -81,7 +81,7 @@ async def respond_once(
 
     errors:  Problem           the same request is in progress, or the key belongs to another request
              StoreUnavailable  the outcome is unknown: the same request may be repeated
-             any of `do`       the transaction is rolled back
+             errors of `do`    the transaction is rolled back
     """
     if idempotent is None:
         return await do()

@@ -1,9 +1,7 @@
 """Look up API keys and sessions of the console for all requests of a gateway.
 
-On a separate Postgres session, one statement at a time looks up many keys.
-
-So callers with unknown keys can't use up the sessions of other requests, and a new key waits for at most two
-statements.
+All look-ups share one Postgres session, and one statement looks up many keys. Callers with unknown keys therefore can't
+use up the sessions of other requests, and a key that is not in the cache waits for at most two statements.
 """
 
 import asyncio
@@ -108,8 +106,7 @@ class KeyLookups(Generic[Holder]):
                 for digest, asked in batch.items():
                     del self._asked[digest]
                     asked.found.set_exception(error)
-                    # mark the error as retrieved, because asyncio would warn if all requests that wait for it have
-                    # ended
+                    # mark the error as retrieved: if the waiting requests have all ended, asyncio would otherwise warn
                     asked.found.exception()
                 continue
             for (digest, asked), key in zip(batch.items(), found, strict=True):

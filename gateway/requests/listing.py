@@ -32,7 +32,7 @@ class PiecewiseResponse(Response):
 
 
 async def listing(model: type[Answer], field: str, items: Iterable[Answer], **rest: object) -> Response:
-    """Answer with a model that has a list of many items, which are generated during the sending."""
+    """Create a response with a list of many items; other requests run while the items are formatted."""
     assert model.model_fields.keys() == {field, *rest}, f"{model.__name__} has other fields"
     ending = "".join(f',"{name}":{json.dumps(value)}' for name, value in rest.items())
     separators = chain((b"",), repeat(b","))
@@ -41,7 +41,7 @@ async def listing(model: type[Answer], field: str, items: Iterable[Answer], **re
 
 
 async def in_pieces(texts: Iterable[bytes], media_type: str = JSON) -> Response:
-    """Answer with many small texts, joined into pieces of about 64 KiB during the sending."""
+    """Create a response from many small texts, joined into pieces of about 64 KiB before the sending."""
     pieces, yielder = [bytearray()], Yielder()
     for text in texts:
         if len(pieces[-1]) >= PIECE_BYTES:

@@ -1,4 +1,4 @@
-"""Explain why bytes are not an HTTP request, because the parser's error neither names the header nor a correction."""
+"""Explain why bytes are not an HTTP request: the parser's own error names neither the header nor a correction."""
 
 import re
 

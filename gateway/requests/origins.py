@@ -23,8 +23,8 @@ def host_of(url: str) -> str:
 def is_own_origin(headers: Headers, gateway_url: str | None) -> bool:
     """Return whether `Origin` equals the request's `Host`, or the address at which browsers reach the gateway.
 
-    If a foreign name resolves to this gateway, both headers have this name. A page from this name can send neither the
-    session cookie nor an API key.
+    If a foreign name resolves to this gateway, both headers have this name and are equal. This is safe, because a page
+    from this name can send neither the session cookie nor an API key.
     """
     hosts = {(header_of(headers, "Host") or "").lower(), host_of(gateway_url or "")}
     return host_of(header_of(headers, "Origin") or "") in hosts - {""}

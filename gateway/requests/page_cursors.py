@@ -1,4 +1,4 @@
-"""The cursors of lists: a page's `next`, which the next request's `after` repeats in its URL.
+"""The cursors of lists: the `next` of a page, which the next request sends as `after` in its URL.
 
 A list's own cursor is any text, such as a timer's name or a moment with its offset. The API encodes this text as
 URL-safe Base64.
@@ -11,7 +11,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 
 def cursor_of(page: str | None) -> str | None:
-    """Return the cursor for a list's own cursor; None: there is no further page.
+    """Encode a list's own cursor as the API's cursor; None: there is no further page.
 
     shape:   letters, digits, - and _
     """
@@ -19,7 +19,7 @@ def cursor_of(page: str | None) -> str | None:
 
 
 def place_of(cursor: str | None) -> str | None:
-    """Return the list's own cursor; None: the first page.
+    """Decode the API's cursor to the list's own cursor; None: the first page.
 
     errors:  Refusal  the text is not Base64; the list itself checks its own cursor
     """

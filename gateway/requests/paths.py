@@ -15,7 +15,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.model import BIGINT_MAX, NAME_CHARS_MAX
 from shardclock_server.timers.refusal import shortened
 
-# Stands for a slash within a segment during routing: no name has a control character.
+# Replaces a slash within a segment during the routing; no name contains this character.
 SLASH = "\x1f"
 
 
@@ -53,7 +53,7 @@ def with_slashes(segment: str) -> str:
 def refuse_unreadable_path(request: Request) -> None:
     """Refuse a path segment that can't be a name.
 
-    errors:  Problem  names the parameter: a parameter is not UTF-8, or has a NUL character; or the path does not exist
+    errors:  Problem  a parameter, which the problem names, is not UTF-8 or has a NUL character, or no path matches
     """
     texts = [value for value in request.path_params.values() if isinstance(value, str)]
     if request.scope["path"].endswith("\n") and not any(text.endswith("\n") for text in texts):

@@ -41,7 +41,7 @@ class Problem(Exception):
         self.more = more
 
     def answer(self) -> JSONResponse:
-        """Make the response."""
+        """Create the response."""
         body: dict[str, Any] = {
             "type": self.code.type,
             "title": self.code.title,
@@ -54,5 +54,5 @@ class Problem(Exception):
 
 
 def unavailable(detail: str) -> Problem:
-    """Make the problem of a request that can't be served now; the problem says when to retry."""
+    """Create the problem for a request that can't be served now; the problem says when to retry."""
     return Problem(UNAVAILABLE, detail, headers={"Retry-After": str(RETRY_AFTER_S)})

@@ -19,7 +19,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.refusal import shortened
 
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-# A moment with an offset, or a zone such as Etc/GMT+1, after the query has turned the plus sign into a space.
+# A moment with an offset, or a zone such as Etc/GMT+1, in which URL decoding has turned the plus sign into a space.
 LOST_PLUS = re.compile(
     r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
     re.IGNORECASE,
@@ -44,7 +44,7 @@ def takes_query(request: Request, name: str) -> bool:
 
 
 def check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Check a query; `known` tells for each parameter of the route whether it may be repeated.
+    """Check a query; `known` maps each parameter of the route to whether the parameter may be repeated.
 
     errors:  Problem  names the first parameter at fault: unknown, repeated, not UTF-8, or with a NUL character
     """

@@ -33,7 +33,7 @@ RECORDED_SCOPES = frozenset({"operate", "admin"})
 UNRECORDED = frozenset({"consumers lease", "consumers acknowledge"})
 TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})  # the texts that FastAPI reads as true
 BY_METHOD = {"POST": "add", "PUT": "set", "PATCH": "change", "DELETE": "remove"}
-# The command line has other names for these verbs.
+# The verbs for which the command line has another name.
 CLI_VERBS = {
     "timers bulk cancel": "cancel",
     "timers bulk pause": "pause",
@@ -82,7 +82,7 @@ def is_dry_run(request: Request) -> bool:
 
 
 def give_back_unrecorded(request: Request, give_back: Callable[[], None]) -> None:
-    """Refund one unit of the tenant's audit rate if the response is 404, because a 404 leaves no record."""
+    """Register a function that `Recorded` calls if the response is 404, because a 404 leaves no audit record."""
     request.state.give_audited_back = give_back
 
 
@@ -98,7 +98,7 @@ def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> 
         name: with_slashes(value) if isinstance(value, str) else value for name, value in request.path_params.items()
     }
     parameters = recorded_fields({**request.query_params, **which})
-    if "tenant" in which:  # an operator's change of this tenant
+    if "tenant" in which:  # the operator changes this tenant
         tenant_id = str(parameters["tenant"])[:NAME_CHARS_MAX]
     address = None if request.client is None else request.client.host[:ADDRESS_CHARS_MAX]
     interface = _interface_of(request)
@@ -179,7 +179,7 @@ class Recorded:
 
 
 async def _end_record(scope: Scope, act: NewAuditRecord | None, status: int) -> Problem | None:
-    """Write a record with its outcome; if this fails after a finished change, return the problem for the client."""
+    """Write a record with its outcome; if the write fails after a change, return the problem for the client."""
     if act is None:
         return None
     outcome = _outcome_of(status)

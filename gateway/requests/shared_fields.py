@@ -171,7 +171,7 @@ async def find_shown(session: Session, which: TimerRef, caller: Caller) -> Timer
 
 
 async def find_own(session: Session, which: TimerRef, caller: Caller) -> TimerState:
-    """Find a timer of the caller's tenant; a timer of another tenant counts as unknown.
+    """Find a timer of the caller's tenant; a timer of another tenant is reported as unknown.
 
     errors:  UnknownTimer  the timer does not exist
     """

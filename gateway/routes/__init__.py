@@ -16,5 +16,5 @@ operations  changes of many rows, with their progress
 cluster, tenants, audit   the cluster, its tenants, and the audit, for operators
 health     the health of the gateway
 idempotent  make a change once for each idempotency key
-task_states   the state of a task after a change
+task_states   the response with the state of a task after a change
 """

@@ -38,7 +38,7 @@ from shardclock_server.timers.schedule import MissedChoice
 KEYS_MAX = 1_000  # The largest number of keys in a filter.
 CHANGED_MAX = 100_000  # The largest number of timers that one request changes.
 COUNTED_MAX = 100_000  # The largest number of timers that a page of the console counts.
-BEGUN_MAX = 1_000_000  # An operation that gateways continue has at most this many timers; the keys take 8 MB.
+BEGUN_MAX = 1_000_000  # An operation that gateways run has at most this many timers; their keys take 8 MB.
 TOKEN_S = 600
 TimerKey = Annotated[int, Field(ge=1, le=BIGINT_MAX)]
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
@@ -131,7 +131,7 @@ for _verb, _sentence in (
 
 
 async def count_timers(request: Request, caller: Caller, verb: str, asked: BulkChangeRequest) -> TimersCountedAnswer:
-    """Count the timers that a bulk change would affect, and make the token for the change.
+    """Count the timers that a bulk change would affect, and create the token for the change.
 
     errors:  as `change_counted`
     """
@@ -144,7 +144,7 @@ async def count_timers(request: Request, caller: Caller, verb: str, asked: BulkC
 async def count_for_page(
     request: Request, caller: Caller, verb: str, asked: BulkChangeRequest
 ) -> tuple[TimerCount, str]:
-    """Count the timers of a bulk change up to `COUNTED_MAX`, and make the token for `begin_counted`.
+    """Count the timers of a bulk change up to `COUNTED_MAX`, and create the token for `begin_counted`.
 
     errors:  InvalidTimer      a parameter is refused
              StoreUnavailable  Postgres did not answer within the timeout
@@ -202,8 +202,8 @@ def _counts_of(bulk: BulkChange) -> dict[str, Any]:
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    # A client may choose the end of a pause and the rule for missed occurrences after the count, so the token has
-    # neither.
+    # A client may choose the end of a pause and the rule for missed occurrences after the count, so the token does not
+    # depend on these two.
     return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed', 'until'})}"
 
 
@@ -221,7 +221,7 @@ async def _run(request: Request, caller: Caller, bulk: BulkChange, limit: "_Matc
 
 
 def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> ChangeKind:
-    """Make the change of a verb; the token identifies a shift, so that a repeated request moves no timer twice.
+    """Return the change for a verb; `operation` identifies a shift, so that a repeated request moves no timer twice.
 
     errors:  InvalidTimer  a parameter does not belong to the verb, or the shift is missing
     """
@@ -253,7 +253,7 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
 
 @dataclass(frozen=True, slots=True)
 class _CountToken:
-    """The result of a dry run, which the real request sends back as a token; the token has no secrets."""
+    """The number of timers in a dry run, as a token that the real request sends back; the token has no secrets."""
 
     matched: int
     until_s: int
@@ -261,9 +261,9 @@ class _CountToken:
 
     @classmethod
     def of(cls, matched: int, what: str, until_s: int | None = None, nonce: str | None = None) -> "_CountToken":
-        """Make the token of a request's count."""
+        """Create the token for a count; `what` is the identity of the request."""
         until_s = int(time.time()) + TOKEN_S if until_s is None else until_s
-        # Random bytes, so that two dry runs have different tokens: each token allows one shift.
+        # Random bytes, so that two dry runs have different tokens: with one token, timers move only once.
         nonce = secrets.token_hex(8) if nonce is None else nonce
         text = "\n".join((what, str(matched), str(until_s), nonce))
         return cls(matched, until_s, f"{matched}-{until_s}-{nonce}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")

@@ -73,9 +73,9 @@ async def change_own(
         if expected is not None:
             timer = await find_own(session, which, caller)
             await _require(session, timer, caller, expected)
-            # change the timer by its key, because another timer may get the name in the meantime
+            # use the key from now on, because another timer may get the name in the meantime
             meant = TimerRef(timer.timer_key)
-        elif which.timer_key is not None:  # a lookup by name is limited to the tenant
+        elif which.timer_key is not None:  # a key may belong to another tenant; a name is looked up within the tenant
             await find_own(session, which, caller)
         changed = await change_one(session, meant, change, outcomes)
         due_dates.extend(_due_of(changed, outcomes))
@@ -112,7 +112,7 @@ async def change_found(
     errors:  as `service.single_change.change_one`
     """
     async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
-        if which.timer_key is not None:  # a lookup by name is limited to the tenant
+        if which.timer_key is not None:  # a key may belong to another tenant; a name is looked up within the tenant
             await find_own(session, which, caller)
         changed = await change_one(session, which, change, outcomes)
     gateway.notify_shards(_due_of(changed, outcomes))
@@ -130,9 +130,7 @@ async def operate_own(
 ) -> str:
     """Change a timer of a job or a process in the caller's tenant.
 
-    errors:  Problem  the timer belongs to a job, and the API key to one tenant
-
-    others   as in `change_system_timer`
+    errors:  Problem  the timer belongs to a job, but the API key is for one tenant; others as in `pauses.operate`
     """
     timer = await find_own(session, which, caller)
     refuse_tenant_key(caller, timer.target)
@@ -140,9 +138,9 @@ async def operate_own(
 
 
 def _due_of(changed: ChangedTimer, outcomes: VerbOutcomes) -> list[datetime | None]:
-    """Return the due dates for the shards' notification: None means now (after a run or a resume).
+    """Return the due dates of which the shards are notified; None means now, after a run or a resume.
 
-    Empty: no notification.
+    shape:   empty: no notification
     """
     if outcomes in (RUN, RESUMED):
         return [None]

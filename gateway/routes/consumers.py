@@ -51,7 +51,7 @@ class LeaseRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    limit: int = Field(100, ge=1, le=RECORDS_MAX, description="the most records to lease")
+    limit: int = Field(100, ge=1, le=RECORDS_MAX, description="the largest number of records to lease")
     lease: str = Field(
         "PT30S",
         examples=["PT30S"],
@@ -142,7 +142,7 @@ async def lease(
     openapi_extra=body_of(AcknowledgeRequest, example={"token": LEASE_TOKEN, "position": 812}),
 )
 async def acknowledge(group: Name, request: Request, gateway: CurrentGateway, _: Operator) -> PositionAnswer:
-    """Record that all records up to a position are processed, and keep or end the lease."""
+    """Store the position up to which all records are processed, and extend or end the lease."""
     asked = await read_model(request, AcknowledgeRequest)
     state = _state_of(asked.token, group)
     position = max(state.horizon, state.position) if asked.position is None else asked.position

@@ -36,7 +36,7 @@ WAITED = answer_of(ScheduledAnswer, WaitedAnswer)
 CREATE = {
     "tags": ["timers"],
     "summary": "Create Timer",
-    "description": "Schedule a timer, with a key that Postgres draws.",
+    "description": "Schedule a timer; Postgres generates its key.",
     "operationId": "create_timer",
     "parameters": [WAIT],
     "responses": {
@@ -55,7 +55,7 @@ CREATE = {
 
 
 async def create_timer(request: Request) -> Response:
-    """Schedule a timer, with a key that Postgres draws."""
+    """Schedule a timer; Postgres generates its key."""
     gateway = gateway_of(request)
     caller = await caller_of(request)
     refuse_unreadable_path(request)
@@ -139,6 +139,6 @@ def _answer(scheduled: Scheduled, body: ScheduledAnswer) -> Response:
 
 
 def problem_of(refused: Refused) -> Problem:
-    """Make the problem for a timer that was not written."""
+    """Create the problem for a timer that was not written."""
     headers = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(refused, Untried) else None
     return Problem(refused.code, refused.why, headers=headers)

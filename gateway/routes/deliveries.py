@@ -1,4 +1,4 @@
-"""Pending deliveries: list deliveries, end a delivery, or make next attempts due now."""
+"""Pending deliveries: list deliveries, cancel a delivery, or make next attempts due now."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Make a change at most once for each idempotency key, and answer with a response model."""
+"""Run a change at most once for each idempotency key, and answer with a response model."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -28,7 +28,7 @@ async def run_idempotent(
     is_change: Callable[[Done], bool] = lambda _: True,
     dry_run: bool = False,
 ) -> Response:
-    """Call `do` in a session and notify engines; a repeated request gets its first response instead.
+    """Call `do` in a session and notify engines; a repeated request gets the first response without a call of `do`.
 
     The history records the API key of the change. `body` is a part of the request's identity. `is_change` returns
     whether anything was changed, given the result of `do`. If nothing was changed, the response is not stored, and a

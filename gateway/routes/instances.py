@@ -1,4 +1,4 @@
-"""Instances of processes: list and show instances, and wait for an end."""
+"""Instances of processes: list and show instances, and wait for the end of an instance."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial

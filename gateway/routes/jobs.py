@@ -146,7 +146,7 @@ async def get_run(
 async def run_job(
     name: Name, request: Request, caller: Operator, wait: WaitForEnd = None
 ) -> WaitedRunAnswer | StartedAnswer:
-    """Start a job now; `timer_key` names the start. `config` applies to this start only.
+    """Start a job now; the response's `timer_key` identifies the start. `config` applies to this start only.
 
     With `wait`, the response comes when the start has ended (with the last run as `run`), or when the time is over.
     """
@@ -159,7 +159,7 @@ async def run_job(
         if wait is None:
             return StartedAnswer(timer_key=timer_key)
         run = None
-        with suppress(StoreUnavailable):  # after an error, a client would start the job again
+        with suppress(StoreUnavailable):  # the job has started; after an error, a client would start it again
             read = partial(_ended_run, gateway, name, timer_key)
             run = await gateway.long_polls.find(read, request.receive, within_s=wait_s)
     return WaitedRunAnswer(timer_key=timer_key, run=None if run is None else RunAnswer.of(run))

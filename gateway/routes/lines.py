@@ -36,8 +36,8 @@ LINES_MAX = 10_000
 LINES_BYTES_MAX = 16 * 1024 * 1024
 PART_LINES = 500  # the number of lines per transaction; twice this number would block the event loop for 20 ms
 RETRY = StoreRetry(attempts=3)
-# The wait for a locked name, which delays the other lines of the body. A longer lock belongs to an open transaction and
-# may never end.
+# The time that the other lines of a body wait for a locked name. A lock that lasts longer may never end, because it
+# belongs to an open transaction.
 PATIENCE = LockPatience(whole_ms=1_000, part_ms=20, locked_max=50)
 LINES = '{"delay":"PT15M","name":"order-4711"}\n{"idempotency_key":"4f0c9c1b-42","due_date":"2030-01-31T08:00:00Z"}\n'
 LINES_ANSWERED = (
@@ -99,7 +99,7 @@ class TimerLine(NewTimer):
     openapi_extra=body_of(TimerLine, media_type=NDJSON, example=LINES),
 )
 async def create_timers(request: Request, gateway: CurrentGateway, caller: Scheduler) -> Response:
-    """Schedule up to 10,000 timers: a line of JSON for each timer, and a line with each outcome, in the same order.
+    """Schedule up to 10,000 timers, one line of JSON for each; the response has their outcomes, in the same order.
 
     Blank lines are ignored. A refused line does not affect other lines; a line over the tenant's quota, or with a name
     that another transaction has locked, is refused. A line with an `idempotency_key` is a separate request: if the
@@ -128,7 +128,7 @@ async def _schedule_all(gateway: Gateway, caller: Caller, body: bytes) -> list[b
         with await gateway.quotas.reservation(caller.tenant_id) as reservation:
             return await _schedule(gateway, caller, lines, reservation, line_count)
     finally:
-        # A request counts as at least one write, like a single create that is refused.
+        # A body counts as at least one write, even if all its lines are refused.
         unwritten = max(0, len(lines) - max(1, line_count.written))
         gateway.quotas.give_lines_back(caller.tenant_id, unwritten, of=len(lines))
 
@@ -201,7 +201,7 @@ def _wanted_of(caller: Caller, line: bytes) -> LineTimer:
 
 
 async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReservation], part: LinePart) -> None:
-    """Refuse the timers that exceed the quota; add the reservations of the part's other timers to `reserved`."""
+    """Reserve quota for a part's timers: refuse the timers over the quota, add the other reservations to `reserved`."""
     timers = list(part.timers.items())
     try:
         taken = await reservation.reserve(

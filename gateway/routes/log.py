@@ -26,7 +26,7 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import BIGINT_MAX
 
 READ_MAX = 500
-STREAM_BYTES = 2**18  # The limit of one read; each stream of a slow client keeps this much in memory.
+STREAM_BYTES = 2**18  # The limit of one read; a slow client's stream holds this many bytes in memory.
 PAGES_AT_ONCE = 20  # One poll of a waiting client reads at most this many pages, so that other requests are served.
 POLL_S = 0.1
 AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'

@@ -21,9 +21,11 @@ class PublishRequest(VariablesRequest):
     """A message to publish."""
 
     name: str = Field(examples=["paid"])
-    correlation: str = Field("", description="the value that the expression of the waiting token must have")
+    correlation: str = Field(
+        "", description="the correlation key: the value of the expression of each token that receives the message"
+    )
     keep: str = Field(
-        "PT0S", description="the time for which the message is kept for later tokens, an ISO 8601 duration"
+        "PT0S", description="the time for which the message is stored for later tokens, an ISO 8601 duration"
     )
 
 
@@ -39,7 +41,7 @@ class BroadcastRequest(VariablesRequest):
     openapi_extra=body_of(PublishRequest, example={"name": "paid", "correlation": "42", "keep": "PT1H"}),
 )
 async def publish_message(request: Request, caller: Writer) -> Response:
-    """Publish a message; the response names the instances that get the message now."""
+    """Publish a message; the response lists the instances that receive the message now."""
     asked = await read_model(request, PublishRequest)
     keep_s = seconds_of("keep", asked.keep)
 
@@ -61,7 +63,7 @@ async def publish_message(request: Request, caller: Writer) -> Response:
     "/signals", response_model=InstanceKeysAnswer, openapi_extra=body_of(BroadcastRequest, example={"name": "stop-all"})
 )
 async def throw_signal(request: Request, caller: Writer) -> Response:
-    """Broadcast a signal; the response names the instances that get the signal."""
+    """Broadcast a signal; the response lists the instances that receive the signal."""
     asked = await read_model(request, BroadcastRequest)
 
     async def do(session: Session) -> InstanceKeysAnswer:

@@ -63,7 +63,7 @@ async def list_all(
     openapi_extra=body_of(SubscribeRequest, example={"kinds": ["delivery.dead"]}),
 )
 async def subscribe(name: Name, request: Request, caller: Manager) -> EventSubscriptionChangedAnswer:
-    """Send events of these kinds to an endpoint, and replace the endpoint's earlier kinds.
+    """Subscribe an endpoint to these kinds of events; they replace the endpoint's earlier kinds.
 
     Events of jobs and of the cluster need a key for all tenants, and an endpoint of the tenant `default`.
     """

@@ -139,8 +139,8 @@ async def delete_definition(definition_key: Key, request: Request, caller: Manag
 async def start_process(name: Name, request: Request, caller: Writer, wait: WaitForEnd = None) -> Response:
     """Start an instance of a process; with `wait`, answer when the instance has ended, or when the time is over.
 
-    A repeated request with the same idempotency key starts no instance, and answers with the first instance's present
-    state.
+    A repeated request with the same idempotency key starts no instance, and shows the present state of the first
+    instance.
     """
     asked = await read_model(request, StartRequest)
 

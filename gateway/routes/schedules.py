@@ -40,7 +40,7 @@ from shardclock_server.timers.zone import zone_of
 STATES = ("pending", "paused")
 FORESEEN_MAX = 1_000
 REFUSED_MAX = 1_000
-PREVIEW_S = 0.5  # the limit of processor time; even the rarest rules need only a fifth of this time
+PREVIEW_S = 0.5  # the limit of processor time for a preview; even the rarest rules need only a fifth of it
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 

@@ -122,7 +122,7 @@ async def get_task(task_key: Key, gateway: CurrentGateway, caller: Reader) -> Wh
     openapi_extra=body_of(ClaimTaskRequest, example={"assignee": "ann"}),
 )
 async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Assign a task to a person; if another person is the assignee, the problem's `assignee` names that person."""
+    """Assign a task to a person; the request is refused if another person, the problem's `assignee`, has the task."""
     asked = await read_model(request, ClaimTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:

@@ -39,7 +39,9 @@ class LimitsRequest(BaseModel):
         None, examples=[5_000], description="unfinished instances of processes; null: the default"
     )
     tasks_max: int | None = Field(None, examples=[5_000], description="open tasks of people; null: the default")
-    messages_max: int | None = Field(None, examples=[1_000], description="kept messages; null: the default")
+    messages_max: int | None = Field(
+        None, examples=[1_000], description="messages that are stored for later tokens; null: the default"
+    )
     definitions_max: int | None = Field(
         None, examples=[200], description="versions of processes, without deleted versions; null: the default"
     )

@@ -57,7 +57,7 @@ from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
 RECORDS_MAX = 100
-FAR = timedelta(days=366)  # counting the occurrences beyond this span takes up to 0.1 s of processor time
+FAR = timedelta(days=366)  # counting the occurrences of a longer span takes up to 0.1 s, so it needs a thread
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
 
@@ -158,9 +158,11 @@ def _add_reads(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
         which: which_is,
         gateway: CurrentGateway,
         caller: Reader,
-        at: Annotated[str | None, Query(description="the moment to explain; without it, now")] = None,
+        at: Annotated[
+            str | None, Query(description="the moment at which to explain the state of the timer; without it, now")
+        ] = None,
     ) -> ExplainedAnswer:
-        """Explain why a timer fired at its moment, or did not fire."""
+        """Explain a timer's state at a moment: why the timer fired, or did not fire."""
         asked = None if at is None else moment_of("at", at)
         async with gateway.pool.session(caller.tenants) as session:
             _, timeline, moment = await read_story(gateway, session, which, caller, asked)
@@ -188,7 +190,7 @@ async def read_story(
 
 
 async def add_authors(gateway: Gateway, caller: Caller, timeline: Timeline) -> Timeline:
-    """Add the names of the keys and operators that the caller may know; a hold and its record have no tenant.
+    """Add the names of the keys and operators that the caller may see; for an operator, also of holds without a tenant.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
@@ -220,7 +222,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         responses={204: {"description": "The timer has not ended: ask again."}},
     )
     async def get_end(which: which_is, gateway: CurrentGateway, caller: Reader, wait: WaitForEnd = None) -> Response:
-        """Wait until a timer has ended, and show the record of its end: with a target, the end of its delivery."""
+        """Wait until a timer, or the delivery of a timer with a target, has ended; show the record of the end."""
         wait_s = wait_s_of(wait) or 0.0
         async with gateway.pool.session(caller.tenants) as session:
             key = (await find_shown(session, which, caller)).timer_key
@@ -287,7 +289,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
 
 
 def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add the operator's change of one timer of a job or a process, addressed by key or by name."""
+    """Add the route for an operator's change of a job's or a process's timer, addressed by key or by name."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.post(
@@ -325,7 +327,7 @@ def _add_resume_and_run(path: str, which_of: Callable[..., TimerRef], suffix: st
 
     @router.post(f"{path}/run", operation_id=f"run_timer{suffix}", response_model=ChangedAnswer)
     async def run(which: which_is, request: Request, caller: Writer) -> Response:
-        """Make a pending timer due now; a schedule fires once more, and keeps its dates."""
+        """Make a pending timer due now; a schedule fires once in addition to its dates."""
         once_more = partial(run_timer, operation=secrets.token_hex(8))
         return await change_own(request, caller, which, once_more, RUN)
 

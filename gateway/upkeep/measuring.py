@@ -27,7 +27,7 @@ class Measurements:
 
 
 class _LoopLag:
-    """Run a callback every `TICK_S`, and record how late the event loop runs the callback."""
+    """Record, every `TICK_S`, how late the event loop runs `turn`."""
 
     def __init__(self, lag: Buckets) -> None:
         self._lag = lag

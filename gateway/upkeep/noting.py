@@ -9,7 +9,7 @@ from shardclock_server.sql.notify.events import note_events
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 
-NOTE_S = 1.0  # refusals are collected, so that the requests of a tenant over its quota cause no statements
+NOTE_S = 1.0  # the time between two writes; a refused request itself causes no statement
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Long polling over HTTP.
 
-wait           one caller's wait, and the register of all waits of one kind
+wait           one caller's wait, and the set of all waits of one kind
 event_stream   server-sent events, sent while the caller holds a slot
 deferred       deferred responses, which keep the caller's slot in memory, but not the request
 changes        waits for the next record of the log, for the console

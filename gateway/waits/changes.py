@@ -14,7 +14,7 @@ from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 
 POLL_S = 1.0
 REFRESH_S = 5.0  # Refresh pages even without a new record, because ages, new timers and keepers also change the pages.
-IDLE_POLLS = 2  # The task ends after this many polls without a viewer, because a viewer pauses between two waits.
+IDLE_POLLS = 2  # The task ends after this many polls without a viewer; a viewer is absent between two waits.
 
 
 class LogChanges:

@@ -20,11 +20,9 @@ class Releasable(Protocol):
 
 
 class DeferredResponse(Response):
-    """A deferred response: `answer` makes the final response after the wait.
+    """A deferred response: it holds the caller's slot until `answer` has returned the final response.
 
-    Until the final response, this object holds the caller's slot.
-
-    Headers and status of this object are ignored, because the client gets the response that `answer` returns.
+    Headers and status of this object are ignored, because the client gets the final response.
     """
 
     def __init__(self, answer: Callable[[Receive], Awaitable[Response]], slot: Releasable) -> None:
@@ -40,10 +38,10 @@ class DeferredResponse(Response):
 
 
 class DeferredMiddleware:
-    """Make the deferred responses after the application has finished the handling of the requests.
+    """Wait for deferred responses after the application has finished with their requests, and send the responses.
 
-    The application's error handlers have ended by then, so `errors` maps types of errors to handlers. Any other error
-    is a bug of the gateway and is raised again.
+    The application's error handlers don't run for these responses, so `errors` maps types of errors to handlers. Any
+    other error is a bug of the gateway and is raised again.
     """
 
     def __init__(

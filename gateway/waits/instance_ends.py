@@ -1,6 +1,6 @@
 """Wait until an instance of a process has ended.
 
-While callers wait, one task of the gateway polls for all callers, so a wait needs no connection.
+While callers wait, one task of the gateway polls for all callers, so a wait needs no Postgres connection of its own.
 """
 
 import asyncio

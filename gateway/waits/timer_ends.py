@@ -1,6 +1,7 @@
 """Wait until a timer has ended: fired, and delivered if it has a target; or cancelled or skipped.
 
-While callers wait, one task of the gateway reads the log for all callers, so a wait needs no connection.
+While callers wait, one task of the gateway reads the log for all callers, so a wait needs no Postgres
+connection of its own.
 """
 
 import asyncio

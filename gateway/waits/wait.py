@@ -77,7 +77,7 @@ W = TypeVar("W", bound=Wait)
 
 
 class Waits(Generic[K, W]):
-    """The waits of one kind at one gateway, each under the key of its object; for one key, the oldest wait comes first.
+    """The waits of one kind at one gateway, by the key of the awaited object; the oldest wait of a key comes first.
 
     The task of `watch` runs only while there are waits. The task wakes or ends the waits of all callers.
     """
@@ -112,7 +112,7 @@ class Waits(Generic[K, W]):
 
     @contextmanager
     def one(self, key: K, wait: W) -> Iterator[W]:
-        """Register a wait during a `with` block; if the gateway stops, the wait has ended already."""
+        """Register a wait during a `with` block; after `stop`, the wait ends immediately."""
         if self.are_stopped:
             wait.end()
         self._by_key.setdefault(key, {})[wait] = None

@@ -30,7 +30,7 @@ from shardclock_server.timers.model import INTEGER_MAX
 
 PATH = "/cluster"
 ENDED_SHOWN = 20
-GROWTH = 1.1  # the numbers on the page of a release may grow by this factor before the release
+GROWTH = 1.1  # between the page and the release, the numbers of timers may grow by at most this factor
 
 router = page_router()
 
@@ -89,7 +89,7 @@ async def show_cluster(request: Request, caller: Operator) -> Response:
 
 @router.post("/cluster/scale/{role}")
 async def set_scale(role: Literal["shard", "worker", "engine"], request: Request, _: Operator) -> Response:
-    """Set the wanted number of shards, workers or engines; shards may follow the forecast, between bounds."""
+    """Set the wanted number of shards, workers or engines; for shards, alternatively the bounds of the forecast."""
     asked = await form_of(request, ScaleForm)
     now = (await write_scale(request, role, asked.wanted, asked.bounds)).policy
     follows = "" if now.wanted_min is None else f"; the forecast may ask for {now.wanted_min} to {now.wanted_max}"
@@ -139,12 +139,12 @@ class ReleaseForm(BaseModel):
         )
 
     def require(self, found: Release) -> None:
-        """Require that the owners are as the page has shown, and that the numbers have grown by at most a tenth.
+        """Require that the owners are the same as on the page, and that the numbers have grown by at most a tenth.
 
-        Timers become due while the viewer reads, so a check for equal numbers would refuse each release of a busy
-        database.
+        Timers become due while the viewer reads the page. A check for equal numbers would therefore refuse each release
+        of a busy database.
 
-        errors: _NotAsShown the release would differ from the shown one
+        errors:  _NotAsShown  the owners differ, or a number has grown by more than a tenth
         """
         if found.released and not self._covers(ReleaseForm.of(found)):
             raise _NotAsShown(found)
@@ -156,9 +156,9 @@ class ReleaseForm(BaseModel):
 
 
 class _NotAsShown(Exception):
-    """The release would differ from the release on the page that the operator has confirmed.
+    """The release would differ from the one on the page that the operator has confirmed.
 
-    The error carries the release that is possible now.
+    `found` is the release that is possible now.
     """
 
     def __init__(self, found: Release) -> None:
@@ -177,7 +177,7 @@ async def confirm_release(request: Request, caller: Operator) -> Response:
 
 @router.post("/cluster/release")
 async def release(request: Request, caller: Operator) -> Response:
-    """Release the database, unless its owner or a number of timers has changed since the page was made.
+    """Release the database, unless its owner has changed or a number of timers has grown by more than a tenth.
 
     If the database is a copy or belongs to another installation, this installation becomes its owner.
     """

@@ -199,7 +199,7 @@ async def discard_letter(request: Request, timer_key: Key, caller: Manager) -> R
 async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, verb: str) -> Response:
     """Show the dry run of a verb.
 
-    The page's form contains the present moment, so that the real request skips later letters.
+    The page's form contains the present moment, so that the real request skips dead letters that were added later.
     """
     asked = filter_of(request, LettersFilter)
     counted = before = None

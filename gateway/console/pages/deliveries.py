@@ -98,7 +98,7 @@ async def confirm_retry(request: Request, gateway: CurrentGateway, caller: Manag
 
 @router.post("/deliveries/retry")
 async def retry_deliveries(request: Request, caller: Manager) -> Response:
-    """Make the next attempts of all waiting deliveries of a filter due now."""
+    """Make the next attempts of all waiting deliveries that match a filter due now."""
     asked = await form_of(request, RetryRequest)
     asked.check()
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
@@ -153,7 +153,7 @@ async def cancel_delivery(request: Request, timer_key: Key, caller: Manager) -> 
 
 
 async def targets_of(session: Session, caller: Caller) -> list[Target]:
-    """List the targets with deliveries; the form of a filter suggests their names."""
+    """List the targets with deliveries; the filter's form suggests their names."""
     found = await list_targets(session, tenant_id=caller.tenant_id, limit=TARGETS_OFFERED)
     return [it for it in found if it.target != "log" and (it.kind != "job" or caller.is_operator)]
 

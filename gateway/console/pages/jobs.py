@@ -170,14 +170,14 @@ async def configure_job(request: Request, name: Name, _: Operator) -> Response:
 
 
 def state_of(job: Job) -> str:
-    """Return a job's state; here, the states also include a withdrawn job and a paused next start."""
+    """Return the state that the page shows: WITHDRAWN, PAUSED if the next start is paused, or the stored state."""
     if job.withdrawn_at is not None and job.run_id is None:
         return "WITHDRAWN"
     return "PAUSED" if job.state == "SCHEDULED" and job.paused_start is not None else job.state
 
 
 def _due_at(waits_s: float | None) -> datetime | None:
-    """Return the due time of a job's start that has waited for this time; None: no start waits."""
+    """Return the due date of a job's start that has waited for `waits_s` seconds; None: no start waits."""
     return None if waits_s is None else datetime.now(UTC) - timedelta(seconds=waits_s)
 
 

@@ -56,7 +56,7 @@ class NewTimerForm(BaseModel):
     idempotency_key: str | None = None
 
     def fields(self) -> dict[str, object]:
-        """Return the fields of the API's request.
+        """Convert the form to the fields of the API's request.
 
         errors:  InvalidTimer  the payload is not JSON
         """
@@ -83,7 +83,7 @@ class NewTimerForm(BaseModel):
 
 
 class NewTimerQuery(BaseModel):
-    """The key of a timer: the form begins with the values of this timer."""
+    """The key of a timer that provides the first values of the form."""
 
     model_config = ConfigDict(extra="forbid")
 

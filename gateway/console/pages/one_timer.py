@@ -61,7 +61,7 @@ router = page_router()
 
 
 class MomentQuery(BaseModel):
-    """The moment to explain."""
+    """The moment at which the page explains the timer's state."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -128,7 +128,7 @@ async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, 
 
 
 def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime | None]:
-    """Read the moment to explain; a missing or invalid moment means now."""
+    """Read the moment at which to explain the timer's state; None (missing or invalid) means now."""
     try:
         return wanted, None if wanted.model.at is None else moment_of("at", wanted.model.at)
     except InvalidTimer as refusal:
@@ -136,7 +136,7 @@ def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime |
 
 
 async def _firings(session: Session, timer: TimerState) -> Sequence[PastFiring]:
-    """Read the last firings of a schedule, by name or, for a schedule without a name, by key."""
+    """Read the last firings of a schedule with a name; other timers have no list of firings."""
     if timer.schedule is None or timer.name is None:
         return ()
     return (await read_firings(session, timer.tenant_id, [timer.name])).get(timer.name, ())
@@ -192,7 +192,7 @@ async def operate(request: Request, gateway: CurrentGateway, caller: Manager, wh
 def _verb(
     change_of: Callable[[str | None], Callable[[Session, TimerRef], Awaitable[str]]], outcomes: VerbOutcomes
 ) -> Callable[..., Awaitable[Response]]:
-    """Make the handler of a form; `change_of` makes the change from the reason."""
+    """Create the handler of a form that has only a reason; `change_of` returns the change for this reason."""
 
     async def change(request: Request, gateway: CurrentGateway, caller: Changer, which: Which) -> Response:
         form = await form_of(request, ReasonRequest)

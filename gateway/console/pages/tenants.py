@@ -26,7 +26,7 @@ from shardclock_server.sql.tenant_limits.tenant_limits import DEFAULTS, Tenant, 
 from shardclock_server.timers.model import NAME_CHARS_MAX
 
 ROWS = 50
-MEASURED_S = 0.1  # after this time, the list leaves out the usage of further tenants
+MEASURED_S = 0.1  # the list shows no usage for the tenants that are not measured within this time
 KEYS_SHOWN = 200
 
 router = page_router()

@@ -39,8 +39,8 @@ from shardclock_server.timers.schedule import MissedChoice
 SHOWN_MAX = 50
 MATCHES_MAX = 10_000  # a list counts at most this many timers; the statement stops at the next one
 NO_TIMERS = Page([], next=None)
-# A search reads the names in sections of a tenth of a second. After this time the search ends, and the page links to
-# the next section.
+# A search for a part of a name reads names for at most this time; then the page ends with a link that continues the
+# search.
 SEARCH_S = 0.1
 CHANGED = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "shift": "moved"}
 LABELS = {"cancel": "Cancel", "pause": "Pause", "resume": "Resume", "shift": "Move"}
@@ -66,9 +66,9 @@ class TimersPageQuery(TimersQuery):
 
 
 class ChangeForm(BulkFilter):
-    """A change of all timers that match a filter; the count has returned the token."""
+    """A change of all timers that match a filter, with the token that the count of these timers has returned."""
 
-    timer_keys: list[TimerKey] = Field([], max_length=KEYS_MAX)  # without a selected row: all timers that match
+    timer_keys: list[TimerKey] = Field([], max_length=KEYS_MAX)  # empty (no row selected): all timers that match
     reason: str | None = Field(None, max_length=1_000)
     shift: str | None = None
     until: str | None = None
@@ -166,7 +166,7 @@ DryRun = Annotated[bool, Query(description="count the timers only")]
 def _add_bulk_route(verb: str) -> None:
     @router.post(f"/timers/bulk/{verb}", name=f"console_{verb}_timers")
     async def change_timers(request: Request, caller: BulkChanger, *, dry_run: DryRun = False) -> Response:
-        """Count the timers of a filter and ask for a confirmation, or start the change of the counted timers."""
+        """Count the timers that match a filter, and ask for a confirmation; or start the change of these timers."""
         form = await form_of(request, ChangeForm)
         if not dry_run:
             bulk = await begin_counted(request, caller, verb, form.request(), form.token)
@@ -193,7 +193,7 @@ def _add_bulk_route(verb: str) -> None:
 
 
 async def _missed_of(gateway: Gateway, caller: Caller, form: ChangeForm) -> MissedCount:
-    """Count the occurrences that the paused schedules of a filter have missed."""
+    """Count the missed occurrences of the paused schedules that match a filter."""
     async with gateway.pool.session(caller.tenants) as session:
         only_schedules = replace(form.request().filter.filter_of(caller), only_schedules=True)
         plans, are_all = await read_missed(session, only_schedules)
