@@ -17,9 +17,9 @@ HEAD = """\
 
 <!-- Written by `make docs` from tests/engine/models: change those, and write it anew. -->
 
-Each element has a small model, and the history of an instance of this model, move by move. The histories follow
-Camunda 8's documentation. A test deploys each model, makes the moves on a cluster, and compares the whole history.
-[BPMN](bpmn.md) has the other rules for a model.
+Each row has an element, a small model with this element, and the history of an instance of the model after each move.
+The expected histories follow Camunda 8's documentation. A test deploys each model, makes the moves on a cluster, and
+compares the whole history. [BPMN](bpmn.md) has the other rules for models.
 
 `pack+` means that a token enters the node `pack`. `pack-` means that a token leaves the node, and `packx` that the
 engine terminates a token there. If a move continues several instances, ` / ` separates their histories. BPMN does not
@@ -31,7 +31,7 @@ fix the order of simultaneous tokens; the histories have the order of our engine
 | start an instance, with variables | `start {"order": 42}` |
 | move the clock | `advance PT1H` |
 | complete a user task | `complete approve {…}` |
-| do, fail or throw the job of a service task | `do charge {…}`, `fail charge why`, `throw charge CODE {…}` |
+| complete or fail a service task, or throw an error | `do charge {…}`, `fail charge why`, `throw charge CODE {…}` |
 | send a message with its correlation key, or a signal | `message paid 42 {…}`, `signal stop {…}` |
 | set variables; resolve an incident | `set {…}`, `resolve charge` |
 """
@@ -41,8 +41,9 @@ Shardclock refuses a model with one of these elements at its deployment, and sto
 DIFFERENT = """\
 ## Differences from Camunda 8
 
-* Without `retries`, a job has the attempts of its handler's or endpoint's policy, and not three.
-* A business rule task is a job, because Shardclock evaluates no decisions. A `zeebe:calledDecision` is refused.
+* Without `retries`, the policy of the handler or endpoint sets a task's number of attempts; in Camunda 8 it is three.
+* A business rule task is executed like a service task. Shardclock evaluates no decisions, and refuses a
+  `zeebe:calledDecision`.
 * Shardclock refuses links, compensation, conditional events, listeners and ad-hoc sub-processes.
 """
 
@@ -50,8 +51,9 @@ DIFFERENT = """\
 EXTENSIONS = """\
 ## The support for each attribute and element
 
-Shardclock reads, ignores or refuses each attribute and element of other engines and of BPMN. A row without a place
-applies to every element. If a row lists accepted values, Shardclock refuses all other values of the attribute.
+Shardclock reads, ignores or refuses each attribute and element of other engines and of BPMN. If the column *at* is
+empty, the row applies to every element. If a row lists accepted values, Shardclock refuses all other values of the
+attribute.
 """
 TABLES = (
     ("Camunda 8: `zeebe`", camunda_8.ATTRIBUTES, camunda_8.ELEMENTS),

@@ -25,7 +25,7 @@ NOTE = ignored("The element is a note for people.")
 KEYS = ignored("The engine correlates a message by its zeebe:subscription. A correlationSubscription is refused.")
 OUTSIDE_PROCESSES = ignored("The element is outside of the executable processes.")
 UNUSED = ignored(
-    "Only an eventDefinitionRef could refer to the element, and the engine refuses an eventDefinitionRef.",
+    "The element could have an effect only through an eventDefinitionRef, which is refused.",
     "definitions",
 )
 TIMES = ("timeDate", "timeDuration", "timeCycle")
@@ -169,7 +169,7 @@ ATTRIBUTES: SupportTable = {
     ),
     "isImmediate": (ignored("The attribute is for models that can't be executed."),),
     "mustUnderstand": (only(*FALSE, reason="requires an unknown extension; remove it"),),
-    "expressionLanguage": (ignored("The reader checks it at each condition without its own language."),),
+    "expressionLanguage": (ignored("The language applies to each condition that sets no language itself."),),
     **for_names(
         NOTHING,
         "targetNamespace", "exporter", "exporterVersion", "typeLanguage", "gatewayDirection", "processType", "isClosed",
