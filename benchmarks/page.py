@@ -43,18 +43,19 @@ def write(results: Results, folder: Path) -> Path:
 def _lines(results: Results, folder: Path) -> Iterator[str]:
     yield "# Benchmarks\n"
     yield (
-        "One run measures all contenders of a case, one after the other. Each contender has an empty database on one"
-        " Postgres with default settings. Each round repeats the whole run. Figures are medians, with the least and the"
-        " greatest value of the rounds in brackets; the best value of a column is bold. `The statement alone` and `our"
-        " SQL alone` are limits, not contenders: they run our SQL in a loop, without any other code. On a warm server,"
-        " Postgres reuses files of its write-ahead log; a new server fills each new file with zeros, and all commits"
-        " wait. Compare only figures of one case, because machines of the same name were twice as fast on one day as on"
-        " another.\n"
+        "One run measures all contenders of a case, one after the other. Each contender has an empty database on the"
+        " same Postgres server, with default settings. Each round repeats the whole run. Figures are medians of the"
+        " rounds, with the smallest and the greatest value in brackets; the best value of a column is bold. `The"
+        " statement alone` and `our SQL alone` are limits, not contenders: they run our SQL in a loop, without any"
+        " other code. A warm server reuses files of its write-ahead log. A new server first fills each new file with"
+        " zeros, and all commits wait for it. Compare only figures of one case: on some days, machines with the same"
+        " name are twice as fast as on other days.\n"
     )
     yield (
         f"In `{CASES['handled'].title}` and `{CASES['called'].title}` each contender calls a handler, which does"
         " nothing. In all other cases, a timer of Shardclock counts as fired when its record is written to the log, and"
-        " a job of a peer when its handler is called, before the job is marked as done. This favours the peers.\n"
+        " a job of a peer when its handler is called, before the peer marks the job as done. This difference favours"
+        " the peers.\n"
     )
     yield "| | |\n|---|---|"
     yield from (f"| {name} | {value} |" for name, value in results.machine.items())

@@ -31,9 +31,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "at-once",
     "From a request to its handler",
-    f"Each client creates timers over HTTP with the delay PT0S, for {SECONDS} s at each pace. The figure is the time"
-    " from the write of the request to the call of the handler, on one machine. The gateway, Postgres, a shard, a"
-    " worker and the handler's process are on the way.",
+    f"Clients create timers over HTTP with the delay PT0S, for {SECONDS} s at each pace. The figure is the time from"
+    " the write of the request to the call of the handler, on one machine. Each request passes through the gateway,"
+    " Postgres, a shard, a worker and the handler's process.",
     tuple(PACES.values()),
     lambda: [OverHttpToHandler()],
     measure,

@@ -58,9 +58,9 @@ async def _fired(contender: WithHandler) -> Sequence[Firing]:
 CASE = Case(
     "beside",
     "Timers for the log, beside deliveries",
-    f"{PER_S:,} timers a second for {SECONDS} s that only leave their record; then the same load, while"
+    f"For {SECONDS} s, {PER_S:,} timers a second fire without a target. Then the same load runs again, while"
     f" {DELIVERIES_PER_S:,} other timers a second call a handler that does nothing. The figure is the lag of the timers"
-    " that leave their record.",
+    " without a target.",
     (ALONE, BESIDE),
     lambda: [WithHandler("async")],
     measure,

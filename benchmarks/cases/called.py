@@ -25,9 +25,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "called",
     "From due to the handler called",
-    f"{PER_S:,} timers a second for {SECONDS} s, each with a handler that only records the moment of its call;"
-    f" {PENDING:,} other timers are pending, vacuumed and on disk. The figure is the delay of the call after the due"
-    " date, by the clock of the one machine.",
+    f"For {SECONDS} s, {PER_S:,} timers a second are due, each with a handler that only records the time of its"
+    f" call. {PENDING:,} other timers are pending, vacuumed and on disk. The figure is the time from the due date to"
+    " the call, by the clock of the machine that runs everything.",
     (Part("", FIGURES),),
     lambda: [*each_that_calls()],
     measure,

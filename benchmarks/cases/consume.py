@@ -119,10 +119,10 @@ async def _wait_for_each(contender: Consumers) -> list[Firing]:
 CASE = Case(
     "consume",
     "The log, consumed",
-    f"The members of a group read {2 * RECORDS:,} records of the log, and write one row for each batch. Then"
-    f" {PACED_PER_S} timers fire each second; the figure is the time from the write of a record until a waiting group"
-    f" begins to work on the record. At the end {RECORDS:,} overdue timers are drained: without a group, and with a"
-    " group without listening members, for which shards send notifications.",
+    f"{RECORDS:,} overdue timers fire twice: first without a group, then with a group without listening members, for"
+    f" which shards still send notifications. Then the members of the group read all {2 * RECORDS:,} records of the"
+    f" log, and write one row for each batch. At the end {PACED_PER_S} timers fire each second; the figure is the time"
+    " from the write of a record until a waiting member starts to process the record.",
     (
         Part("Records read a second", (Figure("per_s", "records a second", "cps", more_is_better=True),)),
         Part(

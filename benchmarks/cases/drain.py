@@ -33,8 +33,8 @@ async def drained_per_s(contender: Contender, count: int) -> float:
 CASE = Case(
     "drain",
     "Overdue timers drained",
-    "300,000 overdue timers are added together, while workers wait. The figure is the number of timers a second, from"
-    " the first firing to the last. The slower peers get fewer timers.",
+    "300,000 overdue timers are added while the workers wait for work. The figure is the number of firings per second,"
+    " from the first firing to the last. The slower peers get fewer timers.",
     (Part("", (PER_S,)),),
     lambda: [*(OnRay(shards) for shards in (1, 2, 4)), Limit(), *each_peer()],
     measure,

@@ -67,12 +67,12 @@ async def completed(contender: Contender, calls: int, *, within_s: float) -> flo
 CASE = Case(
     "handled",
     "Work done",
-    f"{COUNT:,} timers are due in one instant, each with a small payload and a handler that does nothing, called in"
-    " the contender's own worker. The figure is the number of timers a second, from that instant until the last timer"
-    " is completed in the database, counted by the rows of its tables. The slower contenders get fewer timers. Before"
-    " the measurement some handlers are called, and the tables are vacuumed. A handler may be called again if the"
-    " outcome of a call is unknown. The limit is our SQL alone: the statements that fire, claim and settle, in loops,"
-    " without a call.",
+    f"{COUNT:,} timers are due at the same moment, each with a small payload and a handler that does nothing. The"
+    " contender's own worker calls the handler. The figure is the number of timers a second, from the due date until"
+    " the database records the completion of the last timer. The slower contenders get fewer timers. Before the"
+    " measurement some handlers are called, and the tables are vacuumed. A handler may be called again if the outcome"
+    " of a call is unknown. The limit is our SQL alone: the statements that fire timers, claim deliveries and settle"
+    " deliveries, in loops, without a call.",
     (
         Part(
             "",

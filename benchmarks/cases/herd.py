@@ -55,9 +55,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "herd",
     "A herd that is due in one instant",
-    f"100,000 timers are due in one instant, then a million; {TRICKLE} other timers become due one by one from"
-    f" {TRICKLE_AFTER_S} s later on. The figures are the time until the last timer of the herd has fired, and the lag"
-    " of the other timers.",
+    f"100,000 timers (the herd) are due at the same moment; a second run has a herd of a million. From"
+    f" {TRICKLE_AFTER_S} s later on, {TRICKLE} other timers become due one by one. The figures are the time until the"
+    " last timer of the herd has fired, and the lag of the other timers.",
     tuple(HERDS.values()),
     lambda: [OnRay(2), Limit(), *each_peer()],
     measure,

@@ -39,9 +39,10 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "jobs",
     "Jobs that start each second",
-    "Each job starts once a second, and its function does nothing. The starts are spread over the second. A run's"
-    f" delay is the time from its `next_start` to its begin. The second figure is the share of the due starts within"
-    f" {SECONDS} s that were made. The number of jobs grows.",
+    "Each job starts once a second, and its function does nothing. The starts of all jobs are spread evenly over the"
+    f" second. A start's lateness is the time from its due date to the begin of its run. The last column has the"
+    f" percentage of the starts due within {SECONDS} s that began a run. Each table has more jobs than the table before"
+    " it.",
     tuple(PARTS.values()),
     lambda: [WithJobs()],
     measure,

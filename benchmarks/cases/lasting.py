@@ -78,9 +78,10 @@ CASES: Sequence[Case] = [
     Case(
         "soak",
         "Ten minutes at 5,000 a second",
-        f"{PER_S:,} timers a second for {SOAK_S // 60} minutes. The figures are the lag at the beginning and the end,"
-        " the write-ahead log and the disk for each timer, and the growth of the largest worker's memory since before"
-        " the first timer. The statement alone is left out, because it would write the same rows.",
+        f"{PER_S:,} timers a second fire for {SOAK_S // 60} minutes. The figures are the lag at the beginning and at"
+        " the end, the bytes of write-ahead log and of disk for each timer, and the growth of the largest worker's"
+        " memory per minute, from before the first timer to the end. `The statement alone` is not measured, because it"
+        " would write the same rows.",
         (
             Part("How late", (*ENDS, FIRED), "lag"),
             Part(
@@ -99,8 +100,8 @@ CASES: Sequence[Case] = [
     Case(
         "oldxmin",
         "Three minutes under a snapshot that is held open",
-        f"{PER_S:,} timers a second for {HELD_S // 60} minutes, while a transaction keeps an older snapshot, so that"
-        " vacuum can't remove any dead row. The figures are the lag at the beginning and at the end.",
+        f"{PER_S:,} timers a second fire for {HELD_S // 60} minutes, while an open transaction has an older snapshot,"
+        " so that vacuum can't remove any dead row. The figures are the lag at the beginning and at the end.",
         (Part("", (*ENDS, FIRED)),),
         lambda: [OnRay(2), Limit(), *each_peer()],
         held,

@@ -163,11 +163,11 @@ def _boundary(duration: str, process_id: str) -> bytes:
 CASE = Case(
     "lives",
     "Processes",
-    f"{COUNT:,} instances of a BPMN process, each with a start, a task that is completed, a timer of a second,"
-    f" {SCRIPTS} scripts and an end; clients start instances and complete tasks in SQL. The figure is the number of"
-    f" instances that complete in a second, from the first start to the last end. Then {PACED_PER_S} instances a"
-    " second begin, each with a task that a boundary timer ends. The figures are the time from the timer's due date"
-    " until the timer's step is in the database, and the time from a start until the task exists.",
+    f"{COUNT:,} instances of a BPMN process run, each with a user task, a timer of one second and {SCRIPTS} scripts."
+    " Clients start the instances and complete the tasks in SQL. The figure is the number of completed instances per"
+    f" second, from the first start to the last end. Then {PACED_PER_S} instances a second start, each with a task that"
+    " a boundary timer interrupts. The figures are the time from the timer's due date until the timer's step is"
+    " committed, and the time from the start of an instance until its task exists.",
     (
         Part(
             "",

@@ -65,10 +65,11 @@ async def keep_pace(contender: Contender, batch: Batch, count: int) -> Figures:
 CASE = Case(
     "paced",
     "A steady pace",
-    f"1,000, 5,000, 10,000 and 20,000 timers a second for {SECONDS} s each; {PENDING:,} other timers are pending,"
-    f" vacuumed and on disk. The figure is the lag. A timer that has not fired {PATIENCE_S:.0f} s after the last due"
-    " date counts as not fired, and then no higher pace follows. Sometimes the disk of a shared machine stops"
-    f" for all writers, so that no commit succeeds: a standstill of {SECONDS / 100} s alone sets p99.",
+    f"For {SECONDS} s each, 1,000, 5,000, 10,000 and 20,000 timers a second are due. {PENDING:,} other timers are"
+    f" pending, vacuumed and on disk. The figure is the lag. If a timer has not fired {PATIENCE_S:.0f} s after the last"
+    " due date, it counts as not fired, and the contender's run ends at this pace. Sometimes the disk of a shared"
+    f" machine stops for all writers, so that no commit succeeds: one such standstill of {SECONDS / 100} s determines"
+    " the p99.",
     tuple(PACES.values()),
     lambda: [OnRay(2), Limit(), *each_peer()],
     measure,

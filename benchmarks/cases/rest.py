@@ -63,9 +63,10 @@ async def _lines_per_s(gateway: Gateway) -> float:
 CASE = Case(
     "rest",
     "Timers over HTTP",
-    f"One gateway, Postgres and the clients share the cores. {CONNECTIONS} connections create timers, each connection"
-    f" one timer after the other. Then {PACED_PER_S} creates a second are sent; the figure is the time from a create's"
-    f" planned moment until its answer is read. Then requests of {LINES:,} lines are sent.",
+    f"One gateway, Postgres and the clients share the cores. Clients first create timers over {CONNECTIONS}"
+    f" connections, each connection one timer after the other. Then the clients create {PACED_PER_S} timers a"
+    " second; the figure is the time from the planned moment of a request until the client has read the answer. At the"
+    f" end the clients send requests of {LINES:,} lines.",
     (
         Part(
             "Timers created per second",

@@ -77,8 +77,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "schedule",
     "Timers scheduled",
-    "Timers for tomorrow are scheduled into an empty table. The figure is the number of timers a second. The peers use"
-    " their own call for many jobs, with a thousand jobs at a time.",
+    "Clients schedule timers for tomorrow into an empty table. The figure is the number of timers a second. Each"
+    " peer uses its own call for many jobs, with a thousand jobs in one call.",
     (Part("", (PER_S,)),),
     lambda: [ByInsert(), ByFunction(), ByFile(), *each_peer()],
     measure,

@@ -28,7 +28,7 @@ CASE = Case(
     "start",
     "From a cold start to the first firing",
     "Ten million timers are pending (a million for the peers), and one timer is overdue. The figure is the time from"
-    " the start of the first process, Ray included, until the overdue timer fires.",
+    " the start of the first process until the overdue timer fires; for Shardclock it includes the start of Ray.",
     (Part("", (Figure("first", "first firing after", "s"), Figure("rss", "memory of a worker", "bytes"))),),
     lambda: [OnRay(2), *each_peer()],
     measure,

@@ -45,9 +45,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "takeover",
     "kill -9 of a worker",
-    f"{PER_S:,} timers a second; one of two workers is killed with -9. The figures are the lag of the latest timer, the"
-    f" number of timers that were later than {LATE_S:.0f} s, and the number of timers that had not fired"
-    f" {PATIENCE_S:.0f} s after the last due date; timers that had not fired count as late, too.",
+    f"At {PER_S:,} timers a second, `kill -9` ends one of two workers. The figures are the greatest lag, the number of"
+    f" timers with a lag above {LATE_S:.0f} s, and the number of timers that had not fired {PATIENCE_S:.0f} s after the"
+    " last due date. The second number includes the third.",
     (
         Part(
             "",

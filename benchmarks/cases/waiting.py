@@ -71,9 +71,9 @@ CASE = Case(
     "waiting",
     "A million processes that wait",
     f"{WAITING:,} instances of a BPMN process are started in SQL, and wait at a task for thirty days. The figures are"
-    " the number of instances a second that reach the task, and the bytes of state of an instance. Then"
-    f" {LIVES:,} other instances (as in `Processes`) start and complete, once before and once beside the waiting"
-    " instances; the figures are the completed instances a second, and the memory of an engine afterwards.",
+    " the number of instances a second that reach the task, and the bytes of state of an instance. Before the"
+    f" start of these instances, and again while they wait, {LIVES:,} other instances (as in `Processes`) start and"
+    " complete. The figures are the completed instances a second, and the memory of an engine afterwards.",
     (
         Part(
             "",

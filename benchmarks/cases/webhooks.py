@@ -53,10 +53,11 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "webhooks",
     "Webhooks",
-    f"{HERD:,} signed webhooks are due in one instant; the receiver is on the same machine, and answers immediately."
-    " The figure is the number of webhooks a second until the last one is completed in the database. Then"
-    f" {PACE_PER_S} webhooks a second are due for {SECONDS} s, alone and beside {HANGING} webhooks for an endpoint that"
-    " never answers. The figure is the delay until the receiver gets a webhook, by the clock of the one machine.",
+    f"{HERD:,} signed webhooks are due at the same moment; the receiver is on the same machine, and answers"
+    " immediately. The figure is the number of webhooks a second until the database records the completion of the last"
+    f" webhook. Then {PACE_PER_S} webhooks a second are due for {SECONDS} s: first alone, then together with {HANGING}"
+    " webhooks for an endpoint that never answers. The figure is the time from the due date until the receiver gets the"
+    " webhook, by the machine's clock.",
     (HERD_PART, ALONE, BESIDE),
     lambda: [WithEndpoint()],
     measure,
