@@ -15,15 +15,15 @@ HEAD = """\
 
 <!-- Written by `make docs` from client/shardclock/api: change that, and write it anew. -->
 
-Look up the code of a refusal here: its meaning, and the reaction. A code never changes its meaning. It is the same in
-each interface:
+This page lists the codes of refusals, with their meanings and the caller's reactions. The meaning of a code never
+changes, and each interface has the same codes:
 
 | interface | place of the code |
 |---|---|
 | HTTP | `type` of the problem (RFC 9457), after `urn:shardclock:problem:` |
-| Python clients | `error.code`; the class of the error is that of the general code |
+| Python clients | `error.code`; the general code determines the class of the error |
 | command line | `code` of the JSON object on standard error, with `--json`; and the exit code |
-| SQL | the name of the constraint, in the fields of the error |
+| SQL | the constraint name in the fields of the error |
 
 A specific code has the status and the exit code of its general code. A program that does not know a specific code can
 react to the status, the exit code or the class. Compare codes, never sentences.
