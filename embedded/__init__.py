@@ -3,7 +3,7 @@
     server      one use of a directory's Postgres server; processes share the server, and the last process that uses the
                 server stops it
     reasons     the cause of a failure, from the output of a Postgres program (pure)
-    unnamed_user make data as a user with a number but without a name
+    unnamed_user create the data as an operating system user with a number but without a name
     modes       directories and lock files with permissions that do not depend on the umask
     memory      find a file system in memory for temporary data
     postmaster  the server process: its binaries, its data, its start and its end

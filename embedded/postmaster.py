@@ -31,8 +31,8 @@ with warnings.catch_warnings(action="ignore"):  # the library warns of a missing
 
 VERSIONS = tuple(POSTGRES_VERSIONS)
 PORT = 5432  # not a TCP port, but a part of the socket's name
-SOCKET_PATH_BYTES_MAX = 103  # macOS's limit; Linux has 107
-START_S = 120.0  # recovery of a full max_wal_size takes tens of seconds on a slow disk
+SOCKET_PATH_BYTES_MAX = 103  # the limit of macOS; Linux allows 107
+START_S = 120.0  # the server may start with a recovery of a full max_wal_size: tens of seconds on a slow disk
 STOP_S = 60.0
 PATH_BYTES_MAX = 940  # Postgres allows 1,023 bytes for the path of each of its files
 BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl writes paths into a shell's double quotes without escapes
@@ -42,10 +42,10 @@ SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # the server opens no TCP port
     "max_connections": "200",  # sufficient for all shards, workers and engines, and for users
     "shared_buffers": "256MB",  # sufficient for the indexes of a million pending timers
-    "max_wal_size": "4GB",  # the firing of a backlog should not cause checkpoints
+    "max_wal_size": "4GB",  # so large that the firing of a backlog causes no checkpoints
     "wal_compression": "on",
-    # Each firing leaves dead rows. With autovacuum's default of a minute, there would be a million dead rows, and
-    # firings would be a fifth slower.
+    # Each firing leaves dead rows. With autovacuum's default of a minute, a million dead rows would remain, and firings
+    # would be a fifth slower.
     "autovacuum_naptime": "10s",
     "timezone": "UTC",  # never the host's time zone
     "log_timezone": "UTC",
@@ -70,7 +70,7 @@ class Postmaster:
 
     @property
     def socket_dir(self) -> Path:
-        """Choose the socket's directory: the data directory, or a directory in /tmp if the path would be invalid."""
+        """Choose the socket's directory: the data directory, or a directory in /tmp if the data path can't be used."""
         path = os.fsencode(self.pgdata / f".s.PGSQL.{PORT}")
         if len(path) <= SOCKET_PATH_BYTES_MAX and b"," not in path:  # a comma separates two hosts in a DSN
             return self.pgdata
@@ -79,7 +79,7 @@ class Postmaster:
         return Path("/tmp") / f"shardclock-{name}"  # noqa: S108 -- _make_socket_dir checks its owner
 
     def process(self) -> psutil.Process | None:
-        """Find the living postmaster of the data; None if the pid belongs to a zombie or to another process."""
+        """Find the running postmaster of the data; None if its pid now belongs to a zombie or to another process."""
         try:
             process = psutil.Process(int(self._pid_lines()[0]))
             is_alive = process.status() != psutil.STATUS_ZOMBIE and str(self.pgdata) in process.cmdline()
@@ -112,7 +112,7 @@ class Postmaster:
         try:
             with suppress(subprocess.CalledProcessError):
                 ensure_user_exists(user)
-            ensure_user_exists(user)  # the user exists, even if another process created it at the same time
+            ensure_user_exists(user)  # another process may have created the user at the same time
         except subprocess.CalledProcessError as error:
             raise EmbeddedPostgresError(
                 f"Postgres does not run as root, and the user {user!r} can't be created: {cause_in(error.stderr)}"
@@ -152,7 +152,7 @@ class Postmaster:
             raise EmbeddedPostgresError(f"{self.pgdata} belongs to user {owner}, and Postgres would run as user {uid}")
 
     def _make_data(self) -> None:
-        # the directory gets its name at the end, so that an interrupted initdb leaves no partial data
+        # The directory gets its final name last, so an interrupted initdb leaves no incomplete data under this name.
         fresh = self.data_dir / "pgdata.new"
         shutil.rmtree(fresh, ignore_errors=True)
         make_private(fresh)
@@ -175,9 +175,8 @@ class Postmaster:
     def _remove_stale_lock_files(self) -> None:
         """Remove the lock files of a dead postmaster if its pid belongs to a zombie or to another process.
 
-        Postgres would treat the other process as a postmaster, and refuse to start. This happens in containers: pids
+        Postgres would mistake the other process for a postmaster, and refuse to start. This happens in containers: pids
         are soon reused, and not every init process reaps zombies. Without the lock files Postgres still detects
-        children of the dead postmaster by their shared memory.
         """
         lines = self._pid_lines()
         if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])):
@@ -215,7 +214,7 @@ class Postmaster:
         for _ in attempts(START_S):
             if self.process() is None:
                 raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} died at its start: see {self.log}")
-            if self._pid_lines()[7:] == ["ready"]:  # a process that was killed may have started the server
+            if self._pid_lines()[7:] == ["ready"]:  # a process that was killed later may have started the server
                 return
         raise EmbeddedPostgresError(
             f"the Postgres in {self.data_dir} wasn't ready within {START_S:.0f} s: see {self.log}"
@@ -272,7 +271,7 @@ def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
 def bundled(name: str, server: int | None = None) -> str | None:
     """Find one of Postgres's programs among the bundled binaries, or None.
 
-    shape: the program has the major version `version`, or the next newer bundled version; if `version` is missing or
+    shape: the program has the major version `server`, or the next newer bundled version; if `server` is missing or
     newer than all bundled versions, it has the newest bundled version
     """
     version = min((it for it in VERSIONS if server is not None and it >= server), default=max(VERSIONS))

@@ -8,9 +8,9 @@ import re
 FATAL = re.compile(r"(?:FATAL|PANIC):  (?!the database system is )(.+)")
 # the prefix of an error of a program, or of an error of a server that psql prints
 ERROR = re.compile(r"^(?:\w+: error: |ERROR:  )(.+)$", re.MULTILINE)
-# The first line with an error of the operating system is the cause, even if Postgres panics afterwards.
+# If the output contains an error of the operating system, its first line is the cause, even if Postgres panics later.
 KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))
-# This message says only that Postgres has no socket; an earlier line of Postgres's log has the cause, with the errno.
+# This message says only that Postgres has no socket. An earlier line of Postgres's log has the cause, with the errno.
 NO_SOCKET = "could not create any Unix-domain sockets"
 WHY_NO_SOCKET = re.compile(r"LOG:  (could not (?:bind|create) Unix.+|Unix-domain socket path .+)")
 

