@@ -1,6 +1,6 @@
 """Estimate Postgres's time from the responses to all statements.
 
-Each response of Postgres contains the server's time. Postgres reads its clock before it sends the response, so when the
+Each response of Postgres contains the server's time. Postgres reads its clock before it sends the response. So when the
 response arrives, the server's clock shows *at least* the time in the response. The fastest recent response gives a
 lower bound of Postgres's time. The bound is a fraction of a millisecond behind Postgres's time, and never ahead of
 Postgres's time. A shard fires a timer only when the bound has reached the due date, so no timer fires early.
@@ -23,8 +23,8 @@ class PostgresClock:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        # A monotonic queue of (received_s, offset), with ascending received_s and descending offset, so that the first
-        # entry has the largest offset of the window.
+        # A monotonic queue of (received_s, offset): received_s ascends and offset descends, so the first entry has the
+        # largest offset of the window.
         self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES_MAX)
 
     def observe(self, server_time: datetime, *, sent_s: float) -> None:
@@ -55,5 +55,5 @@ class PostgresClock:
 
 
 def seconds_of(moment: datetime) -> float:
-    """Convert a moment to seconds since 1970. The result is exact to a microsecond until the year 2242."""
+    """Convert a moment to seconds since 1970, with a precision of a microsecond until the year 2242."""
     return (moment - _EPOCH) / _MICROSECOND / 1e6

@@ -2,9 +2,9 @@
 
 A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Shard and
 worker each refuse a peer process of another operating system user. The worker grants places: for each target, the total
-number of deliveries that it accepts over this connection. When the worker lowers a limit, the new limit applies after
-the shard's response, because a running statement of the shard may use the old limit. The shard sends the deliveries in
-the order in which its statements wrote them.
+number of deliveries that it accepts over this connection. A running statement of the shard may still use the old limit
+when the worker lowers the limit. So a lower limit applies only after the shard has answered with `Kept`. The shard
+sends the deliveries in the order in which its statements wrote them.
 
 A message is a pickled object; a number in the message header gives the message type. Shard and worker may each close
 the connection at any time. After a close, the shard connects again, and repeats the deliveries that the worker has not
@@ -43,7 +43,7 @@ class GrantLimits(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A shard's message: for each limit that the worker has lowered, the value that applies from now on."""
+    """A shard's message: for each target with a lowered limit, the limit that applies from now on."""
 
     limits: dict[str, int]
 
@@ -57,7 +57,7 @@ class Taken(NamedTuple):
 class HandedOver(NamedTuple):
     """A shard's message: it hands over deliveries to the worker; each row of `rows` has the fields of one delivery.
 
-    The worker has leases of these deliveries from `server_time` on, for `lease_s`.
+    The worker has leases of these deliveries for `lease_s` seconds, from `server_time` on.
 
     If the connection ends, the shard repeats each unconfirmed message over the next connection, with the same number;
     the worker processes each number only once.
@@ -83,14 +83,14 @@ class HandOverSocket(Messages):
         self._heard, self._lost = heard, lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the connection, if the peer is a process of this user."""
+        """Accept the connection if the peer process belongs to this operating system user."""
         super().connection_made(transport)
         if not _is_ours(transport.get_extra_info("socket")):
             self.close()
 
     @property
     def is_writable(self) -> bool:
-        """Return whether the peer reads its messages; unread messages would fill this process's memory."""
+        """Return whether the peer reads its messages; unread messages fill this process's memory."""
         return (
             self.is_open and self._transport is not None and self._transport.get_write_buffer_size() < PASSED_BYTES_MAX
         )

@@ -11,7 +11,7 @@ from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 
 class HolderEnded(Exception):
-    """A coordinator has declared this keeper dead. Other keepers may have its leases, so this keeper must stop."""
+    """A coordinator has declared this keeper dead. Other keepers may now have its leases, so this keeper must stop."""
 
 
 class Heartbeat:

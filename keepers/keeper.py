@@ -11,8 +11,8 @@ from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.metrics.report import Reporter
 from shardclock_server.sql.session import Session
 
-# A local coordinator assigns slots to a new keeper within 0.1 s; the keeper receives them in the response to a
-# heartbeat.
+# A local coordinator assigns slots to a new keeper within 0.1 s. A keeper receives its slots in the response to a
+# heartbeat, so the first heartbeats follow each other quickly.
 EARLY_BEAT_S, EARLY_BEATS = 0.05, 20
 CALLS_END_S = 1.0  # during a drain, running calls have this time to end
 
@@ -20,9 +20,8 @@ CALLS_END_S = 1.0  # during a drain, running calls have this time to end
 class KeeperLoop(NamedTuple):
     """One loop of a component: it calls `turn` repeatedly.
 
-    `turn` returns the seconds to wait before the next call, and the event `sooner` ends the wait early.
-
-    Failures are counted under `name`. Without `sooner`, only a stop ends the wait early.
+    `turn` returns the seconds to wait before the next call. The event `sooner` ends this wait early; without `sooner`,
+    only a stop ends the wait early. Failed calls are counted under `name`.
     """
 
     name: str
@@ -33,7 +32,7 @@ class KeeperLoop(NamedTuple):
 class KeeperPart:
     """A component of a keeper: one kind of work, with its state and the loops that change this state.
 
-    `end_calls` and `hand_back` do nothing by default, for components without calls or without final outcomes.
+    `end_calls` and `hand_back` do nothing by default: not all components have calls or final outcomes.
     """
 
     def __len__(self) -> int:
@@ -51,7 +50,7 @@ class KeeperPart:
         """Start no more calls, and wake the loops."""
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Ask the running calls to end, after all loops have ended; return the tasks of these calls."""
+        """Ask the running calls to end; all loops have ended before. Return the tasks of these calls."""
         return set()
 
     async def break_off(self) -> None:
@@ -65,7 +64,7 @@ class KeeperPart:
 
 
 class Keeper(KeeperPart, ABC):
-    """A holder and its components. A keeper with one kind of work is its own only component.
+    """A holder and its components. A keeper with only one kind of work is also its own component.
 
     The session `last` ends the holder. The end of the holder frees all its leases immediately.
     """
@@ -116,7 +115,8 @@ class Keeper(KeeperPart, ABC):
         is_awaited = self._heartbeat.last.part is None and self._early_beats >= 0
         between_s = min(EARLY_BEAT_S, self._heartbeat_s) if is_awaited else self._heartbeat_s
         # The interval is measured from the sending of the heartbeat, because a busy machine delays Postgres's response.
-        # If Postgres is slow, the keeper sends at most twice as many heartbeats as planned.
+        # If Postgres is slow, half of the interval remains as a pause, so the keeper sends at most twice as many
+        # heartbeats as planned.
         return max(between_s / 2, between_s - self._heartbeat.round_trip_s)
 
     def learn_beat(self, *, first: bool) -> None:
@@ -139,7 +139,7 @@ class Keeper(KeeperPart, ABC):
     async def break_off(self) -> None:
         """Cancel the work of all components.
 
-        If one component fails, the other components and the holder are ended nevertheless.
+        An error in one component does not prevent the end of the other components and of the holder.
         """
         for error in await self._failures_of(part.break_off() for part in self._parts):
             self._log.error("part not broken off", error=reason_of(error))

@@ -1,4 +1,4 @@
-"""Start, watch and drain a keeper in its own process, an actor of Ray or a local process. No decisions here."""
+"""Start, watch and drain a keeper in its own process: an actor of Ray or a local process. No decisions here."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from typing import Protocol
 from shardclock_server.keepers.collector import collect_seldom
 from shardclock_server.sql.cluster.holders import Incarnation
 
-LEAVE_S = 0.5  # The process exits after this time, so that `watch` can report the error.
+LEAVE_S = 0.5  # The time from a keeper's failure to the exit of its process, so that `watch` can report the error.
 HOLDER_BITS = 63  # A holder is a positive bigint, drawn anew at each start.
 
 
@@ -21,7 +21,7 @@ class LongRunning(Protocol):
     async def run(self) -> None:
         """Work until drained.
 
-        errors:  HolderEnded  another holder has its slots
+        errors:  HolderEnded  a coordinator has ended this holder
         """
 
     async def drain(self) -> None:
@@ -48,7 +48,7 @@ class Life:
 
         If an actor dies, Ray lets its pending call of this method fail.
 
-        errors:  HolderEnded  another holder has its slots
+        errors:  HolderEnded  a coordinator has ended this holder
         """
         self.start()
         assert self._work is not None

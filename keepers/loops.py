@@ -1,4 +1,4 @@
-"""Call a function (one iteration of a loop) repeatedly, until a stop or during a block."""
+"""Call a function (one iteration of a loop) repeatedly: until a stop, or while a block runs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -13,7 +13,7 @@ from shardclock.reason import reason_of
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.metrics.report import REPORT_S
 
-# After a stop request, a running statement may take this long; then it is cancelled.
+# After a stop request, a running iteration may take this long; then it is cancelled.
 DRAIN_S = 0.7
 UPKEEP = Backoff(0.5, 5.0)  # the pause after a failed iteration of `upkeep`
 
@@ -23,8 +23,8 @@ class Loops:
 
     `failed` is called with a loop's name when an iteration of the loop fails.
 
-    When a failed loop has its first successful iteration, the waits of the other failed loops end, because Postgres
-    probably answers again.
+    When a loop succeeds again after a failure, the waits of the other failed loops end, because Postgres probably
+    answers again.
 
     units:   after a failed iteration a loop waits about `retry_s`; each further failure doubles the wait, up to
              `retry_max_s`
@@ -68,7 +68,7 @@ class Loops:
         self.stopping.set()
 
     def _end_others(self, task: asyncio.Task[None]) -> None:
-        """End all loops as soon as one loop has ended, after a stop request or a failure."""
+        """Stop all loops, because one loop has ended; an error of this loop is raised by `run`."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self.end_with(error)
         self.stopping.set()
@@ -93,14 +93,14 @@ class Loops:
                 self._failed(name)
             elif had_failed:
                 self._end_retry_waits()
-            # After a failure `sooner` has no effect, because most requests for an early iteration come when Postgres is
+            # After a failure `sooner` has no effect: most requests for an early iteration come when Postgres is
             # busiest.
             await pause(pause_s, self._retry if careful.failures else sooner)
 
     def _end_retry_waits(self) -> None:
         """Let the other failed loops try again immediately.
 
-        The event is replaced, because later waits need a new event.
+        The event is replaced by a new event, because later waits must not end immediately.
         """
         self._retry.set()
         if not self.stopping.is_set():

@@ -1,7 +1,7 @@
 """Track how many deliveries a worker accepts from a shard over one connection, in the worker and in the shard (pure).
 
 A place is the permission to hand over one delivery. Worker and shard both count all places since the connection was
-opened, so that messages in flight cause no difference.
+opened, including used places. So a limit has the same meaning on both sides while messages are in flight.
 """
 
 import math
@@ -52,7 +52,7 @@ class UsablePlaces:
         self._used: dict[str, int] = {}
 
     def learn(self, limits: Mapping[str, int]) -> dict[str, int]:
-        """Store new limits; return the new value of each lowered limit, at least the number of used places."""
+        """Store new limits, each at least the number of used places; return the new value of each lowered limit."""
         kept: dict[str, int] = {}
         for target, limit in limits.items():
             before, used = self._limits.get(target, 0), self._used.get(target, 0)

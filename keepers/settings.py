@@ -23,7 +23,7 @@ def written_as(pattern: str, rule: str) -> AfterValidator:
 class KeeperSettings(BaseModel):
     """The common settings of shards, workers and engines.
 
-    The database's address is not a setting: each process reads the address on its own node.
+    The database's address is not a setting here: each process reads the address on its own node.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from shardclock_server.keepers.hand_over_socket import HandedOver
 
 STREAM_BITS = 63
-STREAMS_MAX = 64  # enough streams for all shards of a machine and for the shards that they replaced
+STREAMS_MAX = 64  # sufficient for all shards of a machine, and for the ended shards that these shards replaced
 
 
 class Unconfirmed:
-    """Store each message of one stream until the worker confirms it or its leases have expired."""
+    """Store each message of one stream until the worker confirms it, or until its deliveries' leases expire."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.stream = secrets.randbits(STREAM_BITS)
@@ -37,7 +37,7 @@ class Unconfirmed:
             del self._kept[old]
 
     def lasting(self) -> list[HandedOver]:
-        """Remove the messages with expired leases; return the other messages, in order."""
+        """Remove the messages with expired leases; return the remaining messages in order."""
         now_s = self._now_s()
         self._kept = {number: it for number, it in self._kept.items() if it[1] > now_s}
         return [message for message, _ in self._kept.values()]
