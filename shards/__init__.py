@@ -20,9 +20,9 @@ between plain timers and the schedules of each tenant:
 
 A shard can fire any timer, without a coordinator. A shard can also take a dead shard's timers before the coordinator
 has declared the other shard dead. A firing compares each row with the version that the shard has claimed (the fence).
-So each occurrence fires only once, even if a shard freezes, loses the network, or is declared dead while its process
-runs. To stop, a shard drains: it stops claiming, finishes the current statement, and ends its holder. The end of the
-holder releases all timers of the shard in one write.
+Each occurrence therefore fires only once, even if a shard freezes, loses the network, or is declared dead while its
+process runs. A shard stops by a drain: it stops claiming, finishes the current statement, and ends its holder. The end
+of the holder releases all timers of the shard in one write.
 
 `shard` has the loops, `settings` the settings, and `families` the metrics. `stepped` is a shard without loops, for
 tests that set the clock. `keepers.clock` estimates Postgres's time.

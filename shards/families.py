@@ -10,7 +10,7 @@ LAG_EDGES = tuple(timedelta(seconds=edge_s) for edge_s in LAG_EDGES_S)
 
 TARGET = Label("target", frozenset(["log", "handler", "webhook", "process"]))
 TIMER_TYPE = Label("timer_type", frozenset(kind.value for kind in TimerType))
-# `late`: the timer was overdue by more than a second when it was scheduled, moved or resumed.
+# `late`: the timer was overdue by more than a second at the moment when it was scheduled, moved or resumed.
 ASKED = Label("asked", frozenset(["ahead", "late"]))
 LOOPS = ("beats", "claims", "fires", "notifications", "record_notifications", "delivery_notifications", "maintenance")
 

@@ -1,4 +1,4 @@
-"""Decide which rows a firing statement gets for due timers, and interpret its result (pure)."""
+"""Decide for each due timer which rows a firing statement writes, and interpret the statement's result (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def is_unplanned(timer: ClaimedTimer) -> bool:
 def planning_of(timer: ClaimedTimer) -> Planning:
     """Compute the first occurrence of a new rule.
 
-    If a timer's rule was changed, the numbers of occurrences continue after the last number.
+    If a timer's rule was changed, the new occurrences continue the numbers of the old occurrences.
 
     errors:  InvalidTimer  the schedule can't be read, or never occurs
     """
@@ -40,7 +40,7 @@ def planning_of(timer: ClaimedTimer) -> Planning:
 def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
     """Decide whether a timer fires, and compute a schedule's next occurrence.
 
-    units:   `now` is at most Postgres's time, so that no future occurrence is skipped
+    units:   `now` must not be later than Postgres's time, because a future occurrence must not be skipped
     errors:  InvalidTimer  the timer's schedule can't be read
     """
     if timer.schedule is None or timer.anchor is None or timer.anchor_occurrence is None:
@@ -60,9 +60,9 @@ def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
 def held_and_forgotten(
     due: Sequence[ClaimedTimer], *, now_s: float, lease_s: float
 ) -> tuple[list[ClaimedTimer], list[ClaimedTimer]]:
-    """Divide timers: timers that a hold of the database delays, and timers with expired leases.
+    """Divide due timers in two lists: timers that only a hold of the database delays, and timers with expired leases.
 
-    The ramp limits the rate at which timers with expired leases are claimed again.
+    Timers with expired leases are claimed again, at the rate of the ramp.
 
     units:   now_s is Postgres's time in seconds since 1970
     """
@@ -72,7 +72,7 @@ def held_and_forgotten(
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Timers that the firing statement received but did not fire."""
+    """Timers that the firing statement received but did not fire, by their reason."""
 
     early: list[ClaimedTimer]
     unexplained: list[int]
@@ -88,5 +88,5 @@ def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
 
 
 def refusal_of(error: Exception) -> Exception | None:
-    """Return `error` if a timer of the batch may be its cause; None if the cause is outside the batch."""
+    """Return `error` if one timer of the batch may be its cause; None for any other cause."""
     return error if isinstance(error, StatementRefused | InvalidTimer) else None

@@ -49,7 +49,7 @@ class NearWorker:
             self.unconfirmed.confirm(message.number)
 
     def begin(self) -> None:
-        """Open a connection, and send again the deliveries that an earlier connection may have lost."""
+        """Start the message stream on a new connection: send again all deliveries without a confirmation."""
         assert self.socket is not None
         self.socket.send(Begins(self.unconfirmed.stream))
         for message in self.unconfirmed.lasting():
@@ -62,7 +62,7 @@ class NearWorker:
         return self.socket is not None and self.socket.is_writable
 
     def pass_on(self, message: HandedOver) -> bool:
-        """Send deliveries; False if the connection has ended."""
+        """Send deliveries; return False if the connection has ended."""
         if self.socket is None or not self.socket.is_open:
             return False
         self.socket.send(self.unconfirmed.add(message))
@@ -88,7 +88,7 @@ class HandOverSender:
     """Keep a connection to each worker of this machine, and send each worker the deliveries that were claimed for it.
 
     Firing never waits for a worker. If a delivery can't be sent to its worker, the next iteration of the loop releases
-    it, so that any worker can claim it.
+    the delivery, so that any worker can claim it.
     """
 
     def __init__(self, session: Session, notifier: DeliveryNotifier) -> None:
@@ -96,9 +96,9 @@ class HandOverSender:
         self._session, self._notifier = session, notifier
         self._near: frozenset[int] = frozenset()
         self._workers: dict[int, NearWorker] = {}
-        # Keys: workers; the counts include earlier connections.
+        # Keys: workers. A worker's messages survive the loss of a connection.
         self._unconfirmed: defaultdict[int, Unconfirmed] = defaultdict(Unconfirmed)
-        # Keys: workers. The loop releases these deliveries.
+        # Keys: workers; values: deliveries that could not be sent, which the loop releases.
         self._left: defaultdict[int, list[Row]] = defaultdict(list)
 
     def learn(self, workers: Collection[int]) -> None:
@@ -113,7 +113,7 @@ class HandOverSender:
             del self._unconfirmed[gone]
 
     async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
-        """Call `send` with the workers' free places; send the deliveries that it claimed to the workers.
+        """Call `send` with the workers' free places; send the deliveries that `send` claimed to the workers.
 
         errors:  the errors of `send`; if the statement has claimed deliveries nevertheless, their leases expire
         """
@@ -167,7 +167,7 @@ class HandOverSender:
             self._close(worker)
 
     async def _release(self, holder: int, rows: Sequence[Row]) -> None:
-        """Release the claims of unsent deliveries; if the worker has ended, the statement matches no row."""
+        """Release the claims of unsent deliveries; if the worker has ended, its claims are free already."""
         settlements = [Settlement(ClaimedDelivery._make(row), None, delay_s=None) for row in rows]
         await settle_deliveries(self._session, holder, settlements, leaves_locked=True)
         self._notifier.want(len(rows))

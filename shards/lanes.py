@@ -1,7 +1,7 @@
 """Alternate between groups of due timers, if more timers are due than one statement can fire.
 
-The schedules of one tenant may become due again as soon as they have fired. If one statement can't fire all due timers,
-every second statement fires plain timers. The other statements fire one tenant's schedules each, in turn, so that no
+A tenant's schedules may become due again as soon as they have fired. If one statement can't fire all due timers, the
+statements alternate: one fires plain timers, the next fires the schedules of one tenant. The tenants take turns, so no
 tenant delays other tenants for long.
 """
 
@@ -9,7 +9,7 @@ import heapq
 from collections import deque
 from typing import TypeAlias
 
-Entry: TypeAlias = tuple[float, int]  # a timer's due moment and key
+Entry: TypeAlias = tuple[float, int]  # the moment at which the timer is due, and its key
 
 
 class Lanes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import LeasedRow
 from shardclock_server.timers.model import ClaimedTimer
 
-RETRY_S = 0.05  # The time between two tries, because most transactions of clients are shorter.
+RETRY_S = 0.05  # The time between two tries; most transactions of clients are shorter.
 # The limit of retries per second, for all lockers together; a retry takes about 20 µs, so retries take at most 1 % of a
 # shard's time.
 TRIES_PER_S = 400
@@ -19,9 +19,8 @@ TRIES_PER_S = 400
 class LockedRetry:
     """The locked timers that the shard tries again.
 
-    The timers in `now` are retried immediately, because their locks may have been released.
-
-    `later` has one timer for each locker (the transaction with the lock); these timers are retried after `later_s`.
+    `now` has timers that are retried immediately, because their locks may have been released. `later` has one timer for
+    each locker (the transaction with the lock); these timers are retried after `later_s`.
     """
 
     now: list[ClaimedTimer]
@@ -32,13 +31,13 @@ class LockedRetry:
 class LockedTimers:
     """Group the locked timers by locker, and retry the first timer of each group.
 
-    As long as a locker locks the first timer of its group, it also locks the other timers.
+    If a locker still locks the first timer of its group, it probably locks the other timers too.
 
     The locker is the number in the row's `xmax`: a transaction or a multixact. One transaction may lock all 15,000
     timers that a shard leases; retries of all these timers would take the shard's whole time.
 
-    A timer that is locked for longer than its lease is removed from the groups; a claim finds the timer after the lock.
-    The groups have at most `timers_max` timers; a claim finds any further timer after the end of its lease.
+    A timer that is locked for longer than its lease is removed from the groups; a claim finds the timer after the
+    unlock. The groups have at most `timers_max` timers; a claim finds any further timer after the end of its lease.
     """
 
     def __init__(self, *, lease_s: float, timers_max: int) -> None:
@@ -49,7 +48,7 @@ class LockedTimers:
         self._groups: dict[str, dict[int, tuple[float, ClaimedTimer]]] = {}
 
     def __len__(self) -> int:
-        """Count the timers of all groups without the first timers, which wait in the timer queue."""
+        """Count the grouped timers, except the first timer of each group, which is in the timer queue."""
         return len(self._lockers) - len(self._groups)
 
     def learn(self, sent: Iterable[int], locked: Sequence[LeasedRow], *, now_s: float) -> LockedRetry:

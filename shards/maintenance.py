@@ -1,4 +1,4 @@
-"""A shard's maintenance, once a second: connect to workers, and end pauses."""
+"""A shard's maintenance, once a second: connect to workers, and resume timers when their pauses end."""
 
 import asyncio
 import time
@@ -12,16 +12,17 @@ from shardclock_server.shards.stats import ShardStats
 from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import Session
 
-PAUSES_S = 1.0  # The time between two searches for ended pauses; a pause ends late by at most this time.
-AGAIN_S = 60.0  # If Postgres refuses to resume a timer, the next attempt follows after this time.
+PAUSES_S = 1.0  # The time between two searches for ended pauses, so a timer resumes at most this much too late.
+AGAIN_S = 60.0  # The time until the next attempt, after Postgres has refused to resume a timer.
 
 _log = structlog.get_logger("shardclock")
 
 
 class ShardMaintenance:
-    """Connect to workers, and end the pauses of timers in all slots, so that a pause also ends if one shard is dead.
+    """Connect to workers, and resume timers when their pauses end.
 
-    `claim_soon` is set when a pause has ended, because the paused timers may be due.
+    Each shard resumes timers in all slots, so that a pause also ends if another shard is dead. `claim_soon` is set when
+    a pause has ended, because the resumed timers may be due.
     """
 
     def __init__(
@@ -38,14 +39,14 @@ class ShardMaintenance:
         self._pauses_at_s, self._again_at_s = 0.0, 0.0
 
     async def turn(self) -> float:
-        """Make one turn.
+        """Run the maintenance once.
 
         units:   returns the seconds to wait before the next iteration
         errors:  StoreUnavailable  the next iteration does the remaining work
         """
         wait_s = await self._hand_over.turn()
-        # A shard without slots ends no pause. While the database is on hold, no pause ends, because the database may be
-        # a copy.
+        # A shard without slots resumes no timers. During a hold of the database no pause ends, because the database may
+        # be a copy.
         if self._heartbeat.last.part is None or self._heartbeat.last.hold_reason is not None:
             return wait_s
         if time.monotonic() >= self._pauses_at_s:

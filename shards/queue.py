@@ -12,18 +12,18 @@ from shardclock_server.timers.model import ClaimedTimer
 # If a timer is leased twice, the heap has a stale entry. The heap is rebuilt when it has more entries than twice the
 # timers plus this number.
 STALE_MAX = 1_000
-# Each second has this number of moments at which starts of jobs fire, so that one statement fires several starts; a
-# delay of 16 ms does not matter for a job. The number is a power of two, so that floating point numbers represent the
-# moments exactly.
+# Starts of jobs fire only at this number of moments in each second, so that one statement fires several starts. A delay
+# of 16 ms does not matter for a job. The number is a power of two, so that floating point numbers represent the moments
+# exactly.
 STARTS_PER_S = 64
 
 
 class TimerQueue:
     """A queue of leased timers, soonest first; it wakes a waiting task when the soonest timer is due.
 
-    If queries return different versions of a timer, the queue keeps the version of the latest query, even if its result
-    arrives first. Only one task may wait; all tasks may add timers. With `gathers_starts`, starts of jobs that are due
-    within milliseconds fire together.
+    If queries return different versions of a timer, the queue keeps the version of the query that was sent last, even
+    if its result arrives first. Only one task may wait; all tasks may add timers. With `gathers_starts`, starts of jobs
+    that are due within milliseconds fire together.
     """
 
     def __init__(self, *, gathers_starts: bool = True) -> None:
@@ -75,7 +75,7 @@ class TimerQueue:
         return due
 
     def soonest_s(self) -> float | None:
-        """Return the due moment of the soonest timer that the last `pop_due` left in the queue, or None."""
+        """Return the due moment of the soonest timer that is not yet due; None if there is no such timer."""
         while self._heap:
             at, timer_key = self._heap[0]
             held = self._timers.get(timer_key)
@@ -101,11 +101,11 @@ class TimerQueue:
     async def until_due(self, now_s: Callable[[], float]) -> None:
         """Wait until the soonest timer is due, or until `wake` is called.
 
-        Each added timer can move the alarm only to an earlier moment.
+        A timer that is added during the wait can only move the alarm to an earlier moment.
         """
         self._sooner.clear()
         if self._due:
-            await asyncio.sleep(0)  # yield, because a loop over due timers must let other tasks run
+            await asyncio.sleep(0)  # let other tasks run, although due timers are left
             return
         soonest = self.soonest_s()
         if soonest is None:
@@ -122,7 +122,7 @@ class TimerQueue:
             alarm.cancel()
 
     def wake(self) -> None:
-        """End the wait of `wait` now."""
+        """End the wait of `until_due` now."""
         self._sooner.set()
 
     def _forget_stale(self) -> None:

@@ -13,8 +13,8 @@ class Ramp:
     """Limit the firing rate of timers that became overdue during an outage.
 
     Postgres stores the rate, and every scan returns the rate; before the first scan the rate is 0. When a scan finds
-    more timers of an outage than it may lease, the next scans lease an equal number for each tenant. The equal shares
-    end when scans find no more timers of an outage.
+    more timers of an outage than it may lease, the next scans lease equal numbers of timers for all tenants. These
+    equal shares end when scans find no further timers of the outage.
     """
 
     per_s: float | None = 0
@@ -26,7 +26,7 @@ class Ramp:
     def holds_back(self, batch: int, *, now_s: float) -> bool:
         """Return whether ordinary scans must skip timers of an outage, because `outage` scans claim these timers.
 
-        Ordinary scans skip these timers while the rate allows less than a whole batch, and while tenants get equal
+        Ordinary scans skip these timers in two cases: the rate allows less than a whole batch, or tenants get equal
         shares.
         """
         return self.catching_up or self.room(batch, now_s=now_s) < batch
@@ -40,8 +40,8 @@ class Ramp:
     def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> None:
         """Count the timers that a scan claimed, and apply the rate that the scan returned.
 
-        A scan that returns another rate has used the previous rate, so its timers are not counted. Otherwise one full
-        scan before a low rate would be a debt of minutes.
+        If a scan returns a changed rate, the scan was made with the previous rate, so its timers are not counted. If
+        these timers were counted, one full scan before a low rate would block the ramp for minutes.
         """
         if taken.ramp_per_s != self.per_s:
             self._change_rate(taken.ramp_per_s, now_s)

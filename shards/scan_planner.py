@@ -11,23 +11,25 @@ from shardclock_server.sql.claims.scan_window import RotatingScan
 # docs/decisions/0019-direct-firing.md.
 DIRECT_FROM_PER_S, DIRECT_UNTIL_PER_S = 2_000, 1_000
 DIRECT_S = 0.002  # The time between two claims while the shard fires directly.
-RATED_S = 0.5  # The rate of firings is measured over at least this time.
-# The time in which scans read each slot once: 0.5 s for the shard's own slots, 10 s for all slots; slow scans need
-# longer.
+RATED_S = 0.5  # The rate of firings is the average of a period of at least this length.
+# A rotation reads each slot once from its oldest row: in 0.5 s for the shard's own slots, in 10 s for all slots. Slow
+# scans need longer.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
-# A timer with a delay of zero is due before its transaction commits, so it is overdue when it becomes visible. A scan
-# ahead therefore also reads due dates that passed within this time. A "newest" scan finds timers that commit after this
-# time.
+# A timer with a delay of zero is due before its transaction commits, so it is overdue when it becomes visible. An
+# "ahead" scan therefore also reads due dates that passed within this time. If a timer commits later, a "newest"
+# scan finds the timer.
 COMMIT_S = 0.125
-# A "newest" scan reads no older due dates: an earlier scan has read them, or a full scan of the slot will read them.
+# A "newest" scan reads no due dates before this period: an earlier scan has read them, or a full scan will read them.
 RECENT_S = 2.0
-LATE_MAX = 2.0  # A late scan reads more slots, at most this many times the planned number.
-SLOW_S = 0.5  # A claim takes longer only if it reads a million dead rows of fired timers, or if Postgres hangs.
+LATE_MAX = 2.0  # A scan after a long pause reads more slots, at most this many times the planned number.
+# After a scan that took longer, scans read fewer slots in full. A scan takes this long only if it reads a million dead
+# rows of fired timers, or if Postgres hangs.
+SLOW_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """One scan of an iteration: `scan` lacks the window of slots, which the rotation chooses.
+    """One scan of an iteration; `scan` has no window yet, because the rotation chooses the window at the scan's start.
 
     units:   `turn_at_s` is the monotonic time at which the iteration started; `every_s` is the time between two scans;
              None: the next scan starts when this scan ends
@@ -48,15 +50,14 @@ class ScanPlanner:
     `learn` or `fail` after the scan.
 
     `has_backlog`: the last scan left overdue timers in the table. Separate scans then lease overdue and upcoming
-    timers, so that a backlog of millions does not delay upcoming timers. A scan for upcoming timers ("ahead") also
-    leases timers that became due since the previous "ahead" scan began, but not longer ago than `COMMIT_S`; in other
-    scans these timers would wait behind the backlog. "Newest" scans, which alternate with "ahead" scans, read the
-    newest overdue timers, and so find timers that were committed more than `COMMIT_S` after their due dates. The
-    "outage" scan leases the timers of an outage, at the ramp's rate.
+    timers, so that a backlog of millions does not delay upcoming timers. A scan for upcoming timers is called "ahead".
+    An "ahead" scan also leases timers that became due since the previous "ahead" scan began, but not longer ago than
+    `COMMIT_S`: in other scans these timers would wait behind the backlog. "Newest" scans alternate with "ahead" scans.
+    A "newest" scan reads the latest overdue timers, and so finds timers that were committed more than `COMMIT_S` after
+    their due dates. The "outage" scan leases the timers of an outage, at the ramp's rate.
 
-    `direct`: the claim fires due timers without a lease, because many become due each second. A claim can fire plain
-    timers, and schedules with a fixed period. If many timers are due, a claim that fires them every few milliseconds
-    costs less than leases.
+    `direct`: many timers become due each second, so the claim fires them without a lease. A claim can fire plain
+    timers, and schedules with a fixed period. A claim every few milliseconds then costs less than leases.
     """
 
     settings: ShardSettings
@@ -82,7 +83,7 @@ class ScanPlanner:
 
     @property
     def pause_s(self) -> float:
-        """Return the pause after an iteration that left no overdue timers."""
+        """Return the pause after an iteration that left no overdue timers in the table."""
         return DIRECT_S if self.direct else self.settings.poll_s
 
     def rate(self, fired: int, *, now_s: float) -> None:
@@ -94,7 +95,7 @@ class ScanPlanner:
             self._fired, self._rated_at_s = 0, now_s
 
     def scans(self, *, held: int, now_s: float) -> list[PlannedScan]:
-        """Choose the scans of one iteration; no scan if the queue exceeds `queue_max` by a whole batch.
+        """Choose the scans of one iteration; none if the shard holds more timers than `queue_max` plus a batch.
 
         units:   now_s in seconds of the monotonic clock
         """
@@ -111,7 +112,7 @@ class ScanPlanner:
         ]
 
     def begin(self, planned: PlannedScan, *, now_s: float) -> Scan | None:
-        """Return the scan with its window; None: the ramp allows no timers."""
+        """Return the scan with its window; None if the ramp allows no timer now."""
         scan = planned.scan
         if planned.is_ramped:
             scan = replace(scan, batch=self.ramp.room(scan.batch, now_s=now_s))
@@ -152,7 +153,7 @@ class ScanPlanner:
     def _between_s(self, since_s: float) -> float:
         """Return the time by which this scan advances its rotation: the time since the last scan, at most two polls.
 
-        A late scan reads more slots, so that a rotation over all slots takes the same time on a busy machine. The limit
+        A scan after a long pause reads more slots, so that a rotation takes the same time on a busy machine. The limit
         of two polls keeps direct firing fast: each further slot delays every timer of the scan.
         """
         if self.direct and since_s < self.settings.poll_s:
@@ -163,8 +164,8 @@ class ScanPlanner:
         settings, since_s = self.settings, now_s - self.last_ahead_at_s
         batch = settings.claim_batch
         if not self.has_backlog:
-            # While the queue is full, scans read only overdue timers, because a scan fires overdue plain timers without
-            # the queue.
+            # While the queue is full, scans read only overdue timers: a scan can fire overdue plain timers without the
+            # queue.
             horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
             scan = Scan("own", horizon_s, batch, floor_s)
             return [PlannedScan(scan, now_s, self._own, self._between_s(since_s))]

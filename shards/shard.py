@@ -41,18 +41,17 @@ from shardclock_server.sql.session import StatementRefused, StoreTooSlow, StoreU
 from shardclock_server.timers.model import ClaimedTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# The SQLSTATE of a duplicate key. The sequence of keys causes this error, not the timer:
+# The SQLSTATE of a duplicate key. The sequence of keys causes this error, not the refused timer:
 # docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
-# When Postgres has refused a scan, scans only lease timers for this time, so that one bad row can't prevent the firing
-# of other timers.
+# After Postgres has refused a scan, scans fire no timers for this time and only lease timers. So one bad row can't
+# prevent the firing of other timers.
 CLAIM_ONLY_S = 10.0
 # The precision of the alarm for the soonest timer. If the estimate of Postgres's time changes by more than this, the
 # alarm is set again.
 ALARM_SLACK_S = 0.001
-# A notification starts a claim; this is the minimum time between two such claims. The time is also at least
-# NOTIFIED_SHARE times the duration of the last claim, so that claims after notifications take at most a quarter of a
-# shard's time.
+# A notification starts a claim. The time between two such claims is at least NOTIFIED_S, and at least NOTIFIED_SHARE
+# times the duration of the last claim. So claims after notifications take at most a quarter of a shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 
@@ -114,7 +113,7 @@ class Shard(Keeper):
             self._claim_soon.set()
 
     async def claim_turn(self) -> float:
-        """Run the claim loop once: scan if the holder is registered; return no pause if more timers may be due."""
+        """Run the claim loop once: scan if the holder is registered; return 0 if more timers may be due now."""
         self._claim_soon.clear()
         if not self._heartbeat.began:
             return self._settings.poll_s
@@ -137,8 +136,8 @@ class Shard(Keeper):
     async def fire_turn(self) -> float:
         """Run the fire loop once: wait until the soonest timer is due, then fire all due timers.
 
-        After the registration, the first iteration opens the connection and plans the statement. If the first firing
-        had to do this, the first timer would be at least 50 ms late.
+        After the registration, the first iteration opens the connection and plans the statement. Otherwise the first
+        firing would do this, and the first timer would be at least 50 ms late.
         """
         if not self._heartbeat.began:
             return self._settings.poll_s
@@ -167,9 +166,9 @@ class Shard(Keeper):
             self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
 
     async def _wait_for_release(self, due: Sequence[ClaimedTimer]) -> None:
-        """Retry timers that a hold of the database delays after the next heartbeat, because the hold may be over then.
+        """Delay the retry of due timers until the next heartbeat, if a hold of the database prevents their firing.
 
-        Without a retry these timers would wait until their leases expire.
+        The hold may be over by then. Without a retry these timers would wait until their leases expire.
         """
         now_s = self._clock.now_s()
         held, forgotten = held_and_forgotten(due, now_s=now_s, lease_s=self._settings.lease_s)
@@ -177,9 +176,9 @@ class Shard(Keeper):
         await self._sort_out(forgotten, [])
 
     async def _recall(self) -> None:
-        """Read the timers that this shard has leased, because a claim's result was lost.
+        """Read the timers that this shard has leased, after the result of a claim was lost.
 
-        No other shard can fire these timers.
+        No other shard can fire these timers before their leases expire.
         """
         if self._answer_lost:
             horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
@@ -258,7 +257,7 @@ class Shard(Keeper):
         Pause the timer if its data are the cause, otherwise release it.
         """
         self.stats.refused += 1
-        await self._sort_out([timer], [])  # retries the timers that wait behind this timer
+        await self._sort_out([timer], [])  # retries the other timers that the same transaction has locked
         refused = values_at_fault(error)
         is_at_fault = isinstance(error, InvalidTimer) or (refused is not None and refused.sqlstate != KEY_TAKEN)
         paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))
@@ -267,7 +266,7 @@ class Shard(Keeper):
     async def _sort_out(self, sent: Sequence[ClaimedTimer], timer_keys: Sequence[int]) -> None:
         """Read why timers did not fire.
 
-        Retry timers with a locked row, drop timers that this shard no longer leases.
+        Retry the timers with locked rows; drop the timers that this shard no longer leases.
         """
         held = await still_leased(self._fires, self.holder, timer_keys) if timer_keys else []
         self.stats.locked += len(held)
@@ -281,7 +280,7 @@ class Shard(Keeper):
         believed_s = self._clock.now_s()
         self._clock.observe(server_time, sent_s=sent_s)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
-            self._queue.wake()  # the alarm would be late, because the earlier estimate of Postgres's time was too low
+            self._queue.wake()  # the estimate was too low, so the alarm is set too late
 
     async def break_off(self) -> None:
         """Close the connections to workers."""

@@ -23,8 +23,8 @@ COUNTERS = {
     "timers_refused": "refused",
     "occurrences_skipped": "skipped",
 }
-# During a backlog a shard measures one scan out of this number, because a measurement takes a twentieth of a scan's
-# time.
+# During a backlog a shard measures the lags of one in this number of scans, because a measurement takes a twentieth of
+# a scan's time.
 MEASURED_OF_BACKLOG = 5
 
 Kind = tuple[Scope, float | None]
@@ -36,9 +36,9 @@ class LagHistograms:
 
     Timers that were already overdue when they were scheduled have separate histograms.
 
-    During a backlog, the lags of most scans are not measured. An unmeasured scan counts like the last measured scan of
-    its kind, because the timers of a backlog are about equally late. Scans for timers of an outage are a separate kind,
-    because these timers are much later.
+    During a backlog, the lags of most scans are not measured. The histograms assume that an unmeasured scan has the
+    same distribution of lags as the last measured scan of its kind, because the timers of a backlog are about equally
+    late. Scans for timers of an outage are a separate kind, because these timers are much later.
     """
 
     counts: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class LagHistograms:
         """Add the measured lags of a scan or of leased timers."""
         for lag in lags:
             self._add(lag, lag.timers)
-        # Sweeps, and scans that skip the backlog, are rare, so their figures don't predict the next scan.
+        # Sweeps and scans that skip the backlog are rare, and their lags don't predict the lags of the next scan.
         if lags and scan is not None and scan.scope in ("own", "outage"):
             self._like[_kind(scan)] = lags
 

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import StatementRefused
 class SteppedShard(Shard):
     """A shard that fires due timers only when `step` is called."""
 
-    # No gathering: it would fire a start a little after its due date, and the test's clock stops at due dates.
+    # A gathered start would fire a little after its due date, but the test's clock stops exactly at due dates.
     gathers_starts = False
     measures_lags = False  # With a stopped clock there are no lags to measure.
 
@@ -27,10 +27,10 @@ class SteppedShard(Shard):
         due timers have fired.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
-                 StatementRefused  a pause can't end, because Postgres refuses to resume the paused timer
+                 StatementRefused  Postgres refuses to resume a timer at the end of its pause
         """
         await self._recall()
-        if slot is None:  # next_due.sql returns no slot if a pause ends
+        if slot is None:  # next_due.sql returns no slot if the next event is the end of a pause
             pauses = PauseEnds(self._claims)
             found = await pauses.turn()
             while found.ended == ENDED_MAX:
