@@ -15,12 +15,12 @@ coordinator suspends a silent keeper early, because a suspension does no harm if
 keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts fail. `placement`
 chooses the nodes for the keepers of a role.
 
-If two clusters share a database, only one coordinator leads: the leader's lease and term are a row in Postgres
-(`sql.cluster.leadership`). The coordinator that does not lead stands by: its keepers run without slots, so that no
-timer is late when the leader changes. `shardclock up` with Ray also runs a local cluster that stands by (`stand_by`).
-This local cluster has keepers only while it leads; `up` informs the local cluster when Ray is lost. `lead_lapses`
-counts how often Ray's cluster got the lead and lost it. A stopping cluster continues to fire timers until another
-cluster has taken over its slots (`succession`).
+If two clusters share a database, only one coordinator leads. The leader's lease and term are a row in Postgres
+(`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, so that no timer is late
+when the leader changes. `shardclock up` with Ray also runs a local stand-by cluster (`stand_by`), which has keepers
+only while it leads. `up` informs this local cluster when Ray is lost. `lead_lapses` counts how often Ray's cluster got
+the lead and lost it. A stopping cluster continues to fire timers until another cluster has taken over its slots
+(`succession`).
 
 An operator sets the number of keepers of each role, or bounds within which the number of shards follows the forecast
 (`scaling`, `demand`). The leader also creates and drops the daily partitions of the command log (`retention`), and

@@ -1,4 +1,4 @@
-"""The pause before new starts of actors, after starts have failed."""
+"""The pause before new starts of actors, after starts of actors have failed."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ PAUSES = Backoff(2.0, PAUSE_MAX_S)
 class SpawnBackoff:
     """Count the consecutive failed starts of actors, and pause longer after each failure.
 
-    `SpawnBackoff` is for starts that fail on every node; `Quarantine` is for starts that fail on one node.
+    `SpawnBackoff` is for starts that fail on all nodes; `Quarantine` is for starts that fail on one node.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -25,7 +25,7 @@ class SpawnBackoff:
         """Count an actor that died within `STARTING_S` of its start as a failed start; else reset the count."""
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
-            if self._failed_starts > 1:  # no pause, because a single failure may have a passing cause
+            if self._failed_starts > 1:  # a single failure causes no pause, because it may have a passing cause
                 self._spawn_at_s = now_s + PAUSES.pause_s(self._failed_starts - 1)
 
     def may_spawn(self, *, now_s: float) -> bool:
@@ -50,5 +50,5 @@ class StartWatch:
             self._since_s = now_s
 
     def failing_s(self, *, now_s: float) -> float:
-        """Return the time since the first failed start; 0: no start has failed."""
+        """Return the time since the first failed start; 0 if no start has failed since a keeper last ran."""
         return 0.0 if self._since_s is None else now_s - self._since_s

@@ -46,9 +46,9 @@ class Crew:
         self._session = session
         self._cluster_id = cluster_id
         self._stand_by = stand_by
-        # A retired shard releases its timers for other shards. A retired worker first finishes its calls. If another
-        # cluster has taken over the slots, a retired shard first fires its leased timers, because a release would delay
-        # these timers.
+        # A retired shard releases its timers, and other shards fire them. A retired worker first finishes its calls. If
+        # another cluster has taken over the slots, a retired shard first fires its leased timers, because their release
+        # would delay them.
         self._finish_s = settings.finish_s if fleet.role == WORKER or stand_by is not None else 0.0
         self._log = log.bind(role=fleet.role)
         self._processes = KeeperProcesses(
@@ -77,8 +77,7 @@ class Crew:
     async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
         """Assign the slots of silent keepers to other keepers; return whether any slot was reassigned.
 
-        The method does not wait for the fleet's list of nodes, because a busy Ray head answers late. The method uses
-        the list from the previous iteration.
+        The method uses the list of nodes from the previous iteration, because a busy Ray head answers late.
         """
         holders, _ = self._watched(seen)
         mine = {it.actor_name: it for it in holders if it.cluster_id == self._cluster_id}
@@ -126,7 +125,7 @@ class Crew:
         await self._processes.abandon()
 
     def forget_silence(self) -> None:
-        """Forget all silences of keepers, because no keeper could send a heartbeat."""
+        """Reset the measured silences of all keepers, because no keeper could send a heartbeat."""
         self._heartbeats.forget()
 
     @property
@@ -141,20 +140,20 @@ class Crew:
 
     @property
     def is_starting(self) -> bool:
-        """Return whether a keeper was started a moment ago and has not registered yet."""
+        """Return whether a keeper was started a short time ago and has not registered yet."""
         return self._processes.is_starting
 
     @property
     def needs_processors(self) -> bool:
-        """Return whether the first local shards are about to register.
+        """Return whether the start of the first local shards needs the processors; they register after about 0.1 s.
 
-        Other keepers start only after these shards have registered, about 0.1 s later.
+        Other keepers start only after these shards have registered.
         """
         return self.role == SHARD and self._fleet.kind == LOCAL and self._processes.starts_from_nothing
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the role has no keepers, and starts have failed for longer than the time limit of a start."""
+        """Return whether no keeper runs, and starts have failed for longer than the time limit of one start."""
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
 
     def _observe(self, holders: Sequence[Holder]) -> Observed:
@@ -166,7 +165,7 @@ class Crew:
         self._quarantine.fail(late, now_s=now_s)
         self._quarantine.learn_nodes(keepers, self._nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
-        # if the cluster has only one node, it is used even in quarantine
+        # The only node of a cluster is not avoided: it is used even in quarantine.
         self._tell_avoided(quarantined if len(self._nodes) > 1 else ())
         return Observed(
             keepers=keepers,
@@ -186,9 +185,9 @@ class Crew:
             self._log.info("quarantine over")
 
     def _watched(self, seen: HoldersSeen) -> tuple[list[Holder], set[str]]:
-        """Return the role's holders and the names of silent actors; record supervised silent actors as lost.
+        """Return the role's holders of all clusters, and the names of silent actors.
 
-        shape:   the holders of all clusters
+        Supervised silent actors are recorded as lost.
         """
         holders = seen.of(self.role)
         signs = {holder.actor_name: holder.seen_at for holder in holders}

@@ -13,9 +13,9 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 class ClusterLoad:
     """The load of a cluster: the upcoming and overdue timers in the table, and the recent rate of log records.
 
-    The table lacks later occurrences of schedules, and timers that clients have not scheduled yet; the recent rate is
-    an estimate of the number of these timers. The rate counts all log records, so the estimate is too high if timers
-    have targets or are cancelled.
+    The table lacks later occurrences of schedules, and timers that clients have not scheduled yet. The recent rate is
+    an estimate of their number. The rate counts all log records, so the estimate is too high if timers have targets or
+    are cancelled.
     """
 
     forecast: Forecast
@@ -34,9 +34,9 @@ def shards_for(per_s: float, *, target_per_s: int) -> int:
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a changing number.
+    """Follow a number, but with delayed decreases.
 
-    An increase applies immediately, a decrease only when the number has been lower for `after_s`.
+    An increase applies immediately. A decrease applies when the number has been lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """

@@ -1,7 +1,7 @@
 """The interface by which a coordinator starts, watches and ends the keepers of one role.
 
-A fleet's reports may be wrong: the fence in Postgres ensures that timers fire only once. `ray_fleet` runs keepers in
-Ray's actors, `local_fleet` in processes of this machine.
+A fleet may report wrongly that a keeper has ended; the fence in Postgres nevertheless ensures that a timer fires only
+once. `ray_fleet` runs keepers in Ray's actors, `local_fleet` in processes of this machine.
 """
 
 import secrets

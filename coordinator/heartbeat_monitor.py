@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-# A longer gap between two checks is a pause of the coordinator, not a silence of the keepers.
+# A longer gap between two checks means that the coordinator paused; the gap says nothing about the keepers.
 UNSEEN_S = 1.0
 
 
@@ -21,12 +21,13 @@ class _LastBeat:
 class HeartbeatMonitor:
     """Measure, on the coordinator's clock, for how long each keeper has sent no new heartbeat.
 
-    The time of a new heartbeat is the time of the check minus the heartbeat's age, which Postgres computes. The time
-    can't be earlier than the previous check, because that check did not find the heartbeat. So the interval between
-    checks does not lengthen a silence, and an error of Postgres's clock shifts a heartbeat by at most one interval. The
-    clocks of two machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine, no
-    keeper counts as silent. After an outage a silence begins `reconnect_s` later, because a keeper may wait this long
-    before it tries to connect again.
+    The time of a new heartbeat is the time of the check minus the heartbeat's age, which Postgres computes. This time
+    is never earlier than the previous check, because the previous check did not find this heartbeat. So the interval
+    between checks does not lengthen a silence, and an error of Postgres's clock shifts a heartbeat by at most one
+    interval. The clocks of two machines are never compared.
+
+    After an outage of Postgres, or a pause of the coordinator's machine, no keeper counts as silent. After an outage a
+    silence starts `reconnect_s` later, because a keeper may wait this long before it tries to connect again.
 
     units:   now_s in seconds of the monotonic clock; ages_s in seconds of Postgres's clock
     """

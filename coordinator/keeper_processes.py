@@ -20,8 +20,8 @@ SOON_S = 2.0  # a local keeper registers within 0.1 s of its start, an actor of 
 class KeeperProcess:
     """One keeper that the coordinator supervises.
 
-    `stalled`: the keeper did not start in time; the flag stays set when the keeper runs. `drain` is the task that
-    drains and ends the keeper; None: the keeper is not retired.
+    `stalled`: the keeper did not start in time; the flag stays set after a late start. `drain` is the task that drains
+    and ends the keeper, or None if the keeper is not retired.
     """
 
     handle: KeeperHandle
@@ -159,8 +159,8 @@ class KeeperProcesses:
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
         """Return the retired keepers that can be drained now: without leases, or retired `finish_s` ago.
 
-        Call this in each iteration with all keepers to retire. If a call lacks a keeper, the keeper's time `finish_s`
-        starts again.
+        Call this in each iteration with all keepers to retire. If one call omits a keeper, the time `finish_s` of this
+        keeper starts again with the next call.
         """
         now_s = time.monotonic()
         self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in keepers}
@@ -185,7 +185,7 @@ class KeeperProcesses:
         self.retire(self._processes)
         await asyncio.gather(*(process.drain for process in self._processes.values() if process.drain is not None))
         self.drop(list(self._processes))
-        await self.kill_dropped()  # kill_dropped repeats a kill that got no answer
+        await self.kill_dropped()  # if a kill got no answer, kill_dropped repeats it
 
     async def abandon(self) -> None:
         """Cancel the drains, because the coordinator ends; the keepers continue without this coordinator."""
@@ -211,7 +211,7 @@ class KeeperProcesses:
             try:
                 await handle.kill()
             except BaseException:
-                self._dropped.append(handle)  # change the order, so that the next call starts with other actors
+                self._dropped.append(handle)  # to the end, so that the next call starts with other actors
                 raise
 
     def _watch_process(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:

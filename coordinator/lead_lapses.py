@@ -1,14 +1,14 @@
-"""Measure for how long a leading cluster has had no running shard, and count how often it lost the lead.
+"""Measure for how long a leading cluster has had no running shard, and count how often Ray's cluster lost the lead.
 
 units:   now_s in seconds of the monotonic clock
 """
 
 from shardclock.backoff import Backoff
 
-# an idle coordinator runs an iteration each second; a longer gap means that Postgres was down or this process was
-# paused
+# An idle coordinator runs an iteration each second. A longer gap means that Postgres was down or that this process was
+# paused.
 UNSEEN_S = 2.0
-# These pauses are for a coordinator of Ray that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host.
+# The pauses are for a coordinator of Ray that freezes and wakes repeatedly; a freeze of 15 s ends the host of Ray.
 PAUSES = Backoff(10.0, 120.0)
 STEADY_S = 60.0  # If Ray's cluster leads for this long, its count of losses is reset.
 

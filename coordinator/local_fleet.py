@@ -1,8 +1,8 @@
 """Run keepers in processes of this machine.
 
-A fork server starts the processes. So a keeper starts in milliseconds, and shares the memory pages of the loaded
-modules. A pipe connects the coordinator to each keeper. The coordinator requests a drain by a message. If one process
-of a pipe dies, the other process reads the end of the pipe.
+A fork server starts the processes, so a keeper starts in milliseconds and shares the memory pages of the loaded
+modules. A pipe connects the coordinator to each keeper. The coordinator sends a message over the pipe to request a
+drain. If the process at one end dies, the process at the other end reads the end of the pipe.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ KeeperMain = Callable[[str, Connection], None]
 class LocalKeeper:
     """A keeper's process, and the coordinator's connection to the pipe of this process.
 
-    The pipe is closed when the process ends. The process's sentinel is not used, because it also signals when the fork
-    server ends.
+    The closed pipe reports the end of the process. The process's sentinel is not used, because it also signals when the
+    fork server ends.
     """
 
     def __init__(self, process: ForkServerProcess, pipe: Connection) -> None:
@@ -91,7 +91,7 @@ class LocalFleet:
         return [LOCAL_NODE]
 
     async def found(self) -> dict[str, KeeperHandle]:
-        """Return an empty result, because the keepers of an earlier coordinator exit by themselves."""
+        """Return an empty result: the keepers of an earlier coordinator exit without a request."""
         return {}
 
     async def spawn(self, node_id: str) -> tuple[str, LocalKeeper]:  # noqa: ARG002 - there is one node

@@ -1,6 +1,6 @@
 """Decide which holders are lost, so that other holders take over their timers and deliveries (pure).
 
-After a short silence a keeper is not lost: `takeover_plan` suspends it, and other keepers get its slots.
+After a short silence a keeper is not lost: `takeover_plan` suspends the keeper, and other keepers get its slots.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
@@ -25,10 +25,9 @@ def lost_holders(
 ) -> dict[int, str]:
     """Decide which holders to end, and the reason for each holder.
 
-    A holder is lost if its actor has ended. After a loss of Ray's head, the old keepers continue without supervision.
-    The holders of these unsupervised keepers are lost as soon as a supervised actor of this cluster has registered. The
-    leader also ends silent holders of other clusters. `orphans` (the holders of an ended Ray cluster) are treated like
-    unsupervised holders.
+    A holder is lost if its actor has ended. After a loss of Ray's head, the old keepers continue without supervision:
+    their holders are lost as soon as a supervised actor of this cluster has registered. `orphans` (the holders of an
+    ended Ray cluster) are treated in the same way. The leader also ends silent holders of other clusters.
 
     shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` has the silent actors of
              all clusters
@@ -53,7 +52,7 @@ def silent_holders(
     """Decide which holders to end while the fleet does not answer, and the reason for each holder.
 
     Earlier reports that an actor has ended are ignored, because such reports may be wrong. A coordinator that does not
-    lead ends only the keepers that it supervises.
+    lead ends only the holders of the keepers that it supervises.
 
     shape:   `silent` has the silent actors of all clusters
     """

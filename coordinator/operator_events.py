@@ -1,4 +1,4 @@
-"""Send operator events while this coordinator leads. A failure is retried, and does not affect other work."""
+"""Send operator events while this coordinator leads. A failed iteration is repeated, and does not affect other work."""
 
 import asyncio
 import time
@@ -15,9 +15,9 @@ from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.notify.events import ObservedEvent, note_events, read_subscribed_kinds, send_events
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-EVERY_S = 1.0  # An event is converted at most a second after its commit.
+EVERY_S = 1.0  # The time between two iterations; an event becomes a delivery at most a second after its commit.
 OBSERVE_S = 15.0  # The time between two observations, equal to Prometheus's scrape interval.
-# A failure occurs, for example, while the database roles lack a privilege that a new release needs.
+# A failure has, for example, this cause: the database roles lack a privilege that a new release needs.
 RETRY_S, RETRY_S_MAX = 5.0, 300.0
 LAG, LATE = "cluster.lag", "job.late"  # The coordinator observes these events, because no row change shows them.
 

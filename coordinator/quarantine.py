@@ -10,7 +10,7 @@ from shardclock_server.coordinator.takeover_plan import KeeperState
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute
 PAUSES = Backoff(FIRST_S, MAX_S)
-PROVED_S = 30.0  # after a keeper on the node has sent heartbeats for this time, the node's failures are forgotten
+PROVED_S = 30.0  # After a keeper on a node has sent heartbeats for this time, the node's failures are forgotten.
 
 
 class Start(NamedTuple):
@@ -22,9 +22,9 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Return the actors that have waited longer than `limit_s` since the last start of any other actor on their node.
+    """Return the actors that are late: their limit starts again with each start of another actor on the same node.
 
-    While other actors start on the node, it is slow, but not broken.
+    A node on which other actors start is slow, but not broken.
 
     units:   all times in seconds of the monotonic clock
     """
@@ -52,8 +52,8 @@ class _NodeFailures:
 class Quarantine:
     """Avoid a node after a failure; each further failure doubles the duration of the quarantine.
 
-    If an actor starts on the node during the quarantine, the node works, and the quarantine ends. The node's failures
-    are forgotten when keepers on it have sent heartbeats for `PROVED_S`.
+    If an actor starts on the node during the quarantine, the node works, so the quarantine ends. The node's failures
+    are forgotten after its keepers have sent heartbeats for `PROVED_S`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -64,7 +64,8 @@ class Quarantine:
     def fail(self, node_ids: Iterable[str], *, now_s: float) -> None:
         """Record failures of nodes: an actor on the node went silent, could not be reached, or did not start.
 
-        A failure on a node in quarantine is ignored, because it probably has the same cause.
+        A failure during the quarantine of its node is ignored, because it probably has the same cause as the first
+        failure.
         """
         for node_id in node_ids:
             case = self._cases.get(node_id)

@@ -31,7 +31,7 @@ class Spawner:
     worker_resource: str | None = None
 
     def spawn(self, actor_name: str, node_id: str) -> Any:
-        """Ask Ray to start an actor on a node; the pending call of its `watch` shows whether the actor starts."""
+        """Ask Ray to start an actor on a node; if the actor does not start, its pending `watch` call fails."""
         return (
             ray.remote(self.actor_class)
             .options(
@@ -66,7 +66,7 @@ class RayKeeper:
         return LEFT
 
     async def drain(self) -> None:
-        """Ask the actor to release its leases, and wait until it has done so.
+        """Ask the actor to release its leases, and wait until the leases are released.
 
         errors:  RayError  the actor has died, or can't be reached
         """
@@ -130,7 +130,7 @@ class RayFleet:
 
 
 async def _ask(question: Callable[[], T]) -> T:
-    """Call Ray in a thread, because Ray's calls block; without a head they would block the event loop for long."""
+    """Call Ray in a thread: Ray's calls block, and without a head of Ray they would block the event loop for long."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asyncio.to_thread(question)

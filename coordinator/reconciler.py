@@ -27,7 +27,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 STARTING_TURN_S = 0.03  # The time between two iterations while a keeper is about to register.
 SUSPECT_SLACK_S = 0.002  # A keeper is suspect a little after the timeout.
-STANDING_BY_S = 1.0  # The time between two iterations without keepers; `up` informs this cluster when it must lead.
+STANDING_BY_S = 1.0  # The time between two iterations without keepers; `up` wakes this cluster when it must lead.
 INCARNATION_BITS = 63  # A number of this size fits into Postgres's bigint.
 ASK_AGAIN_S = 5.0  # The pause after the fleet did not answer a call.
 
@@ -40,9 +40,8 @@ class Reconciler:
     """Bring the keepers of each role to the desired state; assign slots only while this cluster leads.
 
     `incarnation` is a random number, unless a test sets it. `fleets` has a fleet for each role; `node_id` is the
-    coordinator's node. `beside` is a preferred cluster, which leads whenever it can; with `beside`, this cluster has
-    keepers only while it leads itself. `tell` is called with a message for the user when another cluster leads.
-    `settled` is set after the first iteration in which all started keepers have registered.
+    coordinator's node. `beside` is another cluster, which leads whenever it can; with `beside`, this cluster has
+    keepers only while it leads. `tell` is called with a message for the user when another cluster starts to lead.
     """
 
     def __init__(
@@ -88,7 +87,8 @@ class Reconciler:
         self._ask_again_s = 0.0
         self._retention = Retention(self._session, keep_days=settings.retention_days)
         self._events = OperatorEvents(self._session, settings)
-        # The forecast counts timers, so it determines only the number of shards; an operator scales the other roles.
+        # The forecast is a number of timers, so it determines only the number of shards. An operator scales the other
+        # roles.
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
         self._scaling = Scaling(SHARD, settings, self._session, shards.ask_for_nodes)
         self._reporter = Reporter(settings.metrics_socket)
@@ -143,7 +143,7 @@ class Reconciler:
             await self._events.turn()
 
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
-        """Take the lead from the cluster `beside`, or hand the lead to it; inform the user which keepers fire timers.
+        """Take the lead from the cluster `beside`, or hand the lead to it; tell the user which keepers fire timers.
 
         errors:  StoreUnavailable  no answer before the timeout
         """
@@ -217,8 +217,8 @@ class Reconciler:
     def stop(self, *, is_orphan: bool = False) -> None:
         """Stop the loop; `run` then gives up the lead and drains all keepers.
 
-        An orphan is a cluster with a killed `up`; its keepers fire timers until the keepers of the next `up` have taken
-        over the slots.
+        An orphan is a cluster after a kill of its `up`. The keepers of an orphan fire timers until the keepers of the
+        next `up` have taken over the slots.
         """
         self._is_orphan = is_orphan and (self._is_orphan or not self._stopping)
         self._stopping = True
@@ -244,7 +244,7 @@ class Reconciler:
         self._changed.set()
 
     async def _lead(self) -> Leadership:
-        """Acquire or renew the leader's lease if possible, and return which coordinator leads.
+        """Acquire or renew the leader's lease if possible; return the leader.
 
         errors:  Superseded  a newer incarnation of this coordinator has the lead
         """
@@ -278,7 +278,7 @@ class Reconciler:
         try:
             for crew in self._crews:
                 await crew.adopt()
-            # Read the holders before the check of the lead, so that the list can't contain holders of a successor.
+            # Read the holders before the check of the lead, so that the list can't contain holders of the next leader.
             there = {holder.holder for holder in await self._own_holders()}
             await self._lead()
             await resign(self._session, self._incarnation)

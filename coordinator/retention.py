@@ -1,6 +1,6 @@
 """Create the command log's partitions for the next days, and drop old partitions.
 
-A failure is retried, and does not affect other work.
+A failed iteration is repeated, and does not affect other work.
 """
 
 import time
@@ -19,7 +19,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 EVERY_S = 3600.0  # Partitions are created a week ahead, so once an hour is often enough.
 RETRY_S = 60.0  # Doubled after each failure; a dump can lock the log for hours.
-DROPS_MAX = 5  # The limit of dropped partitions in one iteration, because each drop locks the log for a moment.
+DROPS_MAX = 5  # The limit for one iteration, because each drop of a partition locks the log for a moment.
 
 
 class Retention:

@@ -22,14 +22,14 @@ ASK_AGAIN_S = 60.0  # the request for nodes is repeated, because Ray forgets the
 
 @dataclass(frozen=True, slots=True)
 class LoadReading:
-    """The scaling policy and the load, as one read of the tables found them."""
+    """The scaling policy and the load, from one read of the tables."""
 
     policy: ScalingPolicy
     load: ClusterLoad
 
 
 class Scaling:
-    """Follow the forecast while a policy is set; read on a separate connection, so that no iteration waits."""
+    """Follow the forecast while a policy is set; use a separate connection, so that no iteration waits for a read."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Scaling:
         self._overdue = readings_scan()
         self._records: tuple[float, int] | None = None
         self._forget(term=0)
-        # -1: unknown. A request for nodes by an earlier incarnation remains in force until a new request replaces it.
+        # -1: unknown. A request for nodes by an earlier incarnation of the coordinator is in force until a new request.
         self._asked: tuple[int, float] = (-1, 0.0)
         self._log = structlog.get_logger()
 
@@ -101,7 +101,7 @@ class Scaling:
         self._nodes = GiveBack(self._settings.give_back_s)
 
     def _last_reading(self) -> LoadReading | None:
-        """Return the result of the last read, if it was not returned before; start the next read when it is due."""
+        """Return the result of the last read, unless an earlier call returned it; start a new read when it is due."""
         now_s, seen = time.monotonic(), None
         if self._reading is not None and self._reading.done():
             error = self._reading.exception()

@@ -1,9 +1,8 @@
 """Decide which cluster leads: the local stand-by cluster, or the cluster of Ray's keepers.
 
-At the start, the local cluster leads. Ray's cluster gets the lead after two conditions: `up` has reported that Ray's
-host is ready, and the desired number of keepers have registered on the host's node. When the process that hosts Ray
-exits, the local cluster takes the lead immediately, even if the leader's lease has not ended:
-docs/decisions/0081-local-stand-by.md.
+At the start, the local cluster leads. Ray's cluster gets the lead when `up` has reported that Ray's host is ready, and
+the desired number of keepers have registered on the host's node. When the process that hosts Ray exits, the local
+cluster takes the lead immediately, even if the leader's lease has not ended: docs/decisions/0081-local-stand-by.md.
 """
 
 import time
@@ -16,12 +15,14 @@ from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.cluster.leadership import Leadership, hand_over
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-# the other coordinator takes an offered lead within 0.25 s; after this time this coordinator takes the lead back
+# The other coordinator takes an offered lead within 0.25 s. Otherwise this coordinator takes the lead back after this
+# time.
 GIVEN_S = 3.0
-# Without a running shard, the lead moves after this time; if only one shard fails, Ray replaces it sooner.
+# Without a running shard of the leader, the lead moves after this time. If only one shard fails, Ray replaces it
+# sooner.
 UNSERVED_S = 4.0
 OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources.
-PATIENCE_S = 2.0  # During this time, only clusters with running keepers may take a free lead.
+PATIENCE_S = 2.0  # During this time, a free lead is reserved for clusters with running keepers.
 
 LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are ready"
 RAY_LEADS = "Ray's keepers lead: local keepers stand by"
@@ -51,7 +52,7 @@ class StandBy:
         self._node_id, self._is_lost = None, True
 
     def regain(self, node_id: str) -> None:
-        """Record that Ray's host is ready; the loss of an earlier host then no longer counts."""
+        """Record that Ray's host is ready, and cancel the record of an earlier host's loss."""
         self._node_id, self._is_lost = node_id, False
         self._lapses = Lapses()
         self._overdue_s = time.monotonic() + OVERDUE_S
@@ -82,7 +83,7 @@ class StandBy:
         except StoreUnavailable:
             self._is_lost = self._node_id is None
             raise
-        # if the statement failed, the next host may be ready now, and its keepers must not be ended
+        # The next host may have become ready during the statement; its keepers must not be ended.
         if self._node_id is None:
             self.orphans = orphans
 
@@ -109,8 +110,8 @@ class StandBy:
     async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
         """Hand the lead to Ray's cluster when that cluster is ready; return whether the lead moved.
 
-        Each time Ray's cluster loses the lead again, the pause before the next handover grows; local keepers work
-        during the pause.
+        Each further loss of the lead by Ray's cluster makes the pause before the next handover longer; local keepers
+        fire during the pause.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -121,7 +122,8 @@ class StandBy:
             self._overdue_s = None
         if not (leadership.leads and self._is_beside_ready and self._lapses.may_give(seen.read_s)):
             return False
-        # The coordinator of a lost Ray cluster may still run, so the offer names the node of the current Ray cluster.
+        # The coordinator of a lost Ray cluster may still run. The offer names the node of the current Ray cluster, so
+        # that only this cluster accepts.
         self._has_given = await hand_over(
             self._session, self._beside, lease_s=GIVEN_S, from_cluster=self._cluster_id, node_id=node_id
         )

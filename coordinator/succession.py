@@ -23,7 +23,8 @@ async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cl
     while time.monotonic() < deadline:
         holders = await list_holders(session)
         keep = {it.role for it in holders if it.cluster_id == cluster_id and it.part is not None}
-        # A local stand-by cluster starts keepers only when it leads, so it has no holders before that.
+        # A local stand-by cluster starts keepers only when it leads; until then it has no holders, and is found as a
+        # stand-by.
         is_expected = is_orphan or any(it != cluster_id for it in await list_stand_bys(session))
         others = living_of([it for it in holders if it.cluster_id != cluster_id], silent_s=settings.silent_s)
         if not keep or not (is_expected or keep & others.keys()):

@@ -1,6 +1,6 @@
 """Decide a takeover: which silent keepers of a role are suspended, and which keepers get their slots (pure).
 
-The plan also has the keepers to start and to retire. `lost_holders` decides which keepers are dead.
+The plan also contains the keepers to start and to retire. `lost_holders` decides which keepers are dead.
 """
 
 from collections import Counter
@@ -15,10 +15,10 @@ class KeeperState:
 
     A keeper is starting until it has registered as a holder, and then works until it is retired.
 
-    A `suspect` keeper has been silent for a short time. A `suspended` keeper is marked in the holders table, and the
-    other keepers have its slots. A `stalled` keeper has been starting for too long. `started_s` is the moment when this
-    coordinator first read the keeper's holder, in seconds of the monotonic clock. `held` is the number of leases that
-    the keeper reported in its last heartbeat.
+    A `suspect` keeper has been silent for a short time. A `suspended` keeper is marked in the holders table, and other
+    keepers have its slots. A `stalled` keeper did not register in time. `started_s` is the moment when this coordinator
+    first read the keeper's holder, in seconds of the monotonic clock. `held` is the number of leases that the keeper
+    reported in its last heartbeat.
     """
 
     actor_name: str
@@ -61,8 +61,8 @@ class Observed:
 class Plan:
     """The steps of one iteration, in this order: assign, spawn, retire.
 
-    `assign` maps each holder to its part of the slots; None: no slots. `assign` also contains the holders to `suspend`
-    or `resume`.
+    `assign` maps each holder with a changed assignment to its part of the slots, or to None for no slots. `assign`
+    includes the holders to `suspend` or `resume`.
     """
 
     assign: dict[int, int | None] = field(default_factory=dict)
@@ -79,8 +79,8 @@ def plan(wanted: int, observed: Observed) -> Plan:
     All slots are divided among the ready keepers. After the death of a keeper, the ready keepers get its slots; a new
     keeper gets slots when it is ready. A keeper is moved if its node will leave the cluster, or if its node has at
     least two more keepers than another node. To move a keeper, the coordinator starts a replacement, and retires the
-    old keeper when the replacement is ready. If an actor starts slowly, a second actor is started on a better node; the
-    actor that registers first is used, and the other actor is retired.
+    old keeper when the replacement is ready. If an actor starts slowly, the coordinator starts a second actor on a
+    better node, uses the actor that registers first, and retires the other actor.
 
     A suspect keeper is suspended: the other keepers get its slots and may claim its leased rows. A suspect keeper is
     neither retired nor replaced, because its silence may be a short pause. If all keepers are suspect, the assignment
@@ -122,7 +122,8 @@ def plan(wanted: int, observed: Observed) -> Plan:
 def plan_to_go(observed: Observed) -> Plan:
     """Decide which keepers to retire while another cluster leads, if this cluster has keepers only while it leads.
 
-    A keeper is retired when the leading cluster has taken its slots; until then the keeper serves these slots.
+    A keeper is retired when the leading cluster has taken its slots; until then the keeper fires the timers of its
+    slots.
     """
     return Plan(retire=tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.part is None))
 
