@@ -1,8 +1,9 @@
 """Call the targets of timers that have fired.
 
-A worker owns a part of the slots, like a shard. A worker claims the due deliveries of its slots, calls their targets,
+A worker has a part of the slots, like a shard. A worker claims the due deliveries of its slots, calls their targets,
 and settles the outcomes in batches: delivered, discarded, dead, or due again. A delivery is called at least once. If a
-worker dies, the next worker of the slot calls the deliveries again. Only the outcome of the newest claim is stored.
+worker dies, the slot's next worker calls the deliveries again. If a delivery was claimed again, only the outcome of the
+newest claim is stored.
 
 User code never runs in the worker's process. A worker starts, watches and kills the processes of each handler
 separately, so a fault of one handler stops no other handler. `shardclock.executor` in the client is the code of these
@@ -17,7 +18,7 @@ processes.
     permits:             decide which deliveries may be called now
     settler:             the outcomes that are not settled yet, and their settlement in batches
     task_set:            the asyncio tasks of calls; an unexpected error in a task stops the worker
-    attempts:            decide whether a delivery ends after an attempt, or is attempted again (pure)
+    attempts:            decide whether a delivery ends after an attempt, or gets another attempt (pure)
 
     context:             the objects that the queues of handlers and endpoints share
     handlers:            all handlers of an app
@@ -34,7 +35,7 @@ processes.
 
     endpoints:           all endpoints that have deliveries in this worker
     endpoint_queue:      the deliveries of one endpoint
-    attempt_log:         the attempts to call endpoints that are not written yet
+    attempt_log:         attempts to call endpoints, until they are written to the database
     webhook:             write a webhook's message, and decide the settlement after the endpoint's answer (pure)
     webhook_budget:      the limit of webhooks in a worker's memory, shared between tenants (pure)
     route:               check a stored endpoint (pure)

@@ -1,6 +1,6 @@
 """The user's app: modules with handlers and jobs.
 
-Only separate processes import the app; the worker's process never imports it.
+The worker's process never imports the app; only separate processes do.
 """
 
 import json
@@ -63,7 +63,7 @@ class WorkerConfig:
 
 
 def modules_of(named: str | None) -> str:
-    """Return the app's modules: the modules that `named` lists, or else the entry points of installed packages."""
+    """Return the app's modules: the modules in `named`; if it is None, the entry points of installed packages."""
     return named or ",".join(installed_apps())
 
 

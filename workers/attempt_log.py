@@ -10,13 +10,14 @@ from shardclock_server.sql.session import Session
 from shardclock_server.webhooks.answer_classification import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 
 WRITE_S = 1.0  # The time between two writes.
-LOG_MAX = 500  # The largest number of attempts in one write: a megabyte if each attempt has 2 KiB of an answer.
+LOG_MAX = 500  # The limit of attempts in one write: a megabyte if each attempt has 2 KiB of the endpoint's answer.
 
 
 class AttemptLog:
     """Hold each endpoint's last attempts until the attempts are written to the database.
 
-    The log keeps the 20 newest attempts of each endpoint. While 500 attempts wait, further attempts are dropped.
+    The log stores the 20 newest attempts of each endpoint. While 500 attempts wait for the write, further attempts are
+    dropped.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class AttemptLog:
         return self._count
 
     def add(self, key: EndpointName, delivery: ClaimedDelivery, answer: Answer) -> None:
-        """Add an attempt, unless the sender failed before the request."""
+        """Add an attempt, unless the worker failed before it sent the request."""
         if isinstance(answer, RetryDelivery) and answer.fault == FaultSide.SENDER:
             return
         waiting = self._waiting.get(key)

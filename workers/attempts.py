@@ -10,8 +10,8 @@ from shardclock.backoff import Backoff, Jitter
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 
-# A worker that dies during a call leaves no answer. After this number of claims without an answer, the delivery is the
-# likely cause of the workers' deaths.
+# A worker that dies during a call leaves no answer. After this number of claims without an answer, the delivery is
+# probably the cause of these deaths.
 CLAIMS_WITHOUT_ANSWER_MAX = 20
 
 
@@ -48,7 +48,7 @@ def settlements_without_call(
 ) -> dict[Claim, Settlement]:
     """Return the settlements of the deliveries that end without a call."""
     if policy.expires_after_s is None and policy.give_up_after_s is None:
-        deliveries = [it for it in deliveries if it.claims > CLAIMS_WITHOUT_ANSWER_MAX]  # no other rule is set
+        deliveries = [it for it in deliveries if it.claims > CLAIMS_WITHOUT_ANSWER_MAX]  # the only rule that applies
     return {it.claim: settlement for it in deliveries if (settlement := settlement_without_call(it, policy, now=now))}
 
 

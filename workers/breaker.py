@@ -7,7 +7,7 @@ one again.
 
 While the breaker is closed, the limit follows the endpoint's answers. The limit starts low, grows by one after each
 success, and is halved after an answer that reports overload. The endpoint may ask for a pause (429 or 503 with
-Retry-After). The worker also pauses the endpoint when it has no socket or thread left.
+Retry-After). The worker also pauses the endpoint when the worker's process has no free socket or thread.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from shardclock_server.timers.bucket import Bucket
 from shardclock_server.webhooks.answer_classification import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
 
 OVERLOAD = frozenset({429, 502, 503, 504})
-# the shortest time between two halvings of the limit, because all answers of a burst report the same overload
+# The shortest time between two halvings of the limit, because all answers of one burst report the same overload.
 HALVE_S = 1.0
 
 
@@ -94,7 +94,7 @@ class Breaker:
         return max(now_s, self._held_until_s, self._open_until_s, self._bucket.next_at_s(now_s))
 
     def is_rate_used(self, now_s: float) -> bool:
-        """Return whether recent attempts have used a part of the rate limit's budget."""
+        """Return whether recent attempts have used up a part of the rate limit."""
         return self._bucket.refill_s(now_s) > 0
 
     def begin(self, now_s: float) -> int:
@@ -142,7 +142,7 @@ class Breaker:
     def _open(self, now_s: float) -> None:
         self._opened_times += 1
         longest_s = Backoff(self.settings.pause_s, self.settings.pause_max_s).pause_s(self._opened_times)
-        # Jitter of 50 %, so that probes of several endpoints on one host start at different moments.
+        # Jitter of 50 %, so that the probes of endpoints on the same host do not all start at the same moment.
         self._open_until_s = now_s + self.jitter(longest_s / 2, longest_s)
         self._begin_term(is_open=True)
 

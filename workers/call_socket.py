@@ -13,8 +13,8 @@ from shardclock.executor.frames import FAILED, GREETING, Messages
 
 GREETED_S = 5.0
 LOST_S = (
-    # the time from the close of the socket to Ray's report that the process has ended; the kernel reports the end
-    # immediately
+    # The time from the close of the socket to Ray's report that the process has ended. The kernel reports the end of a
+    # local process immediately.
     10.0
 )
 
@@ -53,9 +53,8 @@ class CallSocket(Messages):
     async def request(self, body: bytes) -> bytes:
         """Send a call, and return the answer.
 
-        errors:  NotSent  the socket is closed
-
-        SocketLost  the process ended before it answered; `fail_calls` may set another error
+        errors:  NotSent     the socket is closed
+                 SocketLost  the process ended before it answered; `fail_calls` may set another error
         """
         if not self.is_open:
             raise NotSent
@@ -83,7 +82,7 @@ class CallSocket(Messages):
             answer.set_exception(SocketLost(f"failed: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Fail the calls after a delay, so that Ray or the kernel can first report why the process ended."""
+        """Fail the waiting calls after a delay, so that Ray or the kernel can first report why the process ended."""
         self._greeted.set()  # No greeting will come.
         if self._waiting:  # The connection sends no more answers.
             error = SocketLost("has closed its socket")

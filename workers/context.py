@@ -36,7 +36,7 @@ class Claims(Protocol):
     def move_back_to(self, deliveries: Sequence[ClaimedDelivery], /) -> None:
         """Move the cursor back to deliveries that were released because no process was up.
 
-        The next claim reads these deliveries first.
+        The next claim reads these deliveries again.
         """
 
 
@@ -51,7 +51,7 @@ class Clock(Protocol):
 class WorkerContext:
     """The objects that the queues of one worker share.
 
-    `on_fault` stops the worker; its argument is the exception because of which a delivery has no outcome.
+    `on_fault` stops the worker; its argument is the exception that prevented a delivery's outcome.
     """
 
     outcomes: OutcomeSink

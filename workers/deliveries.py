@@ -36,7 +36,7 @@ from shardclock_server.workers.settler import Settler
 from shardclock_server.workers.stats import WorkerStats
 
 NOTIFICATION_GAP_S = 0.004  # The time between two claims that notifications start.
-SEARCH_TIMEOUT_S = 30.0  # A search may pass millions of settled deliveries that vacuum can't remove.
+SEARCH_TIMEOUT_S = 30.0  # A search may read millions of settled deliveries that vacuum can't remove yet.
 UNSETTLED_MAX = 5_000  # While more outcomes wait for settlement, the worker claims no deliveries.
 # The largest number of leases that one statement renews, so that one timeout can't lose all leases.
 RENEWED_MAX = 1_000
@@ -198,8 +198,8 @@ class Deliveries(KeeperPart):
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self._holder, scan, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_s=began_s)
-        # The answer comes late if the commit waited for a standby, or if this process was suspended. The leases
-        # continue to run during this delay.
+        # The answer is late if the commit waited for a standby, or if this process was suspended. The leases run during
+        # this delay, so their age is subtracted.
         age_s = max(0.0, self._clock.now_s() - seconds_of(taken.server_time))
         self._take(taken.claimed, claimed_s=time.monotonic() - age_s)
         return self._planner.record(scan, taken, began_s=began_s, ended_s=time.monotonic())
@@ -214,7 +214,7 @@ class Deliveries(KeeperPart):
         return self._planner.is_behind(target)
 
     def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Accept deliveries that a shard has claimed for this worker; the leases are shorter than after a claim."""
+        """Accept deliveries that a shard has claimed for this worker; these leases are shorter than after a claim."""
         left_s = handed.lease_s - max(0.0, self._clock.now_s() - seconds_of(handed.server_time))
         self._take(deliveries, claimed_s=time.monotonic() + left_s - self._settings.delivery_lease_s)
         self._stats.handed_over += len(deliveries)
@@ -227,7 +227,7 @@ class Deliveries(KeeperPart):
         """
         if not await self._notifications.wait(NOTIFICATION_WAIT_S):
             return NOTIFICATION_GAP_S
-        # Clear the notifications only after the wait, because an earlier notification may be about an unread delivery.
+        # Clear the notifications after the wait, not before: an earlier notification may announce an unread delivery.
         notified = self._notifications.forget()
         self._planner.soon.set()
         self._search_soon.set()
@@ -270,7 +270,7 @@ class Deliveries(KeeperPart):
 
     def _take(self, claimed: Sequence[ClaimedDelivery], *, claimed_s: float) -> None:
         if claimed and self._planner.is_idle:
-            # End the idle state, because no notification announces the next attempts of claimed deliveries.
+            # End the idle state: no notification announces the next attempts of the claimed deliveries.
             self._planner.is_idle = False
             self._planner.soon.set()
             self._search_soon.set()

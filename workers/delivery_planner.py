@@ -2,10 +2,10 @@
 
 The decisions are pure, and use the results of the last claims.
 
-In the index, settled deliveries (until vacuum removes them) and leased deliveries precede the waiting deliveries of a
-lane. So a claim in a known lane starts after the last row that the previous claim read. A search reads every lane from
-the beginning, to find new lanes and deliveries with expired leases. A search takes long if vacuum can't remove settled
-deliveries.
+In the index, two kinds of rows precede the waiting deliveries of a lane: settled deliveries that vacuum has not
+removed, and leased deliveries. So a claim in a known lane starts after the last row that the previous claim read. A
+search reads every lane from the start, to find new lanes and deliveries with expired leases. A search takes long if
+vacuum can't remove settled deliveries.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from shardclock_server.sql.deliveries.claim import (
 )
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # Searches take at most a tenth of the time.
-# A delivery is due when its firing starts, but visible only after the firing's commit: milliseconds after the start, or
-# a second if thousands of timers fire together. So a delivery may become visible at a position in the index that claims
+# A delivery is due when its firing starts, but visible only after the firing's commit: milliseconds later, or a second
+# later if thousands of timers fire together. So a delivery may become visible at a position in the index that claims
 # have already passed, and claims would miss it. Therefore, when a claim reaches the end of a lane, the position moves
-# back by a margin, which grows with the duration of recent firings. A search finds deliveries that become visible after
-# this margin.
+# back by a margin, which grows with the duration of recent firings. A search finds the deliveries that become visible
+# even later.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # The time for which the duration of a slow firing is remembered.
-READING_MAX_S = 5.0  # A position moves back at most to this time before the present claim, plus the margin.
+READING_MAX_S = 5.0  # A position moves back at most to this time before the current claim, plus the margin.
 # While deliveries arrive, known lanes are read after a short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
-# the pause after a search is ten times its duration; the lane finder reads new lanes during the pause
+# The pause after a longer search is ten times its duration; the lane finder reads new lanes during the pause.
 SLOW_SEARCH_S = 0.05
 # Without deliveries, pauses are longer by this factor, because a notification or a hand-over announces the next
 # delivery.
@@ -44,7 +44,7 @@ LANES_MAX = 200  # the limit of lanes with a known position; searches read all o
 
 @dataclass(slots=True)
 class SlowestFiring:
-    """The longest time between the start and the commit of a recent firing; claimed deliveries contain both times.
+    """The longest time between the start and the commit of a recent firing; each claimed delivery contains both times.
 
     units:   seconds; `now_s` is read from the monotonic clock, `now` is Postgres's time
     """
@@ -72,7 +72,7 @@ class DeliveryPlanner:
     """Choose the lanes and positions of the next claim, and the time of the next search.
 
     shape:   `soon` ends the pause before a claim; `is_full`: a target has no free capacity; `is_idle`: the last search
-             found no delivery, and no delivery has arrived since then
+             found no delivery, and no delivery has arrived since the search
     units:   now_s, began_s and ended_s are in seconds of the monotonic clock
     """
 
@@ -83,7 +83,7 @@ class DeliveryPlanner:
     _pause_s: float = BUSY_PAUSE_S
     _search_at_s: float = float("-inf")
     _after: Lane = BEGINNING  # The lane after which the search continues.
-    _searched_s: float = 0.0  # The duration of the present search until now.
+    _searched_s: float = 0.0  # The duration of the current search until now.
     _last_search_s: float = 0.0  # The duration of the previous search.
     # For each lane: the time of the first claim after the last claim that reached the lane's end.
     _reading_since: dict[Lane, datetime] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class DeliveryPlanner:
         return min(self._pause_s, self.poll_s(busy_s))
 
     def search(self, scan: DeliveryScan) -> DeliveryScan:
-        """Let a scan read the next section of the search."""
+        """Return a scan that reads the next section of the search."""
         return replace(scan, after=self._after)
 
     @property
@@ -121,7 +121,7 @@ class DeliveryPlanner:
 
     @property
     def searches_slowly(self) -> bool:
-        """Return whether searches take so long that new lanes are found late."""
+        """Return whether searches take so long that they find new lanes late."""
         return max(self._searched_s, self._last_search_s) > SLOW_SEARCH_S
 
     @property
@@ -162,14 +162,14 @@ class DeliveryPlanner:
         return target not in self._caught_up
 
     def move_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Move the positions back to deliveries that were claimed and released unchanged."""
+        """Move the positions back to deliveries that were claimed and released without a call."""
         for it in deliveries:
             lane, before = Lane(it.target, it.tenant_id), Position(it.next_attempt_at, it.timer_key - 1)
             self._remember({lane: min(before, self._positions.get(lane, before))})
         self.soon.set()
 
     def free_places(self) -> None:
-        """Claim soon if a target had no free capacity, because calls have ended."""
+        """Claim soon if a target had no free capacity; the caller has ended calls, so capacity is free now."""
         if self.is_full:
             self.soon.set()
 

@@ -28,7 +28,7 @@ from shardclock_server.workers.task_set import TaskSet
 from shardclock_server.workers.webhook import message_of, settlement_after
 from shardclock_server.workers.webhook_budget import MemoryUsage
 
-FRESH_S = 2.0  # The time after which the endpoint must be read again.
+FRESH_S = 2.0  # The age at which the endpoint's row must be read again.
 IDLE_S = 60.0  # The time without a delivery after which the queue is removed.
 # The idle time after which the queue of a failing or paused endpoint is removed; it is longer than any pause.
 FAILING_IDLE_S = 3_600.0
@@ -49,7 +49,7 @@ class GoneAnswer:
 
 
 class AttemptSkipped(Exception):
-    """The attempt must not start, and is not counted."""
+    """The attempt must not start; it does not count as a failed attempt."""
 
 
 class EndpointQueue:
@@ -100,7 +100,7 @@ class EndpointQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the queue can be removed, because its breaker and its rate limit hold no state that is needed.
+        """Return whether the queue can be removed, because the state of its breaker and its rate limit is not needed.
 
         The idle queue of a failing endpoint is removed after an hour, although its breaker is open.
         """
@@ -124,7 +124,7 @@ class EndpointQueue:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries may be claimed; 0 while the endpoint is paused."""
+        """Return how many more deliveries a claim may take; 0 while the endpoint is paused."""
         most = 2 * self._breaker.limit(time.monotonic())
         if self._route is not None and (rate := self._route.policy.rate_per_s) is not None:
             most = min(most, 1 + int(rate))  # the number of attempts in one second
@@ -145,7 +145,7 @@ class EndpointQueue:
         if self._route is None or self._route.stored != stored:
             before = self._route.policy if self._route else None
             self._route = route_of(stored, self._rules)
-            # A closed route gets no probes.
+            # A closed route gets no probes, so an open breaker would stay open.
             if self._route.policy != before or self._route.endpoint is None:
                 self._breaker = self._breaker_of(self._route.policy)
         self._begin()
@@ -238,8 +238,8 @@ class EndpointQueue:
     def _write(self, delivery: ClaimedDelivery) -> WebhookMessage:
         """Write the message and count the attempt.
 
-        The sender calls this method only when it has a permit, so that deliveries which wait for a permit use no memory
-        for bodies.
+        The sender calls this method only when it has a permit, so that a delivery that waits for a permit uses no
+        memory for its body.
 
         errors:  AttemptSkipped  the queue has stopped, or the delivery's lease has ended
         """

@@ -16,9 +16,9 @@ from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.endpoint_queue import EndpointQueue, Send
 from shardclock_server.workers.webhook_budget import WebhookBudget
 
-REFRESH_S = 1.0  # The pause of the loop if no endpoint must be read.
+REFRESH_S = 1.0  # The pause of the loop while no endpoint must be read.
 NEW_BATCH = 100  # The largest number of deliveries for new endpoints in one claim.
-QUEUES_MAX = 1_000  # The limit of queues, because each scan reads the free capacity of all queues.
+QUEUES_MAX = 1_000  # The limit of queues, because each claim computes the free capacity of all queues.
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class EndpointCapacity:
 
 
 class Endpoints(KeeperPart):
-    """Keep a queue for each endpoint with recent deliveries or an open breaker.
+    """Have a queue for each endpoint with recent deliveries or an open breaker.
 
     `refresh_wanted` wakes the loop when endpoints must be read.
     """
@@ -93,7 +93,8 @@ class Endpoints(KeeperPart):
     async def refresh(self, session: Session) -> None:
         """Read stale endpoints, remove idle queues, disable endpoints that answered 410 Gone, and write attempts.
 
-        Each endpoint is disabled with a separate statement; the next call of this method repeats a failed statement.
+        Each endpoint is disabled by a separate statement. If a statement fails, the next call of this method repeats
+        it.
 
         errors:  StoreUnavailable  no answer before the timeout: call again.
                  StatementRefused  one endpoint can't be disabled; all other endpoints were disabled.
@@ -128,7 +129,7 @@ class Endpoints(KeeperPart):
             try:
                 if await disable_gone_endpoint(session, queue.key, url=answer.url, why=answer.reason):
                     queue.reset()
-                    self.refresh_wanted.set()  # waiting deliveries of the endpoint need the new row
+                    self.refresh_wanted.set()  # the endpoint's waiting deliveries need its new row
             except (StoreUnavailable, StatementRefused) as error:
                 failure = failure or error
         if failure is not None:

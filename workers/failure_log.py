@@ -7,7 +7,7 @@ from structlog.typing import FilteringBoundLogger
 from shardclock import Failed
 from shardclock_server.workers.handler_slot import ChunkResult
 
-GAP_S = 1.0  # the time between two lines: a handler may fail thousands of times a second
+GAP_S = 1.0  # The time between two lines, because a handler may fail thousands of times a second.
 
 
 class FailureLog:

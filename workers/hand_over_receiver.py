@@ -2,9 +2,9 @@
 
 A place is the capacity for one delivery.
 
-A new firing must not overtake a waiting delivery, so shards get no places for a target while the worker has not claimed
-all its due deliveries. The worker's claims don't use granted places, so a slow target never has more deliveries than
-places.
+A new firing must not overtake a waiting delivery. So shards get no places for a target while due deliveries of the
+target are unclaimed. The worker's claims don't use granted places, so claims and hand-overs together never exceed the
+capacity of a target.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from shardclock_server.keepers.unconfirmed import StreamNumbers
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.deliveries import Deliveries
 
-IDLE_S = 1.0  # The pause of the loop without a handler or without a shard; a new connection ends the pause.
+IDLE_S = 1.0  # The pause of the loop while there is no handler or no shard; a new connection ends the pause.
 # The pause of the loop with and without leased deliveries; without leased deliveries the free capacity changes rarely.
-# After a hand-over, new grants for its targets follow immediately.
+# After a hand-over, the places of its targets are granted again immediately.
 GRANT_S, UNLEASED_S = 0.05, 0.25
-# The lease of a handed-over delivery, as a fraction of a claim's lease; it is shorter so that a lost delivery is soon
-# claimed again.
+# The lease of a handed-over delivery, as a fraction of a claim's lease. The lease is short, so that a lost delivery is
+# soon claimed again.
 LEASE_SHARE = 0.5
 
 
@@ -146,5 +146,5 @@ class HandOverReceiver(KeeperPart):
 
 
 def _needs_message(open_now: int, share: int) -> bool:
-    """Return whether a shard's grant differs enough from its share to send a message."""
+    """Return whether a shard's free places differ enough from its share to send a message."""
     return 2 * open_now <= share if open_now < share else 2 * open_now > 3 * share

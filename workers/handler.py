@@ -8,8 +8,8 @@ from typing import Any, Self
 from shardclock import Policy
 from shardclock_server.sql.deliveries.handlers import DeclaredHandler
 
-# The default limit of concurrent calls in one worker is two batches: while one batch is settled, the other batch is
-# called.
+# The default limit of concurrent calls in one worker. A batch handler has two: one batch is called while the other
+# batch is settled.
 ASYNC_CONCURRENCY, BATCH_CONCURRENCY, PLAIN_CONCURRENCY = 100, 2, 1
 
 

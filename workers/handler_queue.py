@@ -23,11 +23,11 @@ from shardclock_server.workers.handler_slot import ChunkResult, HandlerSlot
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-BURST_S = 0.02  # The burst of a rate limit in seconds, because timers of the event loop are some milliseconds late.
+BURST_S = 0.02  # The burst of a rate limit in seconds; timers of the event loop are some milliseconds late.
 QUEUED_CHUNKS = 2  # The number of chunks that wait in memory, in addition to chunks that are being called.
 IN_HAND_MAX = 5_000  # The limit of deliveries of one handler in one worker.
-PAYLOADS_BYTES_MAX = 32 * 2**20  # The limit of the payloads' size, estimated with the mean size in the last claim.
-# When a process is up again, at most this number of released deliveries is claimed soon; a search finds the rest.
+PAYLOADS_BYTES_MAX = 32 * 2**20  # The limit of the payloads in memory, estimated with the mean size in the last claim.
+# When a process is up again, at most this many released deliveries are claimed immediately; a search finds the others.
 GIVEN_BACK_MAX = 100
 
 
@@ -81,7 +81,7 @@ class HandlerQueue:
     def free(self) -> int:
         """Return how many more deliveries the queue can hold.
 
-        If no process is up, the result is 1, so that a delivery comes and `add` starts a process.
+        If no process is up, the result is 1, so that a delivery comes, and `add` then starts a process.
         """
         if not self.is_up:
             return 1 if not len(self) and self._next_start_s() == 0.0 else 0
@@ -107,8 +107,8 @@ class HandlerQueue:
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Add claimed deliveries; while no process is up, release them and start a process.
 
-        Without a process, the worker releases the deliveries. If the worker held the claims and died, each claim would
-        count as an attempt, and after the deaths of a few workers the delivery would be a dead letter.
+        If the worker held the claims without a process and died, each claim would count as an attempt. After the deaths
+        of a few workers the delivery would be a dead letter.
         """
         if not self.is_up and not len(self):
             self._give_back_uncalled(self._without_ended(deliveries))
@@ -196,7 +196,7 @@ class HandlerQueue:
         self._wake_in(in_s)
 
     def _give_back_uncalled(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Release deliveries with their old due dates, so that the next claim reads these deliveries first."""
+        """Release deliveries without a new due date, so that the next claim reads these deliveries first."""
         self._context.outcomes.settle([Settlement(it, None, delay_s=None) for it in deliveries])
         self._given_back = [*self._given_back, *deliveries][-GIVEN_BACK_MAX:]
 
@@ -217,7 +217,7 @@ class HandlerQueue:
         if self._stopped:
             return False
         if not self._context.permits.may_call:
-            # Release all waiting deliveries, because this queue is not informed when the hold ends.
+            # Release all waiting deliveries: this queue gets no message when the hold ends.
             self._context.outcomes.settle(self.give_back())
             return False
         if not (allowed := self._bucket.available(now_s)):
@@ -264,7 +264,7 @@ class HandlerQueue:
             result = await slot.call(chunk, now=self._context.clock.now)
             (self._suspects if alone else self._waiting).extendleft(reversed(result.uncalled))
             self._bucket.refund(self._calls_of(chunk) - self._calls_of(result.chunk))
-            if not alone:  # suspects were counted before their first call
+            if not alone:  # a suspect was counted before its first call
                 self._stats.count_called(self.spec.target, result.chunk, now=result.began_at)
             self._record(result)
         except Exception as error:  # noqa: BLE001 - a fault of the worker is a failed attempt
@@ -296,7 +296,7 @@ class HandlerQueue:
     def _wake_in(self, seconds: float) -> None:
         """Wake the loop after a time.
 
-        If an earlier wake-up is planned, do nothing, because the loop then plans the next wake-up.
+        If an earlier wake-up is planned, do nothing: the loop then plans the next wake-up.
         """
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(0.0, seconds)

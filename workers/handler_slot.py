@@ -1,8 +1,8 @@
 """One process of a handler, and its calls.
 
-A message to the process contains a chunk of deliveries. A chunk has one delivery if a call takes milliseconds, and
-hundreds of deliveries if a call takes microseconds, because a message costs more than a short call. The process, not
-the slot, limits how many calls run concurrently.
+A message to the process contains a chunk of deliveries. A message costs more than a short call, so a chunk has hundreds
+of deliveries if a call takes microseconds, and one delivery if a call takes milliseconds. The process, not the slot,
+limits how many calls run concurrently.
 
 If the process dies or hangs during several calls, the delivery of each call may be the cause. The slot returns these
 deliveries as suspects. Each suspect is then called without other deliveries, and its attempt fails if the process dies
@@ -39,9 +39,9 @@ RESTART = Backoff(2.0, 30.0)
 class ChunkResult:
     """The result of a chunk.
 
-    shape:   `outcomes` has an outcome for each delivery of `chunk`; None: all deliveries of the chunk are suspects.
-             `uncalled` has the deliveries that were not called, because the handler has become slow or its process has
-             ended
+    shape:   `outcomes` has an outcome for each delivery of `chunk`, or is None if all deliveries of the chunk are
+             suspects. `uncalled` has the deliveries that were not called, because the handler has become slow or its
+             process has ended
     """
 
     chunk: Sequence[ClaimedDelivery]
@@ -71,7 +71,7 @@ class HandlerSlot:
         self._calls = 0
         self._deliveries = 0
         self._alone = False
-        self._is_cut_off = False  # the socket is closed, and calls wait until Ray reports the end of the process
+        self._is_cut_off = False  # the socket is closed, and the calls wait for Ray's report of the end
 
     def __len__(self) -> int:
         """Count the deliveries of the running calls."""
@@ -98,7 +98,7 @@ class HandlerSlot:
     def has_capacity(self) -> bool:
         """Return whether another chunk may be called.
 
-        Most handlers may have two chunks: while one chunk is settled, the other chunk is called.
+        Most handlers may have two chunks: one chunk is called while the other chunk is settled.
         """
         if not self._started or self._is_cut_off:
             return False
@@ -170,8 +170,8 @@ class HandlerSlot:
         try:
             answer = await self._answer(process, chunk)
         except NotCalled:
-            # The deliveries were not called, so no attempt has failed. The other calls of this process report why the
-            # process ended.
+            # The deliveries were not called, so no attempt has failed. The other calls of this process report the cause
+            # of its end.
             if self._process is process:
                 self._is_cut_off, self._has_called = True, had_called
             return ChunkResult((), (), 0.0, began_at, uncalled=chunk)
@@ -188,9 +188,9 @@ class HandlerSlot:
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process.
 
-        If calls queue in the process, the wait is twice as long, because an earlier call may last until its own
-        timeout. After half of this wait the process must answer a ping, because one async call may block the event loop
-        for all calls.
+        If calls queue in the process, the timeout is twice as long, because an earlier call may last until its own
+        timeout. After half of this timeout the process must answer a ping, because one async call may block the event
+        loop for all calls.
 
         errors:  TimeoutError  the process hangs
         """

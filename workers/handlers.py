@@ -11,8 +11,8 @@ from shardclock_server.workers.handler_queue import HandlerQueue
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-# The largest number of handlers with grants, because grants slow down the shards' statements. The handlers that
-# received deliveries most recently get grants.
+# The largest number of handlers with grants, because grants make the shards' statements slower. The handlers with the
+# most recent deliveries get grants.
 GRANTED_MAX = 16
 
 
@@ -58,14 +58,12 @@ class Handlers:
         return self._queues[target].grantable if target in self._latest else 0
 
     def note_granted(self, target: str, places: int) -> None:
-        """Record the capacity of a handler that is granted to shards; claims don't use this capacity."""
+        """Record the capacity of a handler that is granted to shards, so that claims don't use it."""
         if target in self._queues:
             self._queues[target].granted = places
 
     def waits_for_process(self, target: str) -> bool:
-        """Return whether a target is a handler, but no process of the handler is up; then the handler accepts no
-        deliveries.
-        """
+        """Return whether a target is a handler without a running process; it then accepts no deliveries."""
         queue = self._queues.get(target)
         return queue is not None and not queue.is_up
 

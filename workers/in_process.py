@@ -2,7 +2,7 @@
 
 A test can then patch and debug the user's code, and capture its output.
 
-A function in this process can't be killed: after a timeout its call is abandoned, and the function continues.
+A function in this process can't be killed. After a timeout, the worker ignores the call, and the function continues.
 """
 
 import asyncio

@@ -20,9 +20,9 @@ from shardclock_server.workers.python_environment import for_python
 CLIENT = "shardclock-client"
 OLDEST = (3, 11)
 LOOK_S = 30.0
-# This program checks the version of Python. It uses only old syntax and old modules, so that an old Python can run the
-# check. The program removes the current directory from the path, so that a user's module can't replace a standard
-# module.
+# This program checks the version of Python. The program uses only old syntax and old modules, so that an old Python can
+# also run the check. The program removes the current directory from the path, so that a user's module can't replace a
+# standard module.
 LOOK = f"""
 import sys
 sys.path[:] = [path for path in sys.path if path]

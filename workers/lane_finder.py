@@ -1,7 +1,7 @@
 """Find the first delivery of a new endpoint soon, even among 100,000 endpoints.
 
-A search probes each lane. With 100,000 endpoints a search takes seconds, and the pause after a search is ten times as
-long as the search. Between searches this finder reads the deliveries that became due recently, and adds a few endpoints
+A search reads the start of each lane. With 100,000 endpoints a search takes seconds, and the pause after a search is
+ten times as long. Between searches this finder reads the deliveries that became due recently, and adds a few endpoints
 of each tenant to the known lanes.
 """
 
@@ -15,7 +15,7 @@ from shardclock_server.workers.delivery_planner import DeliveryPlanner
 GAP_S = 0.1
 DELIVERIES_MAX = 2_000  # The largest number of deliveries that one read returns.
 LANES_EACH_MAX = 20  # The limit of known lanes for each tenant; the planner knows 200 lanes in total.
-OLD_S = 5.0  # After a pause longer than this, the finder reads only the newest rows, to limit the number of rows.
+OLD_S = 5.0  # After a longer pause, the finder reads only the newest rows, to limit the number of rows.
 
 
 @dataclass(slots=True)

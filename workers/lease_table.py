@@ -14,8 +14,7 @@ T = TypeVar("T", bound=HasClaim)
 class LeaseTable(Generic[T]):
     """The leases of deliveries or runs, from the claim until the settlement.
 
-    Each claim has a separate entry, because the same worker may claim a delivery again if the lease ends during the
-    call.
+    Each claim has a separate entry: if a lease ends during the call, the same worker may claim the delivery again.
 
     units:   seconds of a monotonic clock
     """
@@ -38,18 +37,18 @@ class LeaseTable(Generic[T]):
             self._held[it.claim] = it, now_s
 
     def drop(self, settled: Iterable[T]) -> None:
-        """Remove leases after the settlement."""
+        """Remove the leases of settled deliveries or ended runs."""
         for it in settled:
             self._held.pop(it.claim, None)
 
     def renewed_before(self, moment_s: float) -> list[T]:
-        """Return the deliveries with a last renewal before a moment."""
+        """Return the leased items with a last renewal before a moment."""
         return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
 
     def held(self, claimed: Iterable[T], *, since_s: float) -> list[T]:
-        """Return the deliveries with a claim or a renewal since a moment."""
+        """Return the items of `claimed` with a claim or a renewal since a moment."""
         return [it for it in claimed if self._held.get(it.claim, NOT_HELD)[1] >= since_s]
 
     def renew(self, claimed: Iterable[T], *, now_s: float) -> None:
-        """Record renewals; ignore leases that were removed during the renewing statement."""
+        """Record renewals; ignore leases that were removed while the statement ran."""
         self.take((it for it in claimed if it.claim in self._held), now_s=now_s)

@@ -15,7 +15,7 @@ from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.process_exit import describe_exit_code
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-CLOSED_S = 1.0  # when the socket has closed, the process must end within this time
+CLOSED_S = 1.0  # The time from the close of the socket within which the process must end.
 
 
 class LocalProcess:
@@ -117,20 +117,20 @@ class LocalProcess:
         if descriptor is not None:
             self._loop.remove_reader(descriptor)
             os.close(descriptor)
-        self._end_group()  # kill before `wait`, because after `wait` another process can get the same process id
+        self._end_group()  # kill before `wait`: after `wait` another process can get the same process id
         code = self._child.wait()
         if not self._exit_reason.done():
             self._exit_reason.set_result(describe_exit_code(code, owner=self.owner))
 
     def _end_group(self) -> None:
-        for kill in (os.killpg, os.kill):  # the child may have left its group
+        for kill in (os.killpg, os.kill):  # the child may have left its process group
             with suppress(ProcessLookupError, PermissionError):
                 kill(self._child.pid, signal.SIGKILL)
 
 
 def _started(python: Interpreter, kind: str, descriptor: int, *order: str, threads: int) -> Popen[bytes]:
-    # Limit the threads of numerical libraries, as Ray does. By default these libraries start a thread per processor in
-    # each process.
+    # Limit the threads of numerical libraries, as Ray does. By default these libraries start one thread per processor
+    # in each process.
     environment = {"OMP_NUM_THREADS": str(threads)} | python.environment()
     command = python.command("shardclock.executor", kind, str(descriptor), *order)
     return Popen(command, stdin=DEVNULL, pass_fds=[descriptor], process_group=0, env=environment)

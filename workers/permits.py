@@ -30,8 +30,9 @@ class CallPermits:
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         """Return the deliveries that may be called; while the database is on hold, release the other given deliveries.
 
-        During a hold that an operator has set, workers still send the webhooks for operators, because the hold is
-        itself such an event. An ended lease is removed from the table; otherwise the worker would renew it for ever.
+        If an operator has set the hold, workers still send the webhooks of operator events, because the start of the
+        hold is itself an event. An ended lease is removed from the table, because the worker would otherwise renew it
+        for ever.
         """
         if not self.may_call:
             self._settler.add([Settlement(it, None) for it in deliveries if not self._may_notify(it)])

@@ -10,10 +10,10 @@ FRAME = '  File "'  # the first words of each frame of a traceback
 IN_CREATION = "raised in its creation task"
 EXIT_CODE = re.compile(r"exits? with an exit code (\d+)")
 SIGNAL = re.compile(r"receives? a (SIG[A-Z]+)")
-# Ray lost the connection and does not know the cause, for example after os._exit, SIGKILL or SIGSEGV.
+# Ray lost the connection and does not know the cause: for example os._exit, SIGKILL or SIGSEGV.
 SILENT = "connection error code 2"
 UNKNOWN = "without an exit code: by os._exit, a signal such as SIGKILL or SIGSEGV, or too little memory"
-# The text before these words describes the actor.
+# In Ray's error, the cause follows these words; the text before them describes the actor.
 DETAILS = ("Worker exit detail: ", "The actor is dead because ")
 
 

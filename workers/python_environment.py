@@ -4,8 +4,8 @@ import os
 import sysconfig
 from collections.abc import Mapping
 
-# Variables that break Python's child processes. Ray needs docstrings (PYTHONOPTIMIZE removes docstrings), and fails if
-# a warning is an error. The other variables make a process print text, or wait for commands before it exits.
+# Variables that break a Python child process. Ray needs docstrings, which PYTHONOPTIMIZE removes, and fails if a
+# warning is an error. The other variables make a process print text, or wait for commands before it exits.
 FOR_ANOTHER_PYTHON = frozenset(
     {
         "PYTHONOPTIMIZE",
@@ -27,7 +27,7 @@ def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
 def for_python(library: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Remove the variables that change the behaviour of Python's interpreter.
 
-    Move PYTHONPATH's modules behind the installed libraries in the search order.
+    Modules in PYTHONPATH are searched after the installed libraries.
 
     shape:   `library` is the folder of the libraries of the child's Python
     """

@@ -14,7 +14,7 @@ from shardclock_server.workers.user_process import ProcessDied, UserProcess
 
 
 class ChildActor:
-    """Start an executor with another Python at the first call; the class has the methods of `UserActor`."""
+    """Start an executor with another Python at the first call; this class has the same methods as `UserActor`."""
 
     def __init__(self, python: Interpreter, order: Sequence[str], owner: str, num_cpus: float | None) -> None:
         self._order = (python, order, owner, num_cpus)

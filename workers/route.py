@@ -15,7 +15,7 @@ class Route:
     """A checked endpoint and its policy.
 
     If `endpoint` is None, the route is closed: no delivery is sent, and `closed_reason` has the reason. If the reason
-    `is_final`, the deliveries become dead letters; otherwise the attempts fail and are retried, because an operator may
+    `is_final`, the deliveries become dead letters. Otherwise each attempt fails and is retried, because an operator may
     allow the endpoint again.
     """
 
@@ -33,8 +33,7 @@ class Route:
 def route_of(stored: StoredEndpoint | None, rules: EndpointRules) -> Route:
     """Check a stored endpoint; None: there is no row.
 
-    For an invalid row the result is a closed route, because an exception would also stop the deliveries of other
-    endpoints.
+    For an invalid row the result is a closed route: an exception would also stop the deliveries of other endpoints.
     """
     if stored is None:
         return Route(None, policy_of({})).closed("the endpoint does not exist: it was removed, or never added")

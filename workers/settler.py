@@ -54,7 +54,7 @@ class Settler:
         self._planner = planner
         self._log = log
         self._waiting: list[Settlement] = []
-        self._sent = 0  # the number of waiting outcomes that the running or last failed statement contains
+        self._sent = 0  # how many waiting outcomes the running or the last failed statement contains
         self._locked: list[Settlement] = []
         self._skips_locked_until_s = float("-inf")
         self._has_outcomes = asyncio.Event()
@@ -79,7 +79,7 @@ class Settler:
     async def turn(self) -> float:
         """Wait for outcomes, and settle them.
 
-        Outcomes that arrive during the statement wait for the next turn, unless they are many.
+        Outcomes that arrive during the statement wait for the next turn, unless there are `BATCH_ENOUGH` or more.
 
         units:   returns the seconds to wait before the next turn; `enough` ends this wait early
         errors:  StoreUnavailable  the next turn sends the unsettled outcomes again
@@ -136,7 +136,8 @@ class Settler:
         If Postgres refuses the values of an outcome, the outcome is settled without its texts. If Postgres also refuses
         the outcome without texts, the delivery stays claimed until its lease ends.
 
-        errors:  StatementRefused  the cause is not a value, but a missing privilege, for example: send all again
+        errors:  StatementRefused  the cause is not a value: for example, a privilege is missing; send all outcomes
+                 again
         """
         parts = await write_in_halves(batch, self._send, self._settle_refused, values_at_fault)
         none = frozenset[Claim]()
@@ -145,7 +146,7 @@ class Settler:
     async def _send(self, batch: Sequence[Settlement]) -> Unsettled:
         """Settle a batch, but leave locked rows unsettled.
 
-        The first statement fails at a locked row; only then a second statement skips locked rows, because it is slower.
+        If the first statement fails because of a locked row, a second, slower statement skips the locked rows.
         """
         if time.monotonic() >= self._skips_locked_until_s:
             try:

@@ -35,7 +35,7 @@ class WorkerStats:
         self.outcomes: Counter[tuple[str, str, str]] = Counter()
         self.lags = _buckets_by_kind()
         self.durations = _buckets_by_kind()
-        # The first handlers in the order of names, so that all workers of an app choose the same handlers. Webhooks are
+        # The first handlers in alphabetical order, so that all workers of an app choose the same handlers. Webhooks are
         # always OTHER.
         self.names = frozenset(sorted(handlers)[:TARGETS_MAX])
 

@@ -24,7 +24,7 @@ class SteppedWorker(Worker):
         """Claim due deliveries, call their targets, and settle the outcomes.
 
         errors:  StoreUnavailable  unsettled deliveries are called again after their leases have expired
-                 any other         an error of the worker interrupted a call
+                 any other         an error in the worker interrupted a call
         """
         again = True
         while again:

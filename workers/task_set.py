@@ -11,7 +11,8 @@ class TaskSet:
     """The asyncio tasks of the calls that have not ended.
 
     A failure of a target is an outcome, which the task records without an exception. So an exception in a task is a bug
-    of the worker. Then `on_fault` stops the worker, because a running worker would hold the task's deliveries for ever.
+    of the worker. `on_fault` then stops the worker: if it continued, it would renew the leases of the task's deliveries
+    for ever.
     """
 
     def __init__(self, on_fault: OnFault) -> None:

@@ -83,7 +83,7 @@ class UserProcess:
             await self._connect()
             return
         if self.is_reached:
-            with suppress(NotCalled, ProcessDied):  # `StartedProcess.ready` below raises the cause
+            with suppress(NotCalled, ProcessDied):  # `StartedProcess.ready` below raises the cause of the end
                 await self.request(IS_ALIVE)
                 return
         await self._started.ready()
@@ -96,7 +96,7 @@ class UserProcess:
         try:
             await self._started.gone()
         except ProcessDied as died:
-            # The socket may still be open in a child that the user's code has forked.
+            # The socket may still be open in a child process that the user's code has forked.
             self._fail_calls(died)
             raise
 

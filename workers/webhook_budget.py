@@ -1,9 +1,9 @@
 """Limit the number and the payload bytes of the webhooks in a worker's memory, for all endpoints together.
 
 A limit for each endpoint would not limit a tenant, because a tenant chooses the number of its endpoints. Fixed shares
-would leave most of the budget unused while one tenant sends. So the limit of a tenant is dynamic, as in
+would leave most of the budget unused while only one tenant sends. So the limit of a tenant is dynamic, as in
 webhooks/fair_semaphore.py: a tenant's usage may be at most as large as the free capacity. One tenant with hanging
-endpoints uses at most half of the budget. Ten tenants with hanging endpoints together use about nine tenths.
+endpoints uses at most half of the budget; ten such tenants together use about nine tenths.
 """
 
 import sys
@@ -53,7 +53,7 @@ class WebhookBudget:
 
     @property
     def free(self) -> int:
-        """Return how many more deliveries fit, if each has a payload of the maximum size."""
+        """Return how many more deliveries fit into the budget, if each has a payload of the maximum size."""
         return max(0, min(self._free.deliveries, self._free.payload_bytes // PAYLOAD_BYTES_MAX))
 
     @property
@@ -66,14 +66,14 @@ class WebhookBudget:
 
     @property
     def full_tenants(self) -> list[str]:
-        """List the tenants that have reached their limit; a claim takes no delivery for their new endpoints."""
+        """List the tenants that have reached their limit; claims take nothing for their endpoints without a queue."""
         return [tenant_id for tenant_id in self._by_tenant if not self.places(tenant_id, each_bytes=0)]
 
     def places(self, tenant_id: str, *, each_bytes: int) -> int:
         """Return how many more deliveries a tenant may have, if each has about `each_bytes`.
 
-        Each payload counts as at least the maximum size of a timer's payload, because the next payload may be that
-        large.
+        Each payload counts as at least the maximum size of a timer's payload, because the next payload may have this
+        size.
         """
         usage = self._by_tenant.get(tenant_id, MemoryUsage())
         number = (self._free.deliveries - usage.deliveries + 1) // 2

@@ -56,7 +56,7 @@ class Worker(Keeper):
         )
         super().__init__(registration, settings, self.deliveries.claims)
         self.hand_overs = HandOverReceiver(registration.holder, self.deliveries, lease_s=settings.delivery_lease_s)
-        # Stop the hand-overs first, so that deliveries which arrive during the stop are released too.
+        # The order of the stop: hand-overs are first, so that deliveries that arrive during the stop are also released.
         self._parts = [self.hand_overs, self.deliveries, self.deliveries.endpoints, self.runs]
 
     def learn_beat(self, *, first: bool) -> None:

@@ -1,7 +1,7 @@
 """Execute runs of jobs: at most one run of a job at a time, each run in a separate process.
 
 One SQL statement starts a run, and another SQL statement stores its end: docs/decisions/0042-jobs.md. During a run, the
-worker reads requests to end the run, renews its lease, and writes its reports.
+worker reads requests to end the run, renews the run's lease, and writes the run's reports.
 
     runner:                 the loops that start, watch and end runs
     table:                  the leases and the state of all runs, and the ends that are not written yet

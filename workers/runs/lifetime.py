@@ -4,11 +4,11 @@ import math
 import time
 from collections.abc import Callable
 
-MARGIN_S = 2.0  # the process exits this time before its run's lease expires
+MARGIN_S = 2.0  # The process exits this much earlier than its run's lease expires.
 
 
 class Lifetime:
-    """The time after which a run's process exits if it gets no poll; each poll extends this time.
+    """The time after which a run's process exits if it receives no poll; each poll extends this time.
 
     units:   seconds of a monotonic clock
     """
@@ -32,12 +32,12 @@ class Lifetime:
     def grant(self) -> float:
         """Return the time to grant to the process.
 
-        Until the process answers, assume that the longer of the last two grants applies.
+        Until the process answers, the longer of the last two grants may apply.
         """
         left_s = self.left_s
         self._gone_by_s = max(self._gone_by_s, self._clock() + left_s)
         return left_s
 
     def was_granted(self, left_s: float) -> None:
-        """Record that the process has received this grant, so that only this grant applies."""
+        """Record that the process has received this grant, so that only this grant is valid."""
         self._gone_by_s = self._clock() + left_s

@@ -21,10 +21,10 @@ from shardclock_server.workers.user_process import NotCalled, ProcessDied
 START_S = 120.0  # the longest wait for a node that has the job's resources, and for the import of the user's code
 START_AGAIN_S = 5.0
 CANCEL_S = 2.0  # The time within which a process must accept a cancellation.
-# The time within which a process must answer a poll; a function that holds Python's global lock delays the answer.
+# The time within which a process must answer a poll. A function that holds Python's global lock delays the answer.
 POLL_S = 1.0
-# The longest time that a run waits for a process if it started before a process was free; then another worker may start
-# it.
+# The longest time for which a run waits for a process, if it started before a process was free. After this time another
+# worker may start the run.
 WAIT_S = 0.1
 KILL_S = 1.0  # The time within which a killed process must end.
 
@@ -59,7 +59,7 @@ class LiveRun:
         self._end_requested = asyncio.get_running_loop().create_future()
         self._has_process = asyncio.Event()
         self._refused: str | None = None
-        self.has_timed_out = False  # the run waited too long for a process
+        self.has_timed_out = False  # no process became free for the run within `WAIT_S`
         self._on_call = on_call
         self._was_used = False
         self._began_s = time.monotonic()
@@ -68,7 +68,7 @@ class LiveRun:
         self._polling: asyncio.Task[None] | None = None
 
     def receive(self, process: RunProcess, *, was_used: bool) -> None:
-        """Assign a process to the run; `was_used`: the process has executed other runs."""
+        """Assign a process to the run; `was_used`: the process has already executed another run."""
         self.process, self._was_used = process, was_used
         self._began_s = time.monotonic()
         self._has_process.set()
@@ -79,7 +79,7 @@ class LiveRun:
         self._has_process.set()
 
     def request_end(self, why: StopReason, reason: str) -> None:
-        """Request the end of the run; the first reason counts."""
+        """Request the end of the run; only the first request has an effect."""
         if self._end_request is None:
             self._end_request, self._end_reason = why, reason
             self._end_waits()
@@ -116,7 +116,7 @@ class LiveRun:
         )
         if self.process is None:
             return ending
-        # The kill may not reach the process. With the shorter limit the process then exits sooner.
+        # The kill may fail to reach the process. With this shorter limit the process then exits earlier.
         self.life.ends_by_s = min(self.life.ends_by_s, time.monotonic() + KILL_S)
         if self.is_called:
             await self._poll(self.process)
@@ -131,8 +131,7 @@ class LiveRun:
     async def _run(self) -> RunEnding:
         if self.process is None:
             await self._within(WAIT_S, self._has_process.wait())
-        # The result of `_within` is not enough, because the run may have received a process at the moment of the
-        # timeout.
+        # The result of `_within` is not sufficient: the run may have received a process at the moment of the timeout.
         if self.process is None:
             return self._without_process()
         if self.is_lost or self._end_request is not None:
@@ -157,7 +156,7 @@ class LiveRun:
             reason = f"its process was not ready within {START_S:g} s{asked}"
             return RunEnding(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
         if not self.life.left_s:
-            # The worker's process was suspended until the run's lease expired. The statement that ends the run checks
+            # The worker's process was suspended until the run's lease expired. The statement that stores the end checks
             # the claim.
             return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason="the lease of the run expired before the call")
         self.is_called = True
@@ -215,8 +214,8 @@ class LiveRun:
             async with asyncio.timeout(CANCEL_S):
                 await process.cancel()
         except (TimeoutError, ProcessDied):
-            # the job's function holds Python's global lock, or the process has ended; the run then ends after the grace
-            # period or with the call's error
+            # The job's function holds Python's global lock, or the process has ended. The run then ends after the grace
+            # period, or with the call's error.
             return
 
     async def _poll(self, process: RunProcess) -> None:
@@ -226,7 +225,7 @@ class LiveRun:
                 self.report.seen = await process.poll(lives_s=granted_s)
                 self.life.was_granted(granted_s)
         except (TimeoutError, ProcessDied):
-            return  # the run's call returns or raises the outcome
+            return  # the call of the run returns the outcome or raises the error
 
     def _ending_of(self, outcome: CallOutcome) -> RunEnding:
         ending = ending_of(

@@ -53,11 +53,11 @@ class RunMonitor:
                 why = requests[it.run.claim]
                 if why is not None:
                     it.request_end(StopReason.BY_CLIENT, why)
-                elif self._table.is_under_way(it):  # this worker may have ended the run during the statement
+                elif self._table.is_under_way(it):  # false: this worker has ended the run during the statement
                     self._drop_lost(it, "another worker has ended the run")
 
     async def _renew(self) -> None:
-        """Renew the leases of runs; the lease of an ended run is renewed until Postgres has stored the end."""
+        """Renew the leases of runs; the lease of a finished run is renewed until Postgres has stored its end."""
         now_s = time.monotonic()
         if not (old := self._table.to_renew(now_s)):
             return

@@ -1,9 +1,8 @@
 """Decide when to poll after a notification of a due start.
 
-The poll is delayed if the last polls started no run.
-
-A due start is blocked while its job has a run, during the pause after a run, and while no process is free. Without the
-delay, each notification would lead to another poll for the blocked start.
+The poll is delayed if the last polls started no run: a due start is blocked while its job has a run, during the pause
+after a run, and while no process is free. Without the delay, each notification would cause another poll for the blocked
+start.
 """
 
 GAP_S = 0.005  # the gap after the first poll without result; each further poll without result doubles the gap

@@ -120,7 +120,7 @@ class OutcomeWriter:
         except StatementRefused as again:
             if not again.are_values_at_fault:
                 raise
-            # Give up: when the lease of this run has expired, another worker records a crash.
+            # Don't try again: when the lease of this run has expired, another worker records a crash.
             self._log.error("run not ended", job=refused.run.job, run=refused.run.run_id, error=reason_of(again))
             return {refused.run.claim: How.LOST}
 

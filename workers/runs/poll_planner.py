@@ -1,19 +1,19 @@
 """Plan the polls for due starts of jobs: the time of each poll, and how many starts it reads (pure).
 
-A due start of a job is blocked while an earlier run of the job is not over. The cost of a poll grows with the number of
-due starts, including blocked starts. So the planner skips useless polls. While many starts wait for capacity, most
-polls read only the first starts.
+A due start is blocked while an earlier run of its job is not over. The cost of a poll grows with the number of due
+starts, including blocked starts. So the planner skips useless polls. While many starts wait for capacity, most polls
+read only the first starts.
 """
 
 from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPage
 from shardclock_server.workers.runs.notification_throttle import NotificationThrottle
 
 PART = 100  # The limit of due starts in an ordinary poll; a full poll reads DUE_MAX starts.
-# The time between two full polls, which also find an urgent start behind many other starts.
+# The time between two full polls. A full poll also finds an urgent start behind many other starts.
 FULL_POLL_S = 1.0
 # All combinations of kinds with free capacity.
 KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]
-# The time between two polls if starts wait for capacity, and less than half of the worker's capacity is free.
+# The time between two polls while starts wait for capacity and less than half of the worker's capacity is free.
 SHORT_S = 0.02
 
 
@@ -34,8 +34,8 @@ class PollPlanner:
         self._short = False, False
         self._kinds = False, False
         self._polled_at_s = self._poll_at_s = float("-inf")
-        # The key says for each kind whether it has free capacity. A poll without capacity for one kind must not delay
-        # the next full poll for this kind.
+        # Keys: for each kind, whether it has free capacity. A poll without capacity for one kind must not delay the
+        # next full poll for this kind.
         self._full_at_s = dict.fromkeys(KINDS, float("-inf"))
         # The cursor of the next full poll; None means the first start.
         self._full_cursors: dict[tuple[bool, bool], StartCursor | None] = dict.fromkeys(KINDS)
@@ -57,7 +57,7 @@ class PollPlanner:
         shape:   `free` has the free capacity of each kind, which includes `ahead` runs that may start before a process
                  is free; `has_ended`: a run has ended
         """
-        # A notification of a start causes no poll while other starts wait for capacity.
+        # While other starts wait for capacity, a notification of a start causes no poll.
         if (self._is_requested and not self._short[0]) or (has_ended and self._is_queued):
             return 0.0
         at_s = self._poll_at_s
@@ -85,7 +85,7 @@ class PollPlanner:
         self._polled_at_s, self._poll_at_s = now_s, now_s + self._poll_s
         has_left_free = begun.saturated and free and not begun.short
         if poll.starts < DUE_MAX and has_left_free:
-            # A start that can begin may be behind the blocked starts, so a full poll follows.
+            # A start that can begin may be behind the blocked starts, so the next poll is a full poll.
             self._full_at_s[self._kinds] = self._poll_at_s = now_s
             return
         again_at_s = self._throttle.record(found=found, now_s=now_s)
@@ -102,7 +102,7 @@ class PollPlanner:
     def _record_waits(self, begun: Begun, *, is_of_all: bool) -> None:
         """Record whether starts wait for capacity, or for the end of an earlier run of the same job.
 
-        A poll with a cursor reads only the starts after the cursor, so it can't report that no start waits.
+        A poll with a cursor reads only the starts after the cursor, so its result can't prove that no start waits.
         """
         short, is_queued = (begun.short, begun.short_reserving), begun.queued
         if not is_of_all:

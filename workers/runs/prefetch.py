@@ -1,14 +1,14 @@
-"""Let more runs start than processes are free, while runs are short (pure).
+"""Let more runs start than processes are free while runs are short (pure).
 
 A SQL statement that starts or ends one run costs nearly as much as a statement for ten runs. So while runs are shorter
-than these statements, a worker starts additional runs ahead; these runs get the next free processes.
+than these statements, a worker starts additional runs ahead: runs that wait for the next free processes.
 """
 
 from collections import deque
 
 SHORT_RUN_S = 0.02  # The duration below which a run counts as short.
-# A short run counts for this time after its end. A run ahead waits about as long for a process. The time is longer than
-# a turn of the runner's loop, which writes ends before it polls.
+# For this time after its end, a short run allows one run ahead; a run ahead waits about as long for a process. This
+# time is longer than a turn of the runner's loop, which writes ends before it polls.
 COUNTED_S = 0.05
 PAUSE_S = 10.0  # the time without runs ahead, after a run ahead has got no process in time
 

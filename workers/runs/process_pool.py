@@ -11,7 +11,7 @@ from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.prefetch import Prefetch
 from shardclock_server.workers.runs.process import RunProcess
 
-# While short runs end, a new run waits for a busy process for this time; then the pool wakes an idle process.
+# While runs are short, a new run waits this long for a busy process; then the pool wakes an idle process.
 BUSY_S = 0.005
 
 
@@ -28,10 +28,10 @@ class PoolClient(Protocol):
 class ProcessPool:
     """Lend processes to runs. After a run without a fault, the pool lends the run's process to another run.
 
-    Runs that reserve processors, GPUs or memory have a separate limit, as high as the limit of plain runs, because they
-    may wait for a node for ever and must not block plain runs. While plain runs are short, up to `prefetch_max`
-    additional runs may start before a process is free; these runs get the next free processes in order. Until `hurry`
-    is called, such a run waits for a busy process even if another process is idle.
+    Runs that reserve processors, GPUs or memory have a separate limit, because they may wait for a node for ever and
+    must not block plain runs. Both limits are equal. While plain runs are short, up to `prefetch_max` additional runs
+    may start before a process is free; these runs get the next free processes in order. Until `hurry` is called, such a
+    run waits for a busy process even if another process is idle.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ProcessPool:
     def acquire(self, needs: RunResources, client: PoolClient) -> None:
         """Lend an idle or a new process to a run, now or as soon as the limit allows it.
 
-        If a process can't be started for a waiting run, call `refuse` of the run with the reason.
+        If no process can be started for a waiting run, the pool calls the run's `refuse` with the reason.
 
         errors:  any error of Ray  a new process can't be started: the capacity stays free
         """
@@ -137,7 +137,7 @@ class ProcessPool:
         client.receive(process, was_used=was_used)
 
     def _find(self, needs: RunResources) -> tuple[RunProcess, bool]:
-        # Prefer the process that became idle last, because a process that has slept longer wakes more slowly.
+        # Prefer the process that became idle last, because a process that was idle for longer wakes more slowly.
         for number in reversed(range(len(self._idle))):
             had, process = self._idle[number]
             if had == needs:

@@ -27,9 +27,9 @@ from shardclock_server.workers.runs.table import RunTable
 
 MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
-NO_CODE_S = 5.0  # The delay of a start if this worker lacks the job's code; another worker may have the code.
-NO_NODE_S = 30.0  # The delay of a start if no node has its resources.
-CLOSE_S = 0.5  # If jobs are locked, a stopping worker tries for this time to record the ends of their runs.
+NO_CODE_S = 5.0  # The delay of a start if this worker does not have the job's code; another worker may have the code.
+NO_NODE_S = 30.0  # The delay of a start if no node has the resources that it needs.
+CLOSE_S = 0.5  # If locks on jobs prevent the record of their runs' ends, a stopping worker retries for this time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,8 @@ class JobRunner(KeeperPart):
     async def maintenance_turn(self) -> float:
         """If this worker owns the first part of the slots, repair the table of jobs and delete old runs.
 
-        If the app has no jobs, the loop also ends crashed runs, and drops the waiting starts of an earlier app's jobs.
+        If the app has no jobs, the loop also ends crashed runs, and drops the waiting starts of jobs from an earlier
+        app.
         """
         if not self._specs:
             await self._begin()
@@ -202,8 +203,7 @@ class JobRunner(KeeperPart):
             places=self._pool.capacity if self._specs else 0,
             reserving=self._pool.reserving_capacity if self._specs else 0,
             lease_s=self._settings.lease_s,
-            # Include the runs whose leases this worker has lost, because their processes may still be running for a
-            # moment.
+            # Include the runs that have lost their leases, because their processes may still be running for a moment.
             own=OwnRuns(self._table.timer_keys, self._table.ending),
             page=poll._replace(machine=self._machine),
         )
@@ -231,7 +231,7 @@ class JobRunner(KeeperPart):
         try:
             policy = read_policy(run.policy)
         except InvalidJob:
-            # the policy became invalid after the start of the run; the crash is recorded nevertheless
+            # The policy became invalid after the start of the run; the crash must be recorded nevertheless.
             policy = read_policy("{}")
         reason = "its worker was lost"
         may_live_s = run.lease_left.total_seconds()
@@ -243,8 +243,8 @@ class JobRunner(KeeperPart):
         needs = RunResources.of(self._specs[run.function].priority, policy)
         has_node = self._has_node(needs)
         if not has_node and self._table.awaits_node:
-            # Only one run waits for a node: an autoscaler adds a node only for a waiting actor, and one waiting actor
-            # is enough.
+            # Only one run waits for a node: an autoscaler adds a node for a waiting actor, and one waiting actor is
+            # sufficient.
             reason = f"no node has {needs}, and another run waits for a node"
             self._writer.end(EndedRun(run, RunEnding(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
             return

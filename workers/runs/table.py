@@ -72,7 +72,7 @@ class RunTable:
         self._leases.take(begun, now_s=now_s)
 
     def make(self, live: LiveRun, made: Coroutine[Any, Any, None], *, awaits_node: bool) -> None:
-        """Start a run's task. The coroutine `made` must call `end_making` when it finishes."""
+        """Start a run's task. The coroutine `made` must call `end_making` before it ends."""
         claim = live.run.claim
         if awaits_node:
             self._without_node.add(claim)
@@ -119,11 +119,11 @@ class RunTable:
         return _first_of_each((it for it in self._advances if it[0].claim not in locked), key=lambda it: it[0].claim)
 
     def advance(self, written: Collection[Advance], locked: Collection[Claim]) -> None:
-        """Remove written advances, but keep the advances that were not written because their jobs were locked."""
+        """Remove written advances; keep the advances of locked jobs, because these were not written."""
         self._advances = [it for it in self._advances if it not in written or it[0].claim in locked]
 
     def ends(self, most: int, locked: Collection[Claim]) -> list[EndedRun]:
-        """From the first `most` unwritten ends, return one end for each job that is not locked."""
+        """Return at most one of the first `most` unwritten ends for each job that is not locked."""
         first = (it for it in islice(self._ends, most) if it.run.claim not in locked)
         return _first_of_each(first, key=lambda it: it.run.job)
 
@@ -151,7 +151,7 @@ class RunTable:
 
         If a delivery is locked, its lease is not renewed, but its run continues, because no other worker can claim a
         locked delivery. If the lease expires during the lock, the run's process exits, because another worker may claim
-        the delivery after the lock.
+        the delivery when the lock is released.
         """
         self._leases.renew((run for run in asked if run.claim in renewal.renewed), now_s=now_s)
         lost = list[LiveRun]()
