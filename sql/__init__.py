@@ -2,9 +2,9 @@
 
 `schema/` has the migrations that create the tables, one file for each subject; `functions/` has one SQL function in
 each file. Each other folder has the Python modules and the SQL statements of one subject, one statement in each file.
-The header of a function or statement names its input, output, locks and indexes; `included/` has text that statements
-share. A module has a typed Python function for each statement. Only this package imports the library that connects to
-Postgres:
+The header of a function or statement lists its input, output, locks and indexes. `included/` has text that several
+statements contain. A module has a typed Python function for each statement. Only this package imports the library that
+connects to Postgres:
 
     audit/    the record of operators' acts
     claims/   a shard's claims of `timers`
@@ -27,8 +27,8 @@ Postgres:
     session     one connection, opened again after a loss
     served      the tenants and the API key for which a session executes statements
     pool        a pool of sessions, with a limit for each tenant
-    yielding    yield to other tasks during long work
-    session_settings  the settings that every session sets for itself, because the server's defaults differ
+    yielding    let other tasks run during long work
+    session_settings  the settings that every session sets, because the server's defaults may have been changed
     statements  the statements by name, with named parameters
     notification_sender, notification_listener  send and receive notifications of new rows
     retry       repeat calls that are safe to repeat

@@ -15,7 +15,7 @@ E = TypeVar("E", bound=Exception)
 
 
 def values_at_fault(error: Exception) -> StatementRefused | None:
-    """Return the error if a row's values caused it; return None for any other error, such as a missing right."""
+    """Return the error if a row's values caused it; return None for any other cause, such as a missing right."""
     return error if isinstance(error, StatementRefused) and error.are_values_at_fault else None
 
 

@@ -5,7 +5,7 @@ from shardclock_server.sql.session import Session
 # Postgres accepts no parameters in `create database` and `drop database`. Callers pass names that need no quotes.
 _CREATE, _COPY = "create database {name}", "create database {name} template {template} strategy file_copy"
 _DROP = "drop database if exists {name} with (force)"
-# A test's data need not survive a crash; without fsync, commits don't wait for the disk.
+# A test's data need not survive a crash. Without fsync, commits don't wait for the disk.
 _UNSAFE = ("alter system set fsync = off", "alter system set full_page_writes = off", "select pg_reload_conf()")
 
 

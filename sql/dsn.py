@@ -1,6 +1,6 @@
 """The address and login of the database (DSN).
 
-A process reads the DSN for each connection, never shows it, and never sends it to another process.
+A process reads the DSN for each connection, never shows the DSN, and never sends it to another process.
 """
 
 from pathlib import Path
@@ -59,7 +59,7 @@ class Dsn:
         """
         if self._file is None:
             return self._text
-        if ":/" in str(self._file):  # a URL; Path drops its second slash
+        if ":/" in str(self._file):  # a URL: Path has removed its second slash
             raise InvalidDsn("expected the name of a file with a DSN, but got a DSN; did you mean SHARDCLOCK_DSN?")
         try:
             with self._file.open("rb") as file:

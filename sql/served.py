@@ -46,7 +46,7 @@ class Served:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the server has the current values or needs no values, so that nothing must be sent."""
+        """Return whether nothing must be sent: the server has the current values, or needs no values."""
         return self._sent_key_prefix == self._key_prefix and self.unsent() is None
 
     async def send(self, connection: asyncpg.Connection) -> None:

@@ -284,7 +284,7 @@ class Session:
             raise StoreUnavailable(str(error)) from None
 
     async def _wait_for_dropped_commits(self, connection: Connection) -> None:
-        """Refuse to connect while a dropped connection's commit waits; each retry would add a waiting backend."""
+        """Refuse to connect while a dropped connection's commit waits: each retry would add a waiting backend."""
         waiting = [row["pid"] for row in await connection.fetch(WAIT_FOR_STANDBY, list(self._left))]
         if waiting:
             raise StoreUnavailable(

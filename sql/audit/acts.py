@@ -54,7 +54,7 @@ async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int
     """Append the record of an operator's act; return its number.
 
     errors:  StoreUnavailable  the outcome is unknown: the act may be recorded, or not
-             StatementRefused  the database role lacks a right, or a value breaks a constraint of the table
+             StatementRefused  the database role lacks a right, or a value violates a constraint of the table
     source:  sql/functions/audit/record_act.sql
     """
     act_id = await session.call_one(

@@ -5,5 +5,5 @@ pauses       resume timers when their pauses end
 handed       the capacity that workers grant to a shard, and the deliveries that are handed over to these workers
 rows         the statements' results: leased timers, and lag histograms
 notifications  how a gateway notifies shards of timers that are due immediately
-scan_window choose the slots that a scan reads from their oldest row, including dead rows of fired timers
+scan_window choose the slots that a scan reads from their oldest row, including the dead rows of fired timers
 """

@@ -14,7 +14,8 @@ from shardclock_server.timers.model import ClaimedTimer
 
 Scope = Literal["own", "ahead", "newest", "sweep", "outage"]
 
-# If timers are overdue by more than this, the cause is an outage, not a takeover: the ramp limits their firing rate.
+# Timers that are overdue by more than this were left by an outage, not by a takeover: the ramp limits their firing
+# rate.
 RAMP_AFTER_S = 10.0
 
 
@@ -26,10 +27,10 @@ class Scan:
     holder's slots, latest due dates first. `sweep`: all slots, including other shards' slots. `outage`: the holder's
     slots; only timers that became overdue in an outage, in equal shares for all tenants.
 
-    `floor_s`: skip timers that are overdue by more than `floor_s`. In an outage scan, each tenant's share has only
-    timers that are overdue by more than `floor_s`. A negative `horizon_s` skips timers that are overdue by less than
-    its absolute value. With a `window`, the scan skips the dead rows of fired timers in most slots. With a `slot`, only
-    that slot is scanned.
+    `floor_s`: the scan skips timers that are overdue by more than this. Exception: in an outage scan, each tenant's
+    share has only timers that are overdue by more than this. A negative `horizon_s` skips timers that are overdue by
+    less than its absolute value. With a `window`, the scan skips the dead rows of fired timers in most slots. With a
+    `slot`, the scan reads only this slot.
     """
 
     scope: Scope
@@ -45,10 +46,10 @@ class Scan:
 class ScanResult:
     """The numbers of `fired` timers and their `deliveries` in one scan, and the leased timers (`claimed`).
 
-    `handed` has the deliveries that were handed over to workers. `skipped` is the number of missed occurrences that
-    will not fire, for the schedules that the scan fired. `saturated`: there may be more due timers. `ramp_per_s` limits
-    the timers of an outage that this shard may take in a second (None: no limit; 0 during a hold). `next_tenant` is the
-    value of `after_tenant` for the next scan; "" is before the first tenant.
+    `handed` has the deliveries that were handed over to workers. `skipped` is the number of occurrences that the fired
+    schedules skipped. `saturated`: there may be more due timers. `ramp_per_s` limits the timers of an outage that this
+    shard may claim in a second (None: no limit; 0 during a hold). `next_tenant` is the value of `after_tenant` for the
+    next scan; "" means the start of the tenants.
     """
 
     server_time: datetime
@@ -68,7 +69,7 @@ class ScanResult:
 class LeasedRow:
     """One timer that is still leased, and the last transaction that has locked the timer's row.
 
-    All timers with the same `locker` are unlocked at the same time.
+    The rows of all timers with the same `locker` are unlocked at the same time.
     """
 
     timer: ClaimedTimer
@@ -89,7 +90,7 @@ async def claim_due(
     """Fire overdue timers directly, and lease the timers that become due within the scan's horizon.
 
     shape:   a total of about `batch` timers, soonest first; often none; without `lag_edges` no lags are measured
-    errors:  StoreUnavailable  no answer in time: end this iteration; the leases of a lost claim expire by themselves
+    errors:  StoreUnavailable  no answer in time: end this iteration; the leases of an unknown claim will expire
     source:  sql/claims/claim_due.sql, sql/claims/claim_newest.sql, sql/claims/claim_outage.sql
     """
     request_number = next(request_numbers)

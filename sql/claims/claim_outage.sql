@@ -1,4 +1,4 @@
--- Claims timers that became overdue in an outage, in the holder's slots, an equal number for each tenant and for the
+-- Claims timers in the holder's slots that became overdue in an outage, in equal parts for each tenant and for the
 -- starts of all jobs.
 --
 -- in:    :holder bigint, :horizon interval (if negative: skip timers that are overdue by less than its absolute value),
@@ -13,7 +13,7 @@
 --        :lag_edges interval[], ascending, or null: don't measure the lags, :now timestamptz or null,
 --        :recent interval or null: scan only for timers due after now - recent; null: scan each slot from its oldest
 --        row. While the claims of an ended holder are free, the scan reads at least two lease durations back. If
---        :recent is set, the scan reads only slots, :full_from integer or null and :full_count integer or null:
+--        :recent is set, tenants get no shares, :full_from integer or null and :full_count integer or null:
 --        scan :full_count slots, from slot :full_from on, from their oldest row, independent of :recent
 -- out:   a row for each leased timer, soonest first, in which only the columns of the timer are not null; then one row
 --        with the numbers of the scan, in which the columns of the timer are null: server_time timestamptz, fired
@@ -35,7 +35,7 @@
 with recursive
 -- include: included/claiming_shard.sql
 tenant (tenant_id, oldest, number) as (
-    -- Reads the tenants by one index probe for each, at most 200 tenants in a scan. The next scan begins after the last
+    -- Finds the tenants by one index probe for each, at most 200 tenants in a scan. The next scan begins after the last
     -- tenant of this scan.
     (
         select t.tenant_id, t.due_date, 1
@@ -47,8 +47,8 @@ tenant (tenant_id, oldest, number) as (
             order by t.tenant_id, t.due_date
             limit 1
         ) t
-        -- With :recent set, the statement reads no tenants' shares, because these scans would read the dead rows of
-        -- fired timers.
+        -- With :recent set, tenants get no shares, because the scan of a tenant would read the dead rows of fired
+        -- timers.
         where :recent::interval is null
     )
     union all
@@ -94,9 +94,9 @@ job_start as materialized (
     limit :batch
 ),
 scan as materialized (
-    -- Each tenant with overdue timers gets an equal part of the batch; another part is for the oldest timers of the
-    -- slots, independent of their tenants. Starts of jobs get a part, too, because they belong to the tenant default:
-    -- without it they would wait for all older timers.
+    -- Each tenant with overdue timers gets an equal part of the batch. Another part is for the oldest timers of the
+    -- slots, independent of their tenants. Starts of jobs also get a part: they belong to the tenant default, and
+    -- without a part they would wait for all older timers of this tenant.
     select
         greatest(
             1, :batch / (1 + (select count(*) from behind) + (select exists (select from job_start))::integer)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-Row: TypeAlias = tuple[Any, ...]  # The fields from which a worker makes a ClaimedDelivery.
+Row: TypeAlias = tuple[Any, ...]  # The fields of a ClaimedDelivery.
 # For each worker (identified by its holder), the rows of deliveries in the order of their due dates.
 Handed: TypeAlias = dict[int, list[Row]]
 

@@ -24,8 +24,8 @@ class EndedPauses(NamedTuple):
 class PauseEnds:
     """Resume timers in batches. If Postgres refuses to resume a timer, the other timers of the batch are resumed.
 
-    Later batches skip a refused timer until `forget` is called, because each batch with this timer would have to be
-    divided.
+    Later batches skip a refused timer until `forget` is called, because the refused timer would make Postgres refuse
+    each of these batches.
     """
 
     def __init__(self, session: Session) -> None:
@@ -45,7 +45,7 @@ class PauseEnds:
         batch, ended = most, 0
         refused: dict[int, StatementRefused] = {}
         while True:
-            # A batch of one timer passes the timer's key, so that a refusal can't come from another timer.
+            # For a batch of one timer, pass the timer's key, so that a refusal belongs to this timer.
             key = await self._first() if batch == 1 else None
             try:
                 (row,) = await self._session.call("end_pauses", most=batch, without=self._left_out, key=key)

@@ -12,9 +12,9 @@ from shardclock_server.timers.model import ClaimedTimer
 
 # The constraints that refuse a new timer's key if a timer or a delivery with this key exists.
 KEYS = ("timers_pkey", "deliveries_pkey")
-TRIES = 3  # Three tries that each meet a lock are so improbable that they indicate a bug: then raise an error.
-# Numbers the requests that a process sends on several connections. Postgres's clock can't order the requests, because
-# it may be set back.
+TRIES = 3  # If three tries in a row meet a new lock, the cause is probably a bug: then raise an error.
+# The numbers of the requests that a process sends on several connections. Postgres's clock can't order these requests,
+# because the clock may be set back.
 request_numbers = itertools.count(1)
 
 T = TypeVar("T")
@@ -23,11 +23,11 @@ _columns = itemgetter(*(field.name for field in fields(ClaimedTimer) if field.na
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """The number of timers in one bucket of a lag histogram.
+    """The timers in one bucket of a lag histogram.
 
     Each combination of target, timer type and `asked` has a histogram; `edges_within` is the number of the bucket.
-    `sum_s` is the total lag of these timers. `asked` is `late` for timers that were overdue by more than a second when
-    they were scheduled, moved or resumed, and `ahead` for all other timers.
+    `sum_s` is the total lag of the bucket's timers. `asked` is `late` for timers that were overdue by more than a
+    second when they were scheduled, moved or resumed, and `ahead` for all other timers.
     """
 
     target: str
@@ -39,7 +39,7 @@ class Lags:
 
 
 def claimed_timer(row: Record, request_number: int) -> ClaimedTimer:
-    """Make a leased timer from a row of a result, and from the number of the request that got this result."""
+    """Make a leased timer from a row of a result; `request_number` identifies the request that got this result."""
     return ClaimedTimer(*(*_columns(row), request_number))
 
 
@@ -51,9 +51,9 @@ def lags_of(text: str | None) -> list[Lags]:
 async def retry_lost_races(session: Session, send: Callable[[], Awaitable[T]]) -> T:
     """Send a statement that reads rows and then locks them.
 
-    Repeat the statement if another transaction locked a row in between. The second attempt sees the lock, and skips the
-    row. If the sequence of keys was set back, the key of a next occurrence may be in use; then the sequence is moved
-    forward.
+    If another transaction locks a row between the read and the lock, the statement is sent again: its second attempt
+    sees the lock, and skips the row. If the sequence of keys was set back, the key of a next occurrence may be in use;
+    then the sequence is moved forward.
     """
     for _ in range(TRIES - 1):
         try:

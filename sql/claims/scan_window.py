@@ -12,8 +12,8 @@ from datetime import timedelta
 
 from shardclock_server.timers.model import SLOTS
 
-# The divisor of the number of full slots after a failed scan, and the largest factor after a quick scan. The factor is
-# high, because most slow scans waited for a lock, and would not be faster with fewer slots.
+# After a failed scan, the number of full slots is divided by the first number; after a quick scan, it grows at most by
+# the second factor. This factor is high: most slow scans waited for a lock, and would be as slow with fewer slots.
 SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 
 
@@ -48,13 +48,13 @@ class RotatingScan:
     """Scan the recent window of every slot each time, and a rotating subset of slots in full.
 
     The recent window begins at the start of the last successful scan, or at the oldest overdue timer that this scan
-    left. The window begins `margin_s` earlier than that, for timers that were committed after their due dates. A timer
-    that was scheduled late or was leased may have become due before the window: the rotation finds the timer within
+    left. The window is extended by `margin_s`, for timers that were committed after their due dates. A timer that was
+    scheduled late or was leased may have become due before the window. The rotation finds this timer within
     `rotation_s`, or later if scans are slow.
 
     There may be many dead rows that vacuum can't remove yet. So after a scan that took longer than `long_s`, successful
-    or not, the next scan reads fewer slots in full. After a quicker scan, the next scan may read twice as many slots in
-    full, or the number that it can read within `long_s`.
+    or not, the next scan reads fewer slots in full. After a quicker scan, the number of full slots may double, or grow
+    to the number that a scan can read within `long_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -71,8 +71,8 @@ class RotatingScan:
     def begin(self, *, now_s: float, every_s: float | None = None) -> ScanWindow | None:
         """Begin a scan now, and return its window; None: scan every slot in full.
 
-        units:   every_s is the time between two scans; None: this scan reads all slots in full, or as many as fit in
-                 long_s
+        units:   every_s is the time between two scans; None: this scan reads all slots in full, or as many as it can
+                 read within long_s
         """
         count = SLOTS if every_s is None or self._since_s is None else math.ceil(SLOTS * every_s / self.rotation_s)
         self._began_at_s, self._full_count = now_s, min(count, self._full_count_max)
@@ -93,7 +93,7 @@ class RotatingScan:
             self._full_count_max = min(SLOTS, math.ceil(growth * self._full_count))
 
     def fail(self, *, now_s: float) -> None:
-        """Record that the scan failed; an immediate failure does not show how long a scan takes."""
+        """Record that the scan failed; an immediate failure has no effect, because it says nothing about slow scans."""
         if now_s <= self._began_at_s + self.long_s:
             return
         if self._since_s is None or self._full_count == 1:

@@ -1,5 +1,5 @@
--- Draws timer_keys before the insert of the timers, so that a client can search for these keys if the outcome of the
--- insert is unknown.
+-- Draws timer_keys for timers that will be inserted later. If the outcome of the insert is unknown, the client searches
+-- for these keys.
 --
 -- in:    :count integer, :tenants text: sets the tenants of the session, without a separate statement; null: does not
 --        change the session's tenants
@@ -8,8 +8,8 @@
 -- locks: nothing
 -- index: none
 with durable as materialized (
-    -- Forces a flush of the write-ahead log at the commit. Without the flush, a crash could lose the sequence's log
-    -- record, and the sequence would draw the same keys again.
+    -- Forces a flush of the write-ahead log at the commit. Without the flush, a crash could lose the sequence's new
+    -- value, and the sequence would draw the same keys again.
     select
         pg_logical_emit_message(true, 'shardclock', '') as lsn,
         case when :tenants::text is not null then set_config('shardclock.tenants', :tenants, false) end as served

@@ -1,4 +1,4 @@
--- Finds pending or paused timers with a text in their names; reads a limited number of a tenant's names.
+-- Finds pending or paused timers with a text in their names. A call reads only a limited number of a tenant's names.
 --
 -- in:    :state text: PENDING or PAUSED, :tenant_id text, :name_contains text: in upper or lower case, then filters,
 --        null for none: :due_from timestamptz, :due_before timestamptz, :process_instance_key bigint, :target text,
@@ -21,7 +21,7 @@ with named as materialized (
     limit :names_max::integer
 ),
 matching as materialized (
-    -- Reads the timers of the first matching names only, because a common text matches many names.
+    -- Read the timers of the first matching names only, because a common text may match very many names.
     select n.name, n.place
     from named n
     where position(lower(:name_contains::text) in lower(n.name)) > 0

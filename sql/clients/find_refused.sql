@@ -20,7 +20,7 @@ with paused as materialized (
 select p.timer_key, p.name, p.target, p.schedule, p.changed_at as paused_at, r.reason
 from paused p
 cross join lateral (
-    -- If a later PAUSED record has no reason of a shard, a client has paused the timer again.
+    -- A later PAUSED record without a reason of a shard means that a client has paused the timer again.
     select l.detail ->> 'refused' as reason
     from shardclock.command_log l
     where l.timer_key = p.timer_key and l.intent = 'PAUSED'

@@ -1,4 +1,4 @@
--- Finds the timers of jobs and processes among the given timers; clients can't change these timers.
+-- Finds which of the given timers belong to jobs and processes; clients can't change these timers.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint
@@ -7,5 +7,5 @@
 select t.timer_key
 from shardclock.timers t
 where t.timer_key = any (:timer_keys::bigint[])
-    -- An expression instead of the column prevents a plan that reads all timers of a target.
+    -- The function call, instead of the column alone, prevents a plan that reads all timers of a target.
     and shardclock.is_of_system(t.target) is true

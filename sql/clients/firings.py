@@ -8,8 +8,8 @@ from datetime import datetime
 from shardclock_server.sql.session import Session
 
 FIRINGS_MAX = 30
-# The limit of records to read: a firing has one record, or two if the timer has a target; the remaining records are
-# about changes.
+# The limit of records to read for a schedule. A firing has one record, or two if the timer has a target. The remaining
+# records are about changes.
 RECORDS_MAX = 100
 
 
@@ -33,8 +33,8 @@ async def read_firings(
 ) -> dict[str, list[PastFiring]]:
     """Read the last firings of a tenant's schedules, in one statement.
 
-    shape:   for each schedule's name, at most `limit` firings, newest first; the search reads only the newest 100
-             records of the name; a name without firings has no entry
+    shape:   for each schedule's name, at most `limit` firings, newest first, from the newest 100 records of the name; a
+             name without firings has no entry
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_firings.sql
     """

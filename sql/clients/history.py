@@ -15,8 +15,8 @@ from shardclock_server.sql.session import Session
 class TimerState:
     """One timer, pending or ended. `holder` is the holder that leases the timer or that has fired it.
 
-    shape:   `changed_at`: when a client last changed the due date, or when the timer was paused; None: no change, or
-             the timer has ended; `resume_at`: when the pause ends; None: the pause has no end, or the timer is not
+    shape:   `changed_at`: the last time at which a client changed the due date or paused the timer; None: no change, or
+             the timer has ended; `resume_at`: the end of the pause; None: the pause has no end, or the timer is not
              paused; `missed`: the schedule's policy for missed occurrences; None: a plain timer, or the timer has ended
     """
 
@@ -50,9 +50,10 @@ class TimerState:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingTimer:
-    """The next occurrence of a pending or paused timer. The occurrence counts as late from the moment `late_since`.
+    """The next occurrence of a pending or paused timer. A firing after `late_since` counts as late.
 
-    `missed_before`: a resume at this moment chose `missed` for earlier occurrences; None: no resume did.
+    `missed_before`: the moment of a resume that chose `missed` for the occurrences before this moment; None: no resume
+    chose it.
     """
 
     due_date: datetime
@@ -69,7 +70,7 @@ class UpcomingTimer:
 
     @property
     def is_unplanned(self) -> bool:
-        """Return whether no shard has computed the schedule's first due date yet, so the date is a placeholder."""
+        """Return whether the due date is a placeholder: no shard has computed the schedule's first due date yet."""
         return self.schedule is not None and self.anchor_occurrence is None
 
 

@@ -25,7 +25,8 @@ from (
     union all
     select
         l.timer_key, l.due_date, l.created_at, l.tenant_id, l.name,
-        -- The record of a timer's end has the timer's last due date. Other records prove only that a timer had the key.
+        -- Only the record of a timer's end has the timer's last due date. Other records prove only that a timer had the
+        -- key.
         case
             when l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip')
                 then 2

@@ -1,7 +1,7 @@
 """Find records of the log by a filter, newest first, page by page.
 
 An index finds the records of a timer key or a name. Any other search reads the log section by section. The log has few
-indexes, because each firing must update every index.
+indexes, because each firing must write an entry to every index.
 """
 
 import json
@@ -18,8 +18,8 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
-# The positions of concurrent transactions are not in the order of their times. A busy log writes this many records
-# within seconds.
+# Concurrent transactions may write records whose positions are not in the order of their times. A busy log writes this
+# many records within seconds.
 DISORDER = 20_000
 
 

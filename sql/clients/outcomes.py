@@ -11,10 +11,10 @@ from shardclock.api.codes import REFUSED, UNAVAILABLE, RefusalCode
 class Scheduled:
     """One timer that is stored.
 
-    outcome: `created`; `replaced`: the new timer replaced a timer of the same name; `unchanged`: a timer of the same
-    name stays
+    outcome: `created`; `replaced`: the new timer replaced a timer with the same name; `unchanged`: a timer with the
+    same name exists, and did not change
 
-    `replayed`: an earlier request with the same key has this outcome; this call wrote nothing.
+    `replayed`: an earlier request with the same idempotency key has this outcome, so this call wrote nothing.
     """
 
     timer_key: int
@@ -38,7 +38,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Untried(Refused):
-    """One timer that was not written, for a transient reason. The caller sends the timer again."""
+    """One timer that was not written, for a reason that will pass. The caller sends the timer again."""
 
     code: RefusalCode = UNAVAILABLE
 

@@ -54,7 +54,8 @@ def columns_of(planned: Sequence[PlannedTimer], drawn_at: datetime) -> dict[str,
         "element_instance_keys": [timer.element_instance_key for timer in timers],
         "zones": [None if timer.zone == "UTC" and timer.schedule is None else timer.zone for timer in timers],
     }
-    # Most timers have no value in most columns. A column without values is sent as an empty array, which costs nothing.
+    # Most columns have no value in most batches. A column without values is sent as an empty array, which costs
+    # nothing.
     given: dict[str, object] = {
         name: [] if column.count(None) == len(column) else column for name, column in columns.items()
     }

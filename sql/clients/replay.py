@@ -43,7 +43,7 @@ def _outcome_of(request: IdempotentRequest, before: Stored | InFlight | OtherPar
 def answers_to_store(
     planned: Sequence[PlannedTimer], outcomes: Mapping[int, Scheduled | Refused]
 ) -> Iterator[tuple[IdempotentRequest, Stored]]:
-    """Yield the requests with written timers, and their responses; clients may repeat the refused requests."""
+    """Yield the requests with written timers, with the responses to store. A refused request may be sent again."""
     for plan in planned:
         outcome = outcomes[plan.key]
         if plan.request is not None and isinstance(outcome, Scheduled):

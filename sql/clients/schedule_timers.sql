@@ -14,7 +14,7 @@ with drawn as materialized (
     select min(k.timer_key) as first, max(k.timer_key) as last from unnest(:timer_keys::bigint[]) as k (timer_key)
 ),
 logged as materialized (
-    -- The keys of one draw are close together, so one range scan of each partition of the log finds them all. One index
+    -- The keys of one draw are close together, so one range scan of each partition of the log finds all of them. One
     -- probe for each key in each of 30 partitions would take longer than the rest of the statement.
     select l.timer_key
     from drawn d
@@ -36,7 +36,7 @@ insert into shardclock.timers (
 )
 select
     s.timer_key,
-    -- A timer with the same key and created_at comes from an earlier attempt.
+    -- A pending timer with the same key and created_at was written by an earlier attempt.
     :drawn_at::timestamptz,
     coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
     s.anchor, coalesce(s.anchor_occurrence, 0), coalesce(s.repetitions, 1),
@@ -58,9 +58,9 @@ from unnest(
     timer_key, due_date, delay, schedule, anchor, anchor_occurrence, repetitions, missed, name, tenant_id, payload,
     target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, number
 )
--- An earlier attempt may have written the timers, and these timers may have fired since then.
+-- An earlier attempt may have written the timers, and the timers may have fired since that attempt.
 where not exists (select from logged l where l.timer_key = s.timer_key)
--- If two timers of the batch have the same name, the statement writes only the first timer. The order by name prevents
+-- If two timers of the batch have the same name, only the first of them is written. The order by name prevents
 -- deadlocks between batches with common names.
 order by s.tenant_id collate "C", s.name collate "C", s.number
 on conflict do nothing

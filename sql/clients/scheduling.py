@@ -22,7 +22,7 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# The limit of draws for one timer. After a draw of a key that is in use, the sequence moves forward, so a timer rarely
+# The limit of draws for one timer. If a drawn key is in use, the sequence moves beyond all used keys, so a timer rarely
 # needs a second draw.
 DRAWS = 5
 NOT_TRIED = KeyTaken("")  # marks a timer that has no key yet
@@ -30,7 +30,7 @@ NOT_TRIED = KeyTaken("")  # marks a timer that has no key yet
 
 @dataclass(slots=True)
 class ScheduleBatch:
-    """A batch of timers; each is written only once, under its own key, even if Postgres's response is lost.
+    """A batch of timers; each timer is written only once, under its own key, even if Postgres's response is lost.
 
     shape:   `requests` is empty, or has one entry for each timer
     """
@@ -66,10 +66,7 @@ class ScheduleBatch:
         return [self._outcomes[n] for n in range(len(self.timers))]
 
     def alone(self, number: int) -> "ScheduleBatch":
-        """Make a batch of one locked timer.
-
-        The timer keeps its key, because an earlier attempt may have written the timer.
-        """
+        """Make a batch of one locked timer; the timer keeps its key, because an earlier attempt may have written it."""
         requests = [self.requests[number]] if self.requests else ()
         return ScheduleBatch(
             [self.timers[number]], requests, _drawn=Drawn([self._keys[number]], self._drawn_at[number])

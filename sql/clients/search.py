@@ -1,7 +1,7 @@
 """Find timers by a filter, page by page.
 
-Most searches take one statement for each page. A search of the log, and a search for a text within names, read their
-rows section by section, because no index finds the few matches.
+Most searches take one statement for each page. Two searches read their rows section by section, because no index finds
+the few matches: a search of the log, and a search for a text within names.
 """
 
 import math
@@ -87,10 +87,10 @@ async def find_timers(
     """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
 
     With `order_by` "change", PENDING and PAUSED timers are sorted by their last change, newest first. With
-    `name_contains`, PENDING and PAUSED timers are sorted by their names; ended timers are sorted newest first. A search
-    with `name_contains`, and a search for ended timers in the log of all tenants, read their rows section by section.
-    If a search section by section reaches its time limit, the page ends at the row that was read last. The page is then
-    short or empty, although more pages follow.
+    `name_contains`, PENDING and PAUSED timers are sorted by their names; ended timers are sorted newest first. Two
+    searches read their rows section by section: a search with `name_contains`, and a search for ended timers of all
+    tenants. If such a search reaches its time limit, the page ends at the row that was read last, and may be short or
+    empty although more pages follow.
 
     shape:   at most `size` timers; `size` is at most 10,000
     errors:  StoreUnavailable  no answer before the timeout
@@ -118,7 +118,7 @@ async def find_timers(
 
 
 def _check_names(wanted: TimerFilter, name: str | None, order_by: str | None, *, of_ended: bool) -> None:
-    """Check that only one filter is for names, and that `name_contains` has a tenant and no `order_by`."""
+    """Check that there is only one filter for names, and that `name_contains` has a tenant and no `order_by`."""
     if sum(it is not None for it in (name, wanted.name_prefix, wanted.name_contains)) > 1:
         raise InvalidTimer.of(NEEDS_ONE_NAME)
     if wanted.name_contains is None:
@@ -175,7 +175,7 @@ class _Names(NamedTuple):
 
 
 async def _find_in_sections(sections: _Log | _Names, bounds: _Bounds, *, place: str) -> Page:
-    """Read one section per statement, until the page is full, its time has passed or the last section is read."""
+    """Read one section per statement, until the page is full, the time limit has passed or the last section is read."""
     size, until_s, payload_bytes = bounds
     steps, timers = SectionSteps(), list[TimerState]()
     next_place: str | None = place
@@ -240,7 +240,7 @@ async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: 
 
 
 class TimerCount(NamedTuple):
-    """The number of matching timers of clients, and of other matching timers.
+    """The number of matching timers that belong to clients, and of all other matching timers.
 
     If `is_whole` is False, both numbers are lower bounds.
     """
@@ -263,7 +263,7 @@ async def count_timers(session: Session, state: str, wanted: TimerFilter, *, mos
 
 
 async def find_timers_of_system(session: Session, timer_keys: Sequence[int]) -> set[int]:
-    """Find the given timers that belong to jobs and processes; clients can't change them.
+    """Find which of the given timers belong to jobs and processes; clients can't change these timers.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/find_timers_of_system.sql

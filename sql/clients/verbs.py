@@ -1,7 +1,7 @@
 """Change pending timers: one by its key or name, or many by their keys.
 
 Each operation is an SQL function that clients may also call in their own transactions. All operations on timers are
-safe to repeat. A repeated call also returns a correct result: for an ended timer, the result is how the timer ended.
+safe to repeat. The result of a repeated call is correct, too: for an ended timer, the result is how the timer ended.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -18,8 +18,7 @@ from shardclock_server.timers.schedule import MissedChoice
 
 T = TypeVar("T")
 
-# SQLSTATEs of errors with another cause than the request's values: a schedule has no date yet, or the role lacks a
-# right.
+# SQLSTATEs of errors that the request's values did not cause: a schedule has no date yet, or the role lacks a right.
 _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
 
 
@@ -108,8 +107,8 @@ async def resume_timer(session: Session, which: TimerRef, *, missed: str = Misse
 async def run_timer(session: Session, which: TimerRef, *, operation: str | None = None) -> str:
     """Make a timer due now; return RESCHEDULED, PENDING (already due), PAUSED (without a change), or how it ended.
 
-    A schedule fires one additional time, and its later due dates don't change. If the result is PENDING, the call
-    writes no log record. So if the caller sends the same operation again after the timer has fired, the second call
+    A schedule fires one additional time, and its later due dates don't change. A call with the result PENDING writes no
+    log record. So if the caller repeats the call with the same operation after the timer has fired, the second call
     runs the schedule's next occurrence.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
@@ -123,7 +122,7 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
 async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Duration | Shift | NewRule) -> str:
     """Change a timer's due date or schedule; return RESCHEDULED, or the final state of a timer that has ended.
 
-    `to` is the new due date, a delay from now, a shift of the present due date, or a new schedule.
+    `to` is the new due date, a delay from now, a shift of the current due date, or a new schedule.
 
     errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
              StatementRefused  the schedule has no due date yet: try again when a running cluster has computed the date

@@ -1,5 +1,5 @@
--- Writes timers with names. If a pending timer has the name, on_conflict decides: skip the new timer, or replace the
--- pending timer.
+-- Writes timers with names. If a pending timer has the name already, on_conflict decides: ignore the new timer, or
+-- replace the pending timer.
 --
 -- in:    as schedule_timers, also with empty arrays: :timer_keys bigint[], :due_dates timestamptz[], :delays text[],
 --        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],

@@ -22,7 +22,7 @@ from shardclock_server.timers.model import NewTimer, OnConflict
 class LockPatience(NamedTuple):
     """The limits for waiting for locks of other transactions: for a whole batch, and for each part of a batch.
 
-    After `locked_max` timers of the batch were found locked, the other timers with names are not tried.
+    After `locked_max` timers of the batch were found locked, no further timers with names are tried.
     """
 
     whole_ms: int
@@ -31,10 +31,10 @@ class LockPatience(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The keys for new timers, and the moment when they were drawn; schedules begin after this moment.
+    """The keys for new timers, and the moment of the draw; schedules begin after this moment.
 
-    If a sequence was set back, it draws the same key a second time, at a later moment. So a timer is identified by its
-    key together with the moment.
+    If the sequence was set back, it draws the same key a second time, at a later moment. So a timer is identified by
+    its key together with the moment of the draw.
     """
 
     keys: Sequence[int]
@@ -42,7 +42,7 @@ class Drawn(NamedTuple):
 
 
 class _NameLocked(Exception):
-    """Another transaction has locked the name of at least one of these timers."""
+    """Another transaction has locked the name of at least one timer in the statement."""
 
 
 def _refusal_of(error: Exception) -> Exception | None:
@@ -53,10 +53,9 @@ def _refusal_of(error: Exception) -> Exception | None:
 
 @dataclass(slots=True)
 class WriteAttempt:
-    """One attempt to write a batch: the batch is divided in halves until each faulty timer is in a separate batch.
+    """One attempt to write a batch; the batch is divided in halves until each faulty timer is in a separate batch.
 
-    The statements for all parts take the same lock, because an earlier attempt may have divided the batch at other
-    timers.
+    The statements for all parts take the same lock, because an earlier attempt may have divided the batch differently.
     """
 
     session: Session
@@ -84,7 +83,7 @@ class WriteAttempt:
         try:
             return await write_whole(self.session, planned, self.drawn, wait_ms)
         except StoreLocked as error:
-            # A timer without a name never waits for another timer's row, so this lock is on the whole table.
+            # A timer without a name never waits for another timer's row, so in this case the whole table is locked.
             if self.patience is None or all(plan.timer.name is None for plan in planned):
                 raise
             raise _NameLocked from error
@@ -96,7 +95,7 @@ class WriteAttempt:
         return {plan.key: _locked(plan.timer)}
 
     async def _write_unnamed(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
-        """Write the timers that have no name. Only a lock of the whole table can block this statement."""
+        """Write the timers that have no name; only a lock of the whole table can block this statement."""
         unnamed = [plan for plan in planned if plan.timer.name is None]
         held = {plan.key: _locked(plan.timer) for plan in planned if plan.timer.name is not None}
         return held | await WriteAttempt(self.session, self.drawn, None).write(unnamed)
@@ -114,8 +113,8 @@ async def write_whole(
     if not planned:
         return {}
     async with session.transaction() as connection:
-        # Each statement reads the data that was committed before the statement's start. An earlier attempt may still
-        # run, and may store the same requests: the first statement waits until this attempt has ended.
+        # Each statement sees the data that was committed before its start. An earlier attempt may still run, and may
+        # store responses of the same requests: the first statement waits until that attempt has ended.
         await connection.execute(*statement("lock_keys").with_values({"first_key": drawn.keys[0]}))
         if wait_ms is not None:
             await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))
@@ -131,7 +130,7 @@ async def _write_locked(
     connection: Connection, planned: Sequence[PlannedTimer], at: datetime
 ) -> dict[int, Scheduled | Refused]:
     # The first statement locks the timers that an earlier attempt has written, so that they can't end before the second
-    # statement has read them. A timer that ended during the second statement would be written a second time.
+    # statement has read them. Without the lock, a timer that ends in between would be written again.
     keys = [plan.key for plan in planned]
     await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
     added = await connection.fetch(*statement("schedule_timers").with_values(columns_of(planned, at)))
@@ -151,7 +150,7 @@ async def _write_locked(
 
 
 async def _used_keys(connection: Connection, keys: Sequence[int]) -> set[int]:
-    """Find the keys that belong to other timers, including timers of tenants that the session can't read."""
+    """Find the keys that belong to existing timers, including timers of tenants that the session can't read."""
     if not keys:
         return set()
     rows = await connection.fetch(*statement("used_keys").with_values({"timer_keys": keys}))
@@ -163,7 +162,7 @@ def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Sc
 
 
 def _conflict(plan: PlannedTimer, used: Collection[int]) -> Refused:
-    # A timer without a name can't have a name conflict. A schedule without a given name is named after its key, so a
+    # A timer without a name can't have a name conflict. A schedule without a given name is named after its key, so its
     # name conflict means that the key is in use.
     is_key_taken = plan.timer.name is None or plan.key in used
     return _key_taken(plan.key) if is_key_taken else _name_taken(plan.timer)

@@ -1,7 +1,7 @@
 """A database clock that stands still until a test moves it.
 
-The schema `shardclock_clock` marks a database with a moved clock. Every process that serves a cluster refuses this
-database. docs/decisions/0052-a-clock-that-tests-move.md.
+The schema `shardclock_clock` marks a database with a moved clock. All programs that serve a cluster refuse this
+database: docs/decisions/0052-a-clock-that-tests-move.md.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class ClockMoved(WrongSchema):
 class NextDue:
     """The next due row: a timer (`claims` is 0), or a delivery before its `claims`-th claim.
 
-    `slot` is the slot of all timers that are due by then; None: these timers have several slots. `fired` is the number
-    of timers that the search has fired.
+    `slot` is the slot of all timers that are due at this moment, or None if these timers have several slots. `fired` is
+    the number of timers that the search has fired.
     """
 
     due_at: datetime
@@ -37,7 +37,7 @@ class NextDue:
 
 
 async def install(session: Session) -> None:
-    """Give an empty database a clock that stops at the present moment; call this before `migrate`.
+    """Install a clock in an empty database; the clock stops at the current moment. Call this before `migrate`.
 
     errors:  StatementRefused  the role is not a superuser
              StoreUnavailable  no answer before the timeout
@@ -63,7 +63,7 @@ async def next_due(
 ) -> NextDue | None:
     """Find the next due row, overdue or in the future; None: nothing is pending.
 
-    The same statement sets the clock to the row's due date, if this date is in the future and not after `until`. If the
+    If the row's due date is in the future and not after `until`, the statement also sets the clock to this date. If the
     date is not after `fire_until` and no schedule is due, the statement also fires the due timers for the shard
     `holder`.
 

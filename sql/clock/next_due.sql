@@ -1,6 +1,6 @@
--- Finds the next due row: a timer, the end of a pause, or the next attempt of a delivery. If the row is due at the
--- given moment or earlier, sets the tests' clock to the row's due date. If all due timers are plain timers, fires up to
--- 5,000 of them. Reads all rows, because a test's database is small.
+-- Finds the next due row: a timer, the end of a pause, or the next attempt of a delivery. If the row is due at :until
+-- or earlier, sets the tests' clock to the row's due date. If all due timers are plain timers, fires up to 5,000 of
+-- them. Reads all rows, because a test's database is small.
 --
 -- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays,
 --        :fire_until timestamptz or null: if the row is due later than this, no timer fires; null: no timer fires,
@@ -42,8 +42,8 @@ with first as materialized (
         )
         union all
         (
-            -- A claimed delivery is due again when its lease ends. No run of a job begins during the pause after its
-            -- last run.
+            -- A claimed delivery is due again when its lease ends. During the pause after a job's run, no run of this
+            -- job begins.
             select
                 greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1,
                 null::integer
@@ -55,7 +55,7 @@ with first as materialized (
                 or d.target like 'webhook:%'
                 or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
             )
-            -- A withdrawn job's start waits until an app declares the job again.
+            -- A withdrawn job's start waits until an app declares the job again; the current run does not.
             and (j.withdrawn_at is null or j.run_timer_key = d.timer_key)
             -- A signal waits for an earlier deferred signal of its instance, as in read_due_signals.sql.
             and not (
@@ -103,8 +103,8 @@ reached as materialized (
     from first f
 ),
 due as materialized (
-    -- If a schedule is due, the shard fires it and the plain timers of the same moment, because only Python code can
-    -- compute the next occurrence.
+    -- If a schedule is due, the shard fires it together with the plain timers of the same moment, because only Python
+    -- code can compute the next occurrence.
     select t.timer_key
     from reached r
     cross join lateral (

@@ -18,19 +18,20 @@ with living as materialized (
 ),
 beaten as (
     update shardclock.beats b
-    -- The new beat's time is always later than the last beat's time, even after the clock was set back, because readers
-    -- use the newest time.
+    -- The new heartbeat's time is always later than the last heartbeat's time, even after the clock was set back,
+    -- because readers use the newest time.
     set seen_at = greatest(now(), b.seen_at + interval '1 microsecond'), held = :held
     where exists (select from living)
         and b.holder = :holder
-        -- ">=" instead of "=": while this beat waited, an earlier beat of the same holder may have written a newer row.
+        -- ">=" instead of "=": while this heartbeat waited, an earlier heartbeat of the holder may have written a newer
+        -- row.
         and b.seen_at >= (
             select n.seen_at from shardclock.beats n where n.holder = :holder order by n.seen_at desc limit 1
         )
     returning b.holder
 )
--- Read the holder's row to find out whether the holder has ended, because a beat may also write nothing for another
--- reason.
+-- Read the holder's row to find out whether the holder has ended: a heartbeat may write nothing for another reason,
+-- too.
 select
     clock_timestamp() as server_time, l.part, l.part_count, l.hold_reason,
     array(

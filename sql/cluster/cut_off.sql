@@ -15,7 +15,7 @@ with theirs as materialized (
         and split_part(a.application_name, ' ', 4) = any (
             array(select lpad(to_hex(h.holder), 16, '0') from unnest(:holders::bigint[]) as h (holder))
         )
-        -- Skips sessions in a commit: a termination would end the commit's wait for a standby
+        -- Skips sessions in a commit: a termination would end their wait for a standby
         -- (docs/decisions/0027-a-commit-that-waits.md).
         and a.wait_event is distinct from 'SyncRep'
 )

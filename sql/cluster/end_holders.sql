@@ -29,6 +29,6 @@ from old
 where h.holder = old.holder
 returning
     h.holder, old.held,
-    -- A suspended holder may have sent a heartbeat after other holders were allowed to claim its rows.
+    -- A suspended holder may have sent a heartbeat after its claims became free for other holders.
     greatest(0, extract(epoch from coalesce(old.suspended_at, clock_timestamp()) - old.seen_at))::double precision
         as silent_s

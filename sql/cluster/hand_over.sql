@@ -1,4 +1,4 @@
--- Gives the lead to the given cluster: for the duration of the lease, only a coordinator of this cluster can take the
+-- Gives the lead to the given cluster. For the duration of the lease, only a coordinator of this cluster can take the
 -- lead.
 --
 -- in:    :cluster_id text, :node_id text (only a coordinator of this node can take the lead) or null: any node,

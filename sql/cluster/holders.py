@@ -15,9 +15,9 @@ LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A running slot keeper.
+    """A running slot keeper; `part` is None if the keeper has no slots.
 
-    The keeper has the slots for which slot % part_count = part; `part` is None if the keeper has no slots.
+    The keeper has the slots with slot % part_count = part.
     """
 
     holder: int
@@ -43,9 +43,8 @@ class Holder:
 class Incarnation:
     """The data with which a keeper registers at its start.
 
-    `identity` is the installation for which the keeper is configured, or ''.
-
-    `targets` has the targets of a worker's handlers, `functions` the functions of its jobs.
+    `identity` is the installation for which the keeper is configured, or ''. `targets` has the targets of a worker's
+    handlers, `functions` the functions of a worker's jobs.
     """
 
     holder: int
@@ -62,10 +61,10 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The response to a heartbeat: Postgres's time, the holder's slots, and the reason if the holder must not fire.
+    """The response to a heartbeat: Postgres's time, the holder's slots, and a reason if the holder must not fire.
 
     For a shard, the response also lists the workers on the shard's machine. `is_own` is False on a copy of the
-    database, and on a database of another installation. An operator's hold does not change `is_own`.
+    database, and on a database of another installation; an operator's hold does not change `is_own`.
     """
 
     server_time: datetime
@@ -144,7 +143,7 @@ async def list_holders(session: Session, role: str | None = None) -> list[Holder
 async def list_ended_holders(session: Session, *, limit: int) -> list[PastHolder]:
     """List the holders that have ended, the last one first.
 
-    shape:   at most `limit`; an ended holder is deleted when the log of its time is deleted
+    shape:   at most `limit`; an ended holder is deleted together with the log of its time
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/cluster/list_ended_holders.sql
     """
@@ -162,7 +161,7 @@ async def assign(
 ) -> bool:
     """Assign to each holder its part of the slots, or no slots, in one transaction.
 
-    Return False if the caller no longer leads. Other shards may take over the claims of the `suspended` holders only.
+    Return False if the caller no longer leads. Other shards may take over the claims of `suspended` holders only.
 
     shape:   `parts` maps a holder to the number of its part, 0 to part_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again

@@ -11,8 +11,8 @@ class Identity:
     """The identity row of the database, compared with the installation for which a cluster is configured.
 
     `name` is the owner; None: no named installation owns the database. `origin` is None if no cluster has run on the
-    database. `hold_reason` is the reason if the cluster must not fire, `foreign_reason` the reason if the database
-    belongs to another installation.
+    database. If the cluster must not fire, `hold_reason` is the reason. If the database belongs to another
+    installation, `foreign_reason` is the reason.
     """
 
     name: str | None

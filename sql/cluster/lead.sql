@@ -12,23 +12,23 @@
 -- index: leadership_pkey, newest first
 with taken as (
     update shardclock.leadership c
-    -- The new time is always later than the last renewal's time, even after the clock was set back, because readers use
-    -- the newest time.
+    -- The new time is always later than the time of the last renewal, even after the clock was set back, because
+    -- readers use the newest time.
     set renewed_at = greatest(clock_timestamp(), c.renewed_at + interval '1 microsecond'),
         term = case when c.leader = :leader then c.term else c.term + 1 end,
         leader = :leader,
         cluster_id = :cluster_id,
         node_id = :node_id,
         lease_until = clock_timestamp() + :lease
-    -- ">=" instead of "=": of two concurrent calls, the second waits, and Postgres then checks the conditions below on
-    -- the row that the first call has written. If this row is an earlier renewal by the same coordinator, the
-    -- coordinator leads.
+    -- ">=" instead of "=": if two calls are concurrent, the second waits, and Postgres then checks the conditions below
+    -- on the row that the first call has written. If this row is an earlier renewal by the same coordinator, the
+    -- coordinator still leads.
     where c.renewed_at >= (select n.renewed_at from shardclock.leadership n order by n.renewed_at desc limit 1)
         -- A cluster of another installation must not take the slots from the cluster that fires. During an operator's
         -- hold a coordinator may lead, so that shards and workers are ready when the hold ends.
         and shardclock.foreign_reason(:identity::text) is null
-        -- A frozen coordinator of a lost Ray cluster may continue after the next Ray cluster with the same name got the
-        -- lead.
+        -- A frozen coordinator of a lost Ray cluster may wake up after the next Ray cluster with the same name has got
+        -- the lead.
         and (
             c.cluster_id is distinct from :cluster_id
             or c.node_id is null
@@ -39,8 +39,8 @@ with taken as (
             c.leader = :leader
             or (c.lease_until is null and :patience::interval = interval '0')
             or coalesce(c.lease_until, c.renewed_at) <= clock_timestamp() - :patience::interval
-                -- A lease that ends so far in the future was written before the clock was set back.
-                -- The bound is at least a minute, because the lease of a handed-over lead has another duration.
+                -- A lease that ends so far in the future was written before the clock was set back. The bound is at
+                -- least a minute, because the lease of a handed-over lead has another duration.
             or c.lease_until > clock_timestamp() + greatest(2 * :lease::interval, interval '1 minute')
             -- Either an operator gave the lead to this cluster, or the last leader was an earlier coordinator of this
             -- cluster.
@@ -52,7 +52,7 @@ known as (
     select leads, term, leader, cluster_id, node_id from taken
     union all
     (
-        -- If the database now belongs to another installation, its former leader does not lead.
+        -- If the database now belongs to another installation, its former leader no longer leads.
         select false, c.term, nullif(c.leader, :leader), c.cluster_id, c.node_id
         from shardclock.leadership c
         where not exists (select from taken)

@@ -9,7 +9,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class RampRate:
-    """The rate limit for timers of an outage (None: no limit), and since when shards fire (None: no shard fires)."""
+    """The rate limit for timers of an outage (None: no limit), and the time since which a shard runs (None: none)."""
 
     per_s: int | None
     served_since: datetime | None
@@ -19,9 +19,8 @@ class RampRate:
 class Leadership:
     """The current leader: the answer to a coordinator that tried to take the lead.
 
-    `wanted` has the wanted number of keepers by role.
-
-    `node_id` is the leader's node, or the node to which the lead was handed over; None: unknown.
+    `wanted` has the wanted number of keepers by role. `node_id` is the leader's node, or the node to which the lead was
+    handed over; None: unknown.
     """
 
     leads: bool
@@ -66,9 +65,9 @@ async def lead(
 ) -> Leadership:
     """Take or renew the leader's lease.
 
-    A `fresh` coordinator takes over from its cluster's last coordinator immediately. After that, it calls without
-    `fresh` and only renews its lease, so that a frozen predecessor can't take the lease back. A coordinator never leads
-    if the database belongs to another installation than its `identity`. The coordinator takes a free lead only after
+    A `fresh` coordinator takes over from its cluster's last coordinator immediately. Its later calls are without
+    `fresh`, and only renew its lease, so that a frozen predecessor can't take the lease back. A coordinator never leads
+    if the database belongs to another installation than its `identity`. A coordinator takes a free lead only after
     `patience_s`, so that another cluster can take the lead first. `node_id` is the coordinator's node: if the lead was
     handed over to another node of its cluster, this coordinator doesn't take the lead.
 
@@ -143,7 +142,7 @@ async def read_policy(session: Session, role: str) -> ScalingPolicy:
 async def set_policy(
     session: Session, role: str, *, wanted_min: int | None, wanted_max: int | None, target_per_s: int | None
 ) -> None:
-    """Let the forecast set the wanted number of keepers between two bounds; None leaves a value unchanged.
+    """Set two bounds, between which the forecast sets the wanted number of keepers; None leaves a value unchanged.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  wanted_min would be more than wanted_max
@@ -166,8 +165,8 @@ async def hand_over(
 ) -> bool:
     """Give the lead to a cluster, which must take the lead before the lease ends.
 
-    Return False if the cluster already leads. With `from_cluster`, the lead moves only if this cluster leads; otherwise
-    the result is False. With `node_id`, only a coordinator of this node can take the lead.
+    Return False if the cluster already leads, or if `from_cluster` is given and does not lead. With `node_id`, only a
+    coordinator of this node can take the lead.
 
     errors:  StoreUnavailable  the outcome is unknown: read which cluster leads
     source:  sql/cluster/hand_over.sql

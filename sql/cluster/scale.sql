@@ -2,7 +2,7 @@
 -- keepers.
 --
 -- in:    :role text, :wanted integer
--- out:   one row: wanted integer, before integer
+-- out:   one row: wanted integer, before integer (the number before this call)
 -- locks: the role's row
 -- index: scale_pkey
 with old as materialized (

@@ -1,7 +1,7 @@
 -- Sets how many overdue timers of an outage fire in a second; each claim reads this rate.
 --
 -- in:    :ramp_per_s integer or null: no limit
--- out:   one row: ramp_per_s integer, before integer
+-- out:   one row: ramp_per_s integer, before integer (the rate before this call)
 -- locks: the coordination row
 -- index: coordination_pkey
 with old as materialized (

@@ -23,7 +23,7 @@ class Lane(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A position in a lane: just after the delivery with this due date and this key."""
+    """A position in a lane: directly after the delivery with this due date and this key."""
 
     next_attempt_at: datetime
     timer_key: int
@@ -34,10 +34,10 @@ Claim: TypeAlias = tuple[int, int]  # a delivery's key, and how often it was cla
 
 
 class ClaimedDelivery(NamedTuple):
-    """One delivery that a worker has claimed; `claims` is the number of its claims so far, and serves as the fence.
+    """One delivery that a worker has claimed; `claims` is the number of its claims so far, and fences its settlement.
 
-    shape:   the first columns of the claim statement, in their order; a named tuple, because it is ten times faster
-             than a dataclass
+    shape:   the fields are the first columns of the statement's result, in their order; a named tuple, because it is
+             ten times faster than a dataclass
     """
 
     timer_key: int
@@ -66,7 +66,7 @@ class ClaimedDelivery(NamedTuple):
         return self.timer_key, self.claims
 
 
-OF_DELIVERY = len(ClaimedDelivery._fields)  # the columns of a delivery; the columns of the scan follow
+OF_DELIVERY = len(ClaimedDelivery._fields)  # the columns of a delivery; in a row, the columns of the scan follow
 
 
 class HasClaim(Protocol):
@@ -81,12 +81,12 @@ class HasClaim(Protocol):
 class DeliveryScan:
     """The lanes that a scan reads, and the limits for the deliveries that it claims.
 
-    `places` is the limit of claimed deliveries for each target, for all tenants together; a target without an entry is
-    limited by the batch. An endpoint's lane has its own entry, with the key `Lane.place`. In an endpoint's lane without
-    an entry, the limit is `webhooks`, or 0 if the tenant is in `full_tenants`.
+    `places` is the limit of claimed deliveries for each target, for all tenants together; without an entry, the limit
+    is the batch. An endpoint's lane has its own entry, with the key `Lane.place`; without an entry, the limit of the
+    lane is `webhooks`, or 0 if the tenant is in `full_tenants`.
 
-    With `lanes`, the scan reads these lanes, each from the given position. Without `lanes`, the scan searches lanes
-    after the lane `after`, and reads each lane from its soonest delivery.
+    With `lanes`, the scan reads these lanes, each from the given position. Without `lanes`, the scan searches for lanes
+    after the lane `after`, and reads each of them from its soonest delivery.
     """
 
     targets: Collection[str]
@@ -109,7 +109,8 @@ class DeliveryScan:
 class DeliveryScanResult:
     """The result of one scan; `saturated`: more deliveries may be due; `next` is the `after` of the next scan.
 
-    `is_empty`: all lanes were searched, and there is no delivery, not even one that is claimed or not due yet.
+    `is_empty`: all lanes were searched, and no delivery exists, not even a claimed delivery or a delivery with a later
+    due date.
     """
 
     server_time: datetime
@@ -123,7 +124,7 @@ class DeliveryScanResult:
 async def claim_deliveries(
     session: Session, holder: int, scan: DeliveryScan, *, lease_s: float, now: datetime | None = None
 ) -> DeliveryScanResult:
-    """Claim due deliveries of the holder's slots, a fair share of every lane.
+    """Claim due deliveries of the holder's slots, a fair share for each lane.
 
     shape:   at most `batch` deliveries, each lane's in the order of their positions; often none
     errors:  StoreUnavailable  no answer in time: the leases of a lost claim expire by themselves
@@ -188,7 +189,7 @@ async def find_due_lanes(
 
 
 def _places_of(scan: DeliveryScan) -> dict[str, int]:
-    """Return only the entries of `places` for the lanes that the scan reads; a worker may have many other endpoints."""
+    """Return only the entries of `places` for the lanes that the scan reads: a worker may have many other endpoints."""
     if scan.lanes is None:
         return dict(scan.places)
     names = {name for lane in scan.lanes for name in (lane.place, lane.target)}
@@ -207,12 +208,11 @@ def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] |
 
 
 class Renewal(NamedTuple):
-    """The claims that were renewed.
+    """The claims that were renewed, and the locked claims.
 
-    The call's other claims, except `locked`, are lost: their deliveries have ended or were claimed by another worker.
-
-    The claims in `locked` were not renewed, because a transaction has locked their deliveries; their leases end as
-    before. No other worker can claim a locked delivery. When the lock is released, the first statement claims the
+    All other claims of the call are lost: their deliveries have ended or were claimed by another worker. The claims in
+    `locked` were not renewed, because a transaction has locked their deliveries; the ends of their leases did not
+    change. No other worker can claim a delivery while it is locked. After the unlock, the first statement claims the
     delivery or renews its lease.
     """
 

@@ -88,7 +88,7 @@ open_lane as materialized (
                     case when l.tenant_id = any (:full_tenants::text[]) then 0 else :webhooks::integer end
                 )
             else coalesce(
-                -- If the limit is below the number of tenants, the statement chooses the tenants at random.
+                -- If the limit is smaller than the number of tenants, the statement chooses the tenants at random.
                 (
                     (:places ->> l.target)::integer
                     + count(*) over (partition by l.target)
@@ -109,8 +109,8 @@ share as materialized (
 ),
 due as materialized (
     select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
-    -- Read the few lanes of handlers before the lanes of endpoints: hundreds of endpoints, each with a claimed oldest
-    -- delivery, could use up the limit.
+    -- Read the few lanes of handlers first: hundreds of endpoints with a claimed oldest delivery could use up the
+    -- limit.
     from (select * from open_lane o where o.places > 0 order by o.target like 'webhook:%', o.soonest) o
     cross join share
     cross join me
@@ -156,7 +156,7 @@ claimed as (
     order by c.next_attempt_at, c.timer_key
 )
 union all
--- The scan's six columns are in a separate row: as columns of each delivery, they would make the reading of the rows a
+-- The scan's six columns are in a separate row. As columns of each delivery, they would make the read of the rows a
 -- quarter slower.
 select
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
@@ -168,7 +168,7 @@ select
         or exists (
             select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
         )
-        -- A lane was not read if the deliveries of other tenants used up the target's limit.
+        -- A lane was not read if deliveries of other tenants used up the target's limit.
         or exists (
             select
             from open_lane o

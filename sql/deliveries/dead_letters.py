@@ -90,7 +90,7 @@ async def find_dead_letters(
 class DeadLetterGroup(NamedTuple):
     """Dead letters of one or several tenants that have the same target and the same first line of the reason.
 
-    `tenants` is the number of tenants, and `tenant_id` the tenant of the last death.
+    `tenants` is the number of tenants; `tenant_id` is the tenant of the last death.
     """
 
     target: str
@@ -113,7 +113,7 @@ class DeadLetterGroups(NamedTuple):
 async def group_dead_letters(
     session: Session, *, target: str | None = None, tenant_id: str | None = None, across_tenants: bool = False
 ) -> DeadLetterGroups:
-    """Group the newest dead letters by target, by the first line of the reason, and unless `across_tenants` by tenant.
+    """Group the newest dead letters by target, first line of the reason, and (without `across_tenants`) tenant.
 
     shape:   at most 50 groups, the largest first, of at most 10,000 dead letters; `is_all`: all dead letters were read
     errors:  StoreUnavailable  no answer before the timeout
@@ -199,7 +199,7 @@ async def find_dead_letter_keys(
 async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, per_s: int | None = None) -> list[int]:
     """Deliver dead letters again, from their first attempt on; return the keys of the redriven deliveries.
 
-    units:   `per_s` deliveries become due each second; None: all become due immediately
+    units:   `per_s`: the number of deliveries that become due each second; None: all become due immediately
     errors:  StoreUnavailable  the outcome is unknown: call again; the second call redrives no delivery a second time
     source:  sql/functions/deliveries/redrive_dead_letters.sql
     """
@@ -218,8 +218,8 @@ async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, r
 class ClosedTarget(NamedTuple):
     """A target that no worker would call for a redriven dead letter of this tenant, and the reason.
 
-    `waits`: a redriven delivery would wait for an app; if False, the delivery would be given up again. `disabled`: the
-    target is an endpoint that can be enabled.
+    `waits`: a redriven delivery would wait for an app; False: the delivery would be given up again. `disabled`: the
+    target is an endpoint that an operator can enable.
     """
 
     target: str
@@ -230,7 +230,7 @@ class ClosedTarget(NamedTuple):
 
 
 async def find_closed_targets(session: Session, lanes: Iterable[tuple[str, str]]) -> list[ClosedTarget]:
-    """Of the given pairs of target and tenant, find the pairs for which no worker would call the target.
+    """Find the pairs of target and tenant for which no worker would call the target, among the given pairs.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/deliveries/find_closed_targets.sql

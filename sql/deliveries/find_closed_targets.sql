@@ -1,4 +1,4 @@
--- Of the given targets, finds the targets that no worker would call for a redriven dead letter, with the reasons.
+-- Finds the given targets that no worker would call for a redriven dead letter, with the reasons.
 --
 -- in:    :targets text[], :tenant_ids text[]: one pair for each target and tenant
 -- out:   target text, tenant_id text, why text, waits boolean (true: a redriven delivery waits until an app declares

@@ -37,7 +37,7 @@ from (
             from shardclock.deliveries d
             where d.target = 'job:' || j.name
                 and d.tenant_id = 'default'
-                -- Also reads starts that are not due: a worker without the job's code delays a start again and again.
+                -- Also count starts that are not due: a worker without the job's code delays a start again and again.
                 and (d.claimed_until is null or d.claimed_until <= now())
             limit :most
         ) counted

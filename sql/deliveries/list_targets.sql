@@ -17,7 +17,7 @@ with living as materialized (
 select
     t.target, t.kind, t.tenant_id, t.closed_at, t.closed_why,
     -- In the index, the deliveries of each tenant's endpoint are a separate range, even if many tenants use the same
-    -- name.
+    -- endpoint name.
     case
         when t.counted_tenant_id is null
             then (

@@ -11,7 +11,7 @@ SIGNALS = "shardclock_signals"  # The channel to which engines listen.
 
 
 async def notify_of_deliveries(session: Session) -> bool:
-    """Notify workers if there are targets, and engines if a signal is due; return False if neither is the case.
+    """Notify workers if targets exist, and engines if a signal is due; return False if no notification was sent.
 
     errors:  StoreUnavailable  no answer before the timeout: ignore the error
     source:  sql/deliveries/notify_of_deliveries.sql

@@ -27,8 +27,8 @@ renewed as (
 select r.timer_key, r.claims, false as is_locked
 from renewed r
 union all
--- The result may include a delivery that another worker is just claiming. After this claim has committed, the result of
--- the next call leaves out the delivery.
+-- The result may include a delivery that another worker is claiming at this moment. After this claim has committed, the
+-- next call no longer returns the delivery.
 select d.timer_key, d.claims, true
 from shardclock.deliveries d
 where d.timer_key = any (

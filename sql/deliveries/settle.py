@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, claims_of
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 
-# The statement joins rows that it has already read. Nested loops over these rows would take time proportional to the
+# The statement joins rows that it has already read. With nested loops, this join would take time in proportion to the
 # square of the batch.
 SETTLE_PLANS = QUEUE_PLANS | {"enable_nestloop": "off"}
 
@@ -17,7 +17,7 @@ ValueT = TypeVar("ValueT")
 
 
 class DeliveryEnding(StrEnum):
-    """The end of a delivery, with the values that its record gets."""
+    """The end of a delivery; each value is the intent of its log record."""
 
     DELIVERED = "DELIVERED"
     DISCARDED = "DISCARDED"
@@ -25,11 +25,11 @@ class DeliveryEnding(StrEnum):
 
 
 class Settlement(NamedTuple):
-    """The outcome of one attempt. If the delivery continues, the next attempt is due in `delay_s`.
+    """The outcome of one attempt. If the delivery continues, its next attempt is due in `delay_s`.
 
-    `fails`: whether the attempt counts as failed; None: its outcome is unknown. False without an ending: the worker
-    released the delivery, and the attempt does not count. Without `delay_s` the due date does not change. `result` is
-    JSON.
+    `fails`: whether the attempt counts as failed; None: its outcome is unknown. If `fails` is False and there is no
+    ending, the worker released the delivery, and the attempt does not count. Without `delay_s` the due date does not
+    change. `result` is JSON.
 
     shape:   a named tuple, because the creation of a frozen dataclass for each delivery takes five times as long
     """
@@ -64,8 +64,8 @@ async def settle_deliveries(
 ) -> Unsettled:
     """Settle attempts in one statement; return the claims that could not be settled.
 
-    It is safe to send the same settlements again: after the first settlement, the delivery has no row, or a higher
-    number of claims, and does not match.
+    It is safe to send the same settlements again: a settled delivery has no row, or a higher number of claims, so it
+    does not match.
 
     shape:   each claim at most once; with `leaves_locked`, locked deliveries are not settled, and are returned
     errors:  StoreLocked       a transaction has locked a delivery: send the same settlements with `leaves_locked`
@@ -96,5 +96,5 @@ def _delay_of(settlement: Settlement) -> timedelta | None:
 
 
 def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:
-    """Return the values, or [] if all values equal `usual`: this check is cheaper than the encoding of the array."""
+    """Return the values, or [] if all values equal `usual`: this check is cheaper than the encoding of an array."""
     return [] if values.count(usual) == len(values) else values

@@ -26,7 +26,7 @@ with patience as materialized (
     select set_config('lock_timeout', '100ms', true)
 ),
 free as materialized (
-    -- Lock the rows only for a caller with :leaves_locked, because a lock costs time and write-ahead log
+    -- Lock the rows only for a caller with :leaves_locked: a lock costs time and write-ahead log
     -- (docs/decisions/0021-no-lock-before-a-delete.md).
     select d.timer_key
     from shardclock.deliveries d
@@ -66,7 +66,7 @@ ended as materialized (
             ) || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end
         end as detail
     from gone g
-    -- Compare the number of claims too, because the call may also contain the outcome of an older claim of the same
+    -- Also compare the number of claims, because the call may contain the outcome of an older claim of the same
     -- delivery.
     join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
 ),
@@ -126,8 +126,8 @@ again as (
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null and a.is_free))
         and a.timer_key = d.timer_key
         and a.claims = d.claims
-        -- If the call has an older and a newer claim of the same delivery, the older claim failed, and the newer claim
-        -- ended the delivery.
+        -- If the call contains an older and a newer claim of the same delivery, the older claim failed, and the newer
+        -- claim ended the delivery.
         and a.intent is null
         and d.claimed_by = :holder
     returning d.timer_key, d.claims

@@ -11,7 +11,7 @@ class Target:
     """One target, the tenant that may use it, and the numbers of its open deliveries and dead letters.
 
     `tenant_id` is None if all tenants may use the target. After `closed_at`, no new timer may use the target. `waiting`
-    and `dead_letters` are counted up to 1,000; if the call names a tenant, only for this tenant. `workers` is the
+    and `dead_letters` are counted up to 1,000; if the caller names a tenant, only for this tenant. `workers` is the
     number of running workers with the handler or the job in their apps; None for the log and for endpoints.
     """
 

@@ -1,6 +1,6 @@
 """Change open deliveries: end one, or make next attempts due now.
 
-All operations on deliveries are safe to repeat. A repeated call also returns a correct result: for an ended delivery,
+All operations on deliveries are safe to repeat. The result of a repeated call is correct, too: for an ended delivery,
 the result is how the delivery ended.
 """
 
@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 
 
 async def cancel_delivery(session: Session, timer_key: int, *, reason: str | None = None) -> str:
-    """End an unclaimed delivery, and return its state: DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN.
+    """End a delivery that no worker has claimed; return its state: DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the delivery is a start of a job

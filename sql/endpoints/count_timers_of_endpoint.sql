@@ -10,7 +10,7 @@ from (
     from shardclock.timers t
     where t.tenant_id = :tenant_id
         and t.target = 'webhook:' || :name::text
-        -- The condition on 'log' excludes no timer; without the condition, the planner can't use the partial index.
+        -- Every webhook differs from 'log'; without this condition, the planner can't use the partial index.
         and t.target <> 'log'
     limit :most::bigint
 ) t

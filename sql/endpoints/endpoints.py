@@ -11,18 +11,16 @@ from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
 WEBHOOK = "webhook:"  # The prefix of targets that are endpoints.
-# The prefix of the targets of events for operators. Events have separate lanes, so an endpoint's other deliveries don't
-# delay events. An endpoint's name contains no slash.
+# The prefix of the targets of operator events. Operator events have separate lanes, so that an endpoint's other
+# deliveries don't delay them. An endpoint's name contains no slash.
 NOTIFY = f"{WEBHOOK}notify/"
 COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
 
 
 def url_in_list(url: str, *, whole: bool) -> str:
-    """Return a URL for a list: scheme, host and port.
+    """Return a URL for a list: scheme, host and port; "/…" replaces the path and the query, which may have secrets.
 
-    "/…" replaces the path and the query, because they may contain secrets.
-
-    `whole` returns the URL unchanged, for callers that may change endpoints.
+    With `whole`, return the URL unchanged, for callers that may change endpoints.
     """
     if whole:
         return url
@@ -54,7 +52,7 @@ class EndpointName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredEndpoint:
-    """One endpoint with all data that a delivery needs; the values are not validated again after the read."""
+    """One endpoint with all data that a delivery needs; a read does not validate the values again."""
 
     tenant_id: str
     name: str

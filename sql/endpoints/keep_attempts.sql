@@ -22,8 +22,7 @@ kept as (
         a.tenant_id, a.name, a.timer_key, a.attempt, clock_timestamp() - a.age, a.status, a.duration_ms, a.failure,
         a.body
     from attempt a
-    -- The table has no foreign key, because the check of a foreign key would wait if an operator has locked the
-    -- endpoint.
+    -- The table has no foreign key: its check would wait if an operator has locked the endpoint.
     where exists (select from shardclock.endpoints e where e.tenant_id = a.tenant_id and e.name = a.name)
     on conflict do nothing
 ),

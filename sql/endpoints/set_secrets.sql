@@ -1,4 +1,4 @@
--- Replaces the secrets of an endpoint, unless they differ from the secrets that the caller has read.
+-- Replaces the secrets of an endpoint if they are still the secrets that the caller has read.
 --
 -- in:    :tenant_id text, :name text, :before text[], :secrets text[]
 -- out:   changed boolean: one row; no row if the endpoint does not exist, or its secrets have changed

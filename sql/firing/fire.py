@@ -15,9 +15,9 @@ from shardclock_server.timers.repeat import MICROSECOND
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One leased timer that is due, its schedule's next occurrence, and the number of `skipped` occurrences in between.
+    """One leased timer that is due, its schedule's next occurrence, and the number of `skipped` occurrences before it.
 
-    `period` is the schedule's fixed period. A claim statement can compute later occurrences from this period.
+    `period` is the schedule's fixed period, if a claim statement can compute later occurrences from it.
     """
 
     timer: ClaimedTimer
@@ -28,7 +28,7 @@ class Firing:
 
     @property
     def suits_claims(self) -> bool:
-        """Return whether a claim could fire this timer directly, instead of leasing the timer."""
+        """Return whether a claim could fire this timer directly, without a lease."""
         return self.timer.schedule is None or self.period is not None
 
 
@@ -44,7 +44,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """The result of a firing: deleted timers, Postgres's time, number of deliveries, handed-over deliveries."""
+    """The deleted timers, Postgres's time, the number of deliveries, and the handed-over deliveries of a firing."""
 
     server_time: datetime
     server_now: datetime
@@ -65,8 +65,7 @@ async def fire_due(
 ) -> Fired:
     """Fire leased timers: delete each from `timers`, append its record, and write its next occurrence.
 
-    It is safe to send the same firings again: a fired timer has no row, and the statement checks the version of each
-    row.
+    It is safe to send the same firings again: a fired timer has no row, and the statement checks each row's version.
 
     shape:   the keys of the deleted timers; if a key is missing, its timer was fenced, cancelled, moved, paused, early,
              or locked
@@ -116,7 +115,7 @@ async def prepare_to_fire(session: Session, holder: int) -> None:
 async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:
     """Write the first due date of leased schedules; return the keys of the planned schedules.
 
-    errors:  StoreUnavailable  the outcome is unknown: the next holder plans schedules that still have no date
+    errors:  StoreUnavailable  the outcome is unknown: the next holder plans the schedules that still have no date
     source:  sql/firing/plan_schedules.sql
     """
     firsts = [planning.first for planning in plannings]

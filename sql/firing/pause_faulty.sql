@@ -14,7 +14,7 @@ paused as (
     where t.timer_key = (select unlocked.timer_key from unlocked) and t.claimed_by = :holder and t.xmin = :version
     returning t.*
 ),
--- Writes the event for operators here, because a trigger on timers would slow down each firing.
+-- Writes the operator event here, because a trigger on timers would make each firing slower.
 noted as (
     insert into shardclock.operator_events (tenant_id, kind, subject, sentence, detail)
     select

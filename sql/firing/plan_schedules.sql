@@ -16,7 +16,7 @@ update shardclock.timers t
 -- The rule's text does not change, because a client's repeated call is recognized by this text
 -- (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
-    -- If a client requested a run before the schedule had a due date, this run is the first firing, as after
+    -- If a client has requested a run before the schedule had a due date, this run is the first firing, as after
     -- run_timers.
     due_date = case when t.kept_due_date is null then s.due_date else t.due_date end,
     kept_due_date = case when t.kept_due_date is not null then s.due_date end,

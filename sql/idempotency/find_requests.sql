@@ -1,5 +1,5 @@
--- Finds the stored responses of the 24 hours before this call. Uses the time of the call instead of the transaction's
--- begin, because a transaction that began before midnight would miss responses from after midnight.
+-- Finds the stored responses of the 24 hours before this call. Uses the time of the call, not of the transaction's
+-- begin: a transaction that began before midnight would miss responses from after midnight.
 --
 -- in:    :tenants text[], :keys text[]: one element of each array for each request, :now timestamptz or null
 -- out:   number bigint (the request's number, from 1), fingerprint bytea, status integer, body text (JSON); a request

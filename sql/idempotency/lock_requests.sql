@@ -1,4 +1,4 @@
--- Locks requests without waiting: if two calls contain the same request, only one of these calls gets the lock.
+-- Locks requests without waiting. If two calls contain the same request, only one of the calls gets the lock.
 --
 -- Two requests with the same hash (one pair in four billion) share a lock. While one of these requests is in flight,
 -- the second request may get the response "in flight"; after a retry its client gets the correct response.

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from shardclock_server.sql.session import Connection, Record, Session
 from shardclock_server.sql.statements import statement
 
-# The limit for one transaction: each request takes an entry in Postgres's lock table, which by default has over 6,000
+# The limit for one transaction: each request takes an entry in Postgres's lock table, which by default has about 6,000
 # entries for all sessions.
 REQUESTS_MAX = 1_000
 
@@ -41,7 +41,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Another caller is processing the same request now. The client sends the request again later."""
+    """Another caller is processing the same request now; the client sends the request again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ async def begin_requests(
     """Begin requests in the caller's transaction.
 
     Other callers can't begin these requests before this transaction ends. The outcome None means that the caller must
-    do the work, and store the response with `store_requests` in the same transaction. After a rollback nothing of the
-    request is stored, and the next caller begins the request again. A transaction must begin a request only once: a
-    second call would get the same lock again.
+    do the work, and store the response with `store_requests` in the same transaction. A rollback discards the response,
+    and the next caller begins the request again. A transaction must begin a request only once: in the same transaction,
+    a second call would get the lock, too.
 
     shape:   one outcome for each request, in the order of the requests; if two requests have the same key, and the
              caller must do the first, the second is `InFlight`. In a stored body, spaces and the order of keys may
@@ -71,9 +71,9 @@ async def begin_requests(
     assert len(requests) <= REQUESTS_MAX
     distinct = list(dict.fromkeys(request.key for request in requests))
     names = {"tenants": [tenant_id for tenant_id, _ in distinct], "keys": [key for _, key in distinct]}
-    # An earlier call may have held the same lock until its transaction committed a response. The second statement
-    # begins after this call got the lock, so its snapshot includes that commit. If one statement locked and read, its
-    # snapshot would be taken before the lock, and could miss the committed response.
+    # Another call may have held the same lock until its transaction committed a response. The second statement begins
+    # after this call got the lock, so its snapshot includes that commit. A single statement that locks and reads would
+    # take its snapshot before the lock, and could miss the response.
     locks = await connection.fetch(*statement("lock_requests").with_values(names))
     rows = await connection.fetch(*statement("find_requests").with_values(names | {"now": now}))
     locked = {key for key, row in zip(distinct, locks, strict=True) if row["locked"]}
@@ -100,7 +100,7 @@ async def store_requests(
 
 
 async def find_answered(session: Session, requests: Sequence[IdempotentRequest]) -> set[tuple[str, str]]:
-    """Return which of the given tenants and keys have a stored response, for a request with any content.
+    """Return which of the given pairs of tenant and key have a stored response, for any content of the request.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/idempotency/find_requests.sql
@@ -130,7 +130,7 @@ def _outcomes(
             same = row["fingerprint"] == request.fingerprint
             outcomes.append(Stored(row["status"], row["body"]) if same else OtherParameters())
         elif request.key in locked:
-            locked.discard(request.key)  # the caller must do this request; a second with this key is in flight
+            locked.discard(request.key)  # the caller must do this request; a later one with this key is in flight
             outcomes.append(None)
         else:
             outcomes.append(InFlight())

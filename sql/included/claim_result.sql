@@ -10,7 +10,7 @@
     order by c.due_date
 )
 union all
--- The counts are in a separate row, because additional columns in each timer's row would double the cost of the row.
+-- The counts are in a separate row: additional columns in each timer's row would double the cost of the row.
 select
     clock_timestamp(), done.timers, done.deliveries,
     -- include: included/lags_as_json.sql
@@ -26,7 +26,8 @@ select
         from due
         where due.due_date <= coalesce(:now::timestamptz, now()) - :ramp_after::interval
     ),
-    -- During a hold no row says the rate. Null means no limit, so the first scan after the hold would ignore the ramp.
+    -- During a hold no row has the rate. A null would mean no limit: the first scan after the hold would ignore the
+    -- ramp.
     case when exists (select from me) then (select me.ramp_per_s from me) else 0 end,
     (select following.tenant_id from following),
     null, null, null, null, null, null, null, null, null, null, null, null, null

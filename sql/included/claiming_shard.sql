@@ -4,7 +4,7 @@ me as materialized (
     -- gets no timers.
     select
         h.part, h.part_count,
-        -- The shard's share of the ramp. Also count shards without slots, for example the shards of a stand-by cluster.
+        -- The shard's part of the ramp. Shards without slots also count, for example the shards of a stand-by cluster.
         c.ramp_per_s / coalesce(
             h.part_count, (select count(*) from shardclock.holders s where s.role = 'shard' and s.ended_at is null)
         )::double precision as ramp_per_s,
@@ -14,16 +14,16 @@ me as materialized (
     cross join shardclock.coordination c
     where h.holder = :holder::bigint
         and h.ended_at is null
-        -- This query returns no row on a copy and on another installation's database; then the shard fires nothing
+        -- No row on a copy, and on another installation's database: the shard then fires nothing
         -- (docs/decisions/0016-a-copy-does-not-fire.md).
         and shardclock.hold_reason(h.identity) is null
 ),
 freed as materialized (
     -- The holders with free claims. Two selects, because each can use a small index; a single select with "or" would
-    -- read all holders, including ended holders.
+    -- read all holders, including the ended holders.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
     union all
-    -- Exclude the claiming shard: if it is suspended, it is running again.
+    -- Exclude the claiming shard: if it is marked as suspended, it has started to run again.
     select h.holder
     from shardclock.holders h
     where h.suspended_at is not null and h.ended_at is null and h.holder <> :holder

@@ -1,5 +1,5 @@
--- Selects the number of clients' connections, and their limit for roles without special rights. For sessions of other
--- roles, a role without pg_read_all_stats can read the database but not backend_type.
+-- The number of clients' connections, and their limit for roles without special rights. For sessions of other roles, a
+-- role without pg_read_all_stats can read the database but not backend_type.
 (
     select count(*) from pg_stat_activity a
     where a.datid is not null and coalesce(a.backend_type, 'client backend') = 'client backend'

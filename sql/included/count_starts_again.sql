@@ -1,7 +1,7 @@
--- Lets the next start of the tenant count the starts again, because the limit changes.
+-- Lets the tenant's next start count the usage again, because a limit changes.
 with counted as (
-    -- Set had_quota to false, so that the next start counts again. Skip a locked row, because the transaction with the
-    -- lock has just counted.
+    -- Set had_quota to false, so that the next start counts the usage again. Skip a locked row: the transaction with
+    -- the lock has just counted it.
     update shardclock.tenant_usage u
     set had_quota = false
     where (u.tenant_id, u.resource) in (

@@ -1,7 +1,7 @@
 -- Writes the deliveries of the timers in `firing`, counts the timers, and measures their lags. Claims deliveries for
 -- workers that accept more deliveries of the target (docs/decisions/0083-a-firing-hands-its-delivery-over.md).
 taker as materialized (
-    -- Check the worker's row in the same way as a claim by the worker, so that an ended or silent worker gets no
+    -- Check the worker's row in the same way as the worker's own claim does, so that an ended or silent worker gets no
     -- delivery.
     select h.holder, h.part, h.part_count
     from shardclock.holders h
@@ -17,7 +17,7 @@ granted as materialized (
     join taker t on t.holder = g.holder
 ),
 given as materialized (
-    -- While the assignment changes, two workers may have the same slot: choose one of these workers.
+    -- While the assignment of slots changes, two workers may have the same slot: choose one of them.
     select distinct on (n.timer_key) n.*
     from (
         select
@@ -61,7 +61,7 @@ done as materialized (
     from firing f
 ),
 lags as materialized (
-    -- In a select list Postgres inlines the function; as a table expression, the call would cost 0.3 µs for each row.
+    -- In a select list, Postgres inlines the function; as a table expression, the call would cost 0.3 µs for each row.
     select
         shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,

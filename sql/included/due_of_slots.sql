@@ -4,8 +4,8 @@ from seen n
 where n.slot <> all (array(select o.slot from seen o where o.touched))
 union all
 (
-    -- Exclude rows that other transactions have locked. Read only slots that may have locked rows; in a sweep all
-    -- slots, because other shards claim rows there.
+    -- Exclude rows that other transactions have locked. Read only the slots that may have locked rows. In a sweep,
+    -- these are all slots, because other shards claim rows there.
     select d.timer_key, d.due_date, s.slot as place, s.share
     from slots s
     cross join lateral (

@@ -1,14 +1,14 @@
 -- Fires or leases the rows of `due`.
 fired as (
     -- The array of keys and "is true" force the planner to probe the index for each key
-    -- (docs/decisions/0005-queue-plans.md). Repeat all conditions of the query, because if a row has changed, Postgres
-    -- checks them again on the newest version of the row.
+    -- (docs/decisions/0005-queue-plans.md). Repeat all conditions of the query: if a row has changed, Postgres checks
+    -- them again on the newest version of the row.
     delete from shardclock.timers t
     where :fire_overdue::boolean
         and t.timer_key = any (array(select due.timer_key from due))
         and (t.due_date <= coalesce(:now::timestamptz, now())) is true
         -- include: included/still_free.sql
-        -- A claim fires a schedule only if the row has the period; for other rules, the shard's fire loop computes the
+        -- A claim fires a schedule only if the row has a period. For other rules, the shard's fire loop computes the
         -- next occurrence. A row with missed_once has no period.
         and (t.schedule is null or t.period_us is not null)
     returning t.*

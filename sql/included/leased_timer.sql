@@ -1,4 +1,4 @@
--- The columns of a leased timer `t`. A client's choice at a resume replaces the schedule's rule for the occurrences
+-- The columns of a leased timer `t`. The choice of a client at a resume replaces the schedule's rule for occurrences
 -- that were due before the resume; `missed_before` is the moment of the resume.
 t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone,
 coalesce(case when t.due_date < t.changed_at then t.missed_once end, t.missed, 'fire_once') as missed,

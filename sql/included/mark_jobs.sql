@@ -10,7 +10,7 @@ set state = 'STARTING',
     cancel_why = null,
     last_start = clock_timestamp(),
     runs = j.runs + 1,
-    -- Count a crash before the run begins, so that the count is correct if the worker dies during the run. When the run
+    -- Count a crash before the run begins, so that the count is correct if the worker dies during the run. If the run
     -- ends without a crash, end_runs subtracts one from the count.
     crashes = j.crashes + 1,
     consecutive_crashes = j.consecutive_crashes + 1

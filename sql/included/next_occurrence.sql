@@ -1,7 +1,7 @@
 -- The columns of the next occurrence of the schedule `f`: computed by the rule (`mine`), or, after a run on request,
 -- the values from before the run.
 mine.fires,
--- After a run on request, the next occurrence has the due date from before the run; missed occurrences are handled when
+-- After a run on request, the next occurrence has the due date from before the run. Missed occurrences are handled when
 -- this occurrence fires.
 case when f.kept_due_date is null then mine.skipped when mine.fires then 0 else 1 end as skipped,
 case when f.kept_due_date is null then mine.next_occurrence else f.occurrence + 1 end as next_occurrence,

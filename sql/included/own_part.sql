@@ -1,4 +1,4 @@
--- The part of the slots that the holder serves.
+-- The holder's part of the slots.
 me as materialized (
     select h.part, h.part_count
     from shardclock.holders h

@@ -1,8 +1,8 @@
--- The first line of a dead letter's reason, without the number of the last attempt. `#` replaces each identifier. There
--- are three kinds of identifiers: a number of at least four digits; a word of at least eight characters, two of them
--- digits; a word with a lower-case letter and `_` or `-` and digits at its end, such as customer_7. A status code such
--- as HTTP-503 is no identifier. Dead letters that differ only in identifiers belong to one group. A second replacement
--- changes nothing, so a filter can have the line of a group.
+-- The first line of a dead letter's reason, without the number of the last attempt and with `#` for each identifier. So
+-- dead letters that differ only in identifiers belong to one group. There are three kinds of identifiers: a number of
+-- at least four digits; a word of at least eight characters with at least two digits; a word with a lower-case letter,
+-- `_` or `-`, and digits at its end, such as customer_7. A status code such as HTTP-503 is no identifier. A second
+-- replacement changes nothing, so a filter can have the line of a group.
 --
 -- The lookbehind lets the lookahead begin only once in each word. Without the lookbehind, the time grows with the
 -- square of the length: 3 s for a reason of 40 kB.

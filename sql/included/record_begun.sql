@@ -23,6 +23,7 @@ kept as (
     select m.run_timer_key, m.run_claims, m.name, m.run_attempt, c.due_date, m.run_started_at, :holder
     from marked m
     join claimed c on c.timer_key = m.run_timer_key
-    -- After a failover two timers may have the same key; the second timer must not stop its job.
+    -- After a failover two timers may have the same key. The run of the second timer gets no row, but the run must
+    -- begin.
     on conflict do nothing
 ),

@@ -8,8 +8,8 @@ recurred as (
     select
         r.process_instance_key, r.element_instance_key, r.next_due_date, r.next_anchor, r.next_anchor_occurrence,
         r.next_occurrence,
-        -- Skipped occurrences don't count as repetitions (timers.schedule.last_number). A run on request has been
-        -- counted already.
+        -- Skipped occurrences don't count as repetitions (timers.schedule.last_number). A run on request has already
+        -- been counted.
         case
             when r.repetitions = -1 then -1
             when r.kept_due_date is not null then r.repetitions

@@ -10,8 +10,8 @@ cross join lateral (
         l.last_number - f.occurrence + case when l.fires then 0 else 1 end as skipped,
         l.last_number + 1 as next_occurrence,
         case
-            -- A schedule ends with the year 9999 or with its last repetition; a skipped occurrence does not count as a
-            -- repetition.
+            -- A schedule ends with the year 9999 or with its last repetition. Skipped occurrences don't count as
+            -- repetitions.
             when l.last_number + 1 - f.anchor_occurrence
                     <= (extract(epoch from '9999-12-31 23:59:59.999997+00' - f.anchor) * 1000000)::bigint / f.period_us
                 and (
@@ -31,8 +31,8 @@ cross join lateral (
     from (
         select
             p.fires,
-            -- The number of the last occurrence that is already due; with `skip`: of the last occurrence that is too
-            -- late to fire.
+            -- The number of the last occurrence that is already due; with the rule `skip`, of the last occurrence that
+            -- is too late to fire.
             case
                 when f.missed = 'fire_all' or (p.fires and f.repetitions <> -1 and f.occurrence >= f.repetitions)
                 then f.occurrence

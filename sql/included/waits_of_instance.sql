@@ -17,7 +17,7 @@ where s.instance_key = r.instance_key
 union all
 select
     (
-        -- The called instance has only the number of the calling token. The history has the token's element.
+        -- The called instance stores only the number of the calling token; the history has the token's element.
         select p.pass ->> 1
         from (
             select s.passes

@@ -41,8 +41,7 @@ locked as materialized (
     for update of j skip locked
 ),
 attempt as materialized (
-    -- If a run was cancelled, and its worker released it without knowing of the cancellation, the run counts as
-    -- cancelled.
+    -- If the worker of a cancelled run released the run before it read the cancellation, the run counts as cancelled.
     select
         g.job, g.timer_key, g.claims, g.run_claims, g.fails, g.delay, g.rest, g.duration_ms, g.traceback, g.result, g.log,
         g.progress, g.message, g.called,

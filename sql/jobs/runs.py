@@ -19,10 +19,11 @@ Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifie
 class BegunRun(NamedTuple):
     """One claimed delivery of a job: a run that began, or a run that crashed.
 
-    If `run_claims` equals `claims`, a run has begun. If they differ, an earlier run of this delivery has crashed, and
-    the worker must record the crash; the crashed run's process may still run for `lease_left`.
+    If `run_claims` equals `claims`, a run has begun. If the two numbers differ, an earlier run of this delivery has
+    crashed, and the worker must record the crash; the crashed run's process may still run for `lease_left`.
 
-    shape:   the last columns of the statement, in their order; `config` and `policy` have JSON texts
+    shape:   the fields are the last columns of the statement's result, in their order; `config` and `policy` are JSON
+             texts
     """
 
     job: str

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from shardclock_server.sql.session import Session
 
 THROTTLE = timedelta(minutes=5)  # Within this time, an endpoint gets one delivery for each kind and subject.
-EVENTS_MAX = 4_000  # The limit of events that one call takes: it must end within `coordinator_timeout_s`.
+EVENTS_MAX = 4_000  # The limit of events that one call takes: the call must end within `coordinator_timeout_s`.
 OPERATORS_TENANT = "default"  # The events of jobs and of the cluster belong to this tenant.
-# Orders the kinds as users read them. sql/schema/0010_notify.sql has the same list.
+# The kinds in the order in which users read them. sql/schema/0010_notify.sql has the same list.
 TENANT_KINDS = ("delivery.dead", "endpoint.disabled", "process.incident", "schedule.paused", "quota.reached")
 OPERATOR_KINDS = ("job.failed", "job.late", "cluster.lag", "cluster.takeover", "cluster.hold")
 EVENT_KINDS = (*TENANT_KINDS, *OPERATOR_KINDS)
@@ -28,7 +28,7 @@ class ObservedEvent:
 
 
 async def note_events(session: Session, events: Sequence[ObservedEvent]) -> None:
-    """Write the events, except events that all subscribed endpoints of the tenant have had within `THROTTLE`.
+    """Write the events, except events that all subscribed endpoints of the tenant have received within `THROTTLE`.
 
     errors:  StoreUnavailable  the outcome is unknown
     source:  sql/notify/note_events.sql

@@ -1,6 +1,6 @@
 -- Finds instances that wait for a kept message, among one page of the kept messages. Usually an engine gives a kept
 -- message to an instance as soon as the instance waits for the message. This statement finds the exceptions: the engine
--- died before, or the token that got the message has ended.
+-- died before it gave the message, or the token that got the message has ended.
 --
 -- in:    :after_expires_at timestamptz, :after_key bigint: the cursor of the page, :batch integer
 -- out:   instance_key bigint or null (no instance waits), expires_at timestamptz, message_key bigint: the last message

@@ -9,7 +9,7 @@ from shardclock.jsonb import stored_json
 from shardclock_server.sql.processes.variables import write_variables
 from shardclock_server.sql.session import Session
 
-# The states by which clients search instances: one state, ended with any outcome, or with an incident.
+# The states by which clients search instances. ENDED: ended with any outcome; INCIDENT: with an incident.
 StateFilter = Literal["STARTING", "RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
 
 

@@ -59,7 +59,7 @@ create table shardclock.deliveries (
 )
 -- The table is a queue, like timers: 0001_timers.sql has the reasons. One difference: each row is claimed at least
 -- once, and the rows of one page are claimed at nearly the same time. So each page has free space for new versions of
--- all its rows. This halves the cost of a claim, and saves 270 bytes of write-ahead log.
+-- all its rows. The free space halves the cost of a claim, and saves 270 bytes of write-ahead log.
 with (
     fillfactor = 40,
     autovacuum_vacuum_scale_factor = 0.02,

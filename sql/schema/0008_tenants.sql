@@ -62,4 +62,4 @@ comment on table shardclock.tenant_usage is
 comment on column shardclock.tenant_usage.asked_at is
     'The time of an engine''s last read, exact to ten minutes. A row with a usage of zero is deleted if no engine has read it for an hour.';
 comment on column shardclock.tenant_usage.had_quota is
-    'For the resource starts: whether the tenant had quota for another instance at the last count. Until the next count is due, a start reads this value instead of the quota.';
+    'For the resource `starts`: whether the tenant had quota for another instance at the last count. Until the next count is due, a start reads this value instead of the quota.';
