@@ -1,6 +1,6 @@
 -- If a database has no owner, the first cluster that runs on it becomes its owner. A database without a name gets the
--- name `identity` only if all running holders have this identity. So a cluster that connects by mistake can't take the
--- database from a running cluster.
+-- name `identity` only if all running holders have this identity. Otherwise a cluster that connects by mistake could
+-- take the database from a running cluster.
 --
 -- in:    identity text
 -- out:   nothing
@@ -22,7 +22,7 @@ begin
     if has_origin and (has_name or adopt.identity = '') then
         return;
     end if;
-    -- The lock serializes the calls, so that the statements below see all holders that registered earlier.
+    -- The lock serializes the calls, so that the statements below see all holders that were registered earlier.
     perform from shardclock.identity i where i.singleton for update;
     update shardclock.identity i
     set origin = here, adopted_at = now()

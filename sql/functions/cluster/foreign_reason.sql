@@ -1,5 +1,5 @@
--- Coordinators use this function instead of hold_reason, because a coordinator may lead during an operator's hold, but
--- never on a database of another installation. A caller that has read the identity row passes the row as `owner`.
+-- Coordinators use this function instead of hold_reason: a coordinator may lead during an operator's hold, but never on
+-- a database of another installation. A caller that has already read the identity row passes it as `owner`.
 --
 -- in:    identity text, owner shardclock.identity
 -- out:   text
@@ -24,7 +24,7 @@ begin
     if owner.origin <> here then
         return format('the database is a copy, or was moved: it ran as %s and is %s now', owner.origin, here);
     end if;
-    -- A database without a name belongs to any cluster, so that a cluster continues to fire when an operator gives the
+    -- A database without a name belongs to every cluster. So a cluster continues to fire while an operator gives the
     -- database a name.
     if owner.name <> foreign_reason.identity then
         return format(

@@ -16,7 +16,7 @@ begin
     if owner.held_why is null then
         return shardclock.foreign_reason(hold_reason.identity, owner);
     end if;
-    -- If the database was on hold when it was copied, the function returns the reason for a copy.
+    -- If the database was on hold when it was copied, the reason for a copy is returned, too.
     return concat_ws(
         '; ', shardclock.foreign_reason(hold_reason.identity, owner), 'an operator said: ' || owner.held_why
     );

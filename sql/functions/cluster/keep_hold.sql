@@ -1,5 +1,5 @@
--- A trigger that records the begin and the end of each hold, independent of the interface. If the reason changes during
--- a hold, the recorded hold ends and another record begins.
+-- A trigger that records the begin and the end of each hold, for all interfaces. If the reason changes during a hold,
+-- the recorded hold ends and another recorded hold begins.
 --
 -- in:    nothing
 -- out:   trigger

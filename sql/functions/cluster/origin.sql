@@ -1,6 +1,6 @@
--- A restored dump, a clone of the database and a replica by logical replication have different origins. A base backup
--- or a snapshot of a volume has the same origin as its source; only the installation's name distinguishes these two
--- databases.
+-- A restored dump, a clone of the database and a replica by logical replication have other origins than their source. A
+-- base backup or a snapshot of a volume has the same origin as its source; only the name of the installation
+-- distinguishes such a copy from its source.
 --
 -- in:    nothing
 -- out:   text

@@ -1,8 +1,8 @@
 -- Returns a zone's local time at a moment.
 --
--- `at time zone` first reads a name as an abbreviation, so CET would be one hour from UTC even in summer. An
--- abbreviation never contains a slash. A name without a slash may be an abbreviation. For such a name, the function
--- calls named_clock, which takes a few microseconds longer.
+-- `at time zone` reads a name first as an abbreviation, so the name CET would mean one hour from UTC even in summer. An
+-- abbreviation contains no slash. For a name without a slash, the function calls named_clock, which is a few
+-- microseconds slower.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

@@ -1,5 +1,5 @@
--- Returns a zone's local time by means of the `timezone` setting, because in this setting Postgres never reads a name
--- as an abbreviation. The function restores the setting before it returns.
+-- Returns a zone's local time by means of the setting `timezone`: in this setting Postgres never reads a name as an
+-- abbreviation. The function restores the setting before it returns.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

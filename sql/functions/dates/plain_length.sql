@@ -1,4 +1,4 @@
--- Returns an ISO 8601 duration in capitals and without plus signs, like timers.duration.
+-- Returns an ISO 8601 duration in capitals and without plus signs, as timers.duration does.
 --
 -- in:    given text
 -- out:   text

@@ -1,5 +1,5 @@
--- Returns the moment of a local time, like timers.zone.to_utc. A local time that the zone's clock skips moves forward
--- by the skipped length. For a local time that occurs twice, the function returns the earlier moment.
+-- Returns the moment of a local time, as timers.zone.to_utc does. A local time that the zone's clock skips is moved
+-- forward by the skipped length. For a local time that occurs twice, the function returns the earlier moment.
 --
 -- in:    local timestamp, zone text
 -- out:   timestamptz
@@ -15,7 +15,7 @@ begin atomic
         when zone = 'UTC' then local at time zone 'UTC'
         else (
             with clock as (
-                -- No zone is more than 15 hours from UTC, so these two moments are before and after any clock change
+                -- No zone is more than 15 hours from UTC. So these two moments are before and after any clock change
                 -- near the local time.
                 select
                     local - (shardclock.clock_of(t.before, zone) - (t.before at time zone 'UTC')) as by_offset_before,

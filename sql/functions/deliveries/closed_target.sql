@@ -1,5 +1,5 @@
 -- A delivery to a handler that no app declares waits for an app. `webhook:notify/NAME` is the target of operator events
--- for the endpoint NAME; timers can't have this target.
+-- for the endpoint NAME; clients' timers can't have this target.
 --
 -- in:    target text, tenant_id text
 -- out:   text

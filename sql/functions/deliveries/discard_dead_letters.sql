@@ -1,5 +1,5 @@
--- A dead letter may be the start of a process instance that no engine could begin. The discarded instance never begins,
--- so the function also deletes its business key.
+-- A dead letter may be the start of a process instance that no engine could begin. After the discard, this instance
+-- never begins, so the function also deletes its business key.
 --
 -- in:    timer_keys bigint[], reason text
 -- out:   setof bigint

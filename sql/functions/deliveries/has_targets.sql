@@ -1,4 +1,4 @@
--- A cluster needs workers if there is a target, or a delivery that is not a signal. (Engines process signals.)
+-- A cluster needs workers if there is a target, or an open delivery that is not a signal. (Engines process signals.)
 --
 -- in:    nothing
 -- out:   boolean

@@ -1,6 +1,6 @@
 -- Locks a waiting delivery, so that no worker claims it. If a worker ends the delivery while the function waits for the
--- lock, the function returns the outcome. The function does not lock a claimed delivery, because its worker must be
--- able to renew and settle it.
+-- lock, the function returns the outcome. A claimed delivery is not locked, because its worker must be able to renew
+-- and settle it.
 --
 -- in:    timer_key bigint
 -- out:   text: WAITING, IN_HAND, DEAD, DELIVERED, DISCARDED or UNKNOWN
@@ -44,7 +44,7 @@ begin
                 select l.intent
                 from shardclock.command_log l
                 where l.timer_key = lock_delivery.timer_key and l.intent in ('DELIVERED', 'DISCARDED')
-                -- An expression instead of the column, so that the planner does not scan the index on position.
+                -- `+ 0` prevents a scan of the index on position.
                 order by l.position + 0 desc
                 limit 1
             ),

@@ -1,4 +1,5 @@
--- A client can't schedule a timer with a process as its target; only the functions of processes write these timers.
+-- A client can't schedule a timer with the target `process:instance`; only the functions of processes write such
+-- timers.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text

@@ -1,4 +1,4 @@
--- Does not change a service task that a program has leased, so that no handler gets the task during this lease.
+-- A service task that a program has leased does not change, so that no handler gets the task during the lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint
@@ -16,7 +16,7 @@ begin
     set next_attempt_at = now()
     where d.timer_key = any (
             array(
-                -- Skip locked rows: workers lock rows in another order, so a wait could cause a deadlock.
+                -- Skip locked rows: workers lock rows in another order, so a wait for a lock could cause a deadlock.
                 select w.timer_key
                 from shardclock.deliveries w
                 where w.timer_key = any (retry_deliveries.timer_keys)

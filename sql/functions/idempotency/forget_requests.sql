@@ -1,6 +1,6 @@
 -- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. A stored response is valid
--- for 24 hours. The rest of the 36 hours allows for a wrong clock, and for transactions that read the slot at midnight.
--- The caller must call this function in the second half of each day.
+-- for 24 hours. The other 12 hours allow for a wrong clock, and for transactions that read the slot at midnight. The
+-- caller must call this function in the second half of each day.
 --
 -- in:    nothing
 -- out:   integer: the number of emptied slots: 1 or 0

@@ -1,5 +1,5 @@
--- Returns the slot of a request. A slot is one of three tables: one for today, one for yesterday, and one for the day
--- before yesterday, which is emptied (docs/decisions/0044-idempotent-requests.md).
+-- Returns the slot of a request. A slot is one of three tables: for today, for yesterday, and for the day before
+-- yesterday, which is emptied (docs/decisions/0044-idempotent-requests.md).
 --
 -- in:    moment timestamptz
 -- out:   smallint

@@ -1,5 +1,5 @@
--- Also cancels a run that is ending because of its time limit or its worker's shutdown, so that the job's start is not
--- retried.
+-- A run that is already ending, because of its time limit or its worker's shutdown, is also cancelled: its start gets
+-- no further attempt.
 --
 -- in:    name text, reason text
 -- out:   text

@@ -25,7 +25,7 @@ begin
 end
 $$;
 
-comment on function shardclock.configure_job is $$Sets the configuration for the next runs of a job. It is valid until the app declares another configuration.
+comment on function shardclock.configure_job is $$Sets the configuration for the next runs of a job. The configuration is valid until the app declares another configuration.
 
 name: the job's name
 config: any JSON of at most 64 KiB; at the begin of a run, it is checked against the type that the job's function takes

@@ -1,4 +1,4 @@
--- A column changes only if its declaration has changed, because an operator may have set another value.
+-- A column changes only if the app's declaration of it has changed, because an operator may have set another value.
 --
 -- in:    spec jsonb
 -- out:   text[]: added, back, or the names of the changed columns

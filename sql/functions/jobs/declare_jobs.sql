@@ -1,5 +1,5 @@
--- Only one app declares its jobs at a time. A declaration waits only briefly for a client's open transaction, because
--- other clients would wait behind the declaration; the caller retries later.
+-- Only one app declares its jobs at a time. The call waits only briefly for a client's open transaction, because other
+-- clients would wait behind the call; the caller tries again later.
 --
 -- in:    specs jsonb[], names text[]
 -- out:   job text, changes text[]; {added}; {back} and the changed columns; the changed columns; or {withdrawn}. An

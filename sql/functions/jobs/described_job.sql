@@ -1,5 +1,5 @@
--- `spec` is an object with names of columns as keys, and `disabled`. If a key is missing or null, the column gets its
--- default; without `config`, the configuration does not change.
+-- `spec` is an object with names of columns as keys, and the key `disabled`. If a key is missing or null, the column
+-- gets its default; without `config`, the configuration does not change.
 --
 -- in:    spec jsonb
 -- out:   shardclock.jobs

@@ -1,5 +1,5 @@
--- The pattern contains no backslash, because the session may read a backslash as an escape
--- (standard_conforming_strings).
+-- The pattern contains no backslash, because a session without standard_conforming_strings reads a backslash as an
+-- escape.
 --
 -- in:    schedule text
 -- out:   text
@@ -18,7 +18,7 @@ as $$
                 then format(
                     'schedule %L ends, and a job has no end: write R/ without a number', left(schedule, 60)
                 )
-            -- Without the zone in brackets: a slash in its name, as in [Europe/Paris], separates no parts of the rule.
+            -- Remove the zone in brackets: a slash in its name, as in [Europe/Paris], separates no parts of the rule.
             when regexp_replace(schedule, '[[][^][]*[]]', '', 'g') ~* '^R.*/[+-]?P[^/]*/[^/]+$'
                 then format(
                     'schedule %L ends, and a job has no end: write its start before the duration, or none',

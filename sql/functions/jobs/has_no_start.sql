@@ -5,10 +5,10 @@
 create or replace function shardclock.has_no_start(job text)
 returns boolean
 language sql
-volatile -- It needs a new snapshot: the caller may have waited for the job's row.
+volatile -- a new snapshot: the caller may have waited for the lock of the job's row
 set enable_seqscan = off
 begin atomic
-    -- A single select reads both tables, because a firing moves a start from timers to deliveries.
+    -- A single select reads both tables, because a firing moves the start from timers to deliveries.
     select not exists (
             select from shardclock.timers t
             where t.tenant_id = 'default' and t.name = 'job:' || has_no_start.job and t.target = t.name

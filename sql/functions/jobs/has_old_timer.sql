@@ -1,4 +1,4 @@
--- If a client has changed the timer, the function uses the time of this change instead of the time of the planning.
+-- If a client has changed the timer, the time of this change is compared instead of the time of the planning.
 --
 -- in:    job text, slack interval
 -- out:   boolean

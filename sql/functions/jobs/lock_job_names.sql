@@ -1,6 +1,6 @@
--- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function. Without the
--- lock, a job could stay withdrawn although an app has declared its function. Without the lock, a client could also add
--- a job with a function that an app withdraws at the same time.
+-- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function. The lock
+-- prevents two faults: a job stays withdrawn although an app has declared its function; a client adds a job with a
+-- function that an app withdraws at the same time.
 --
 -- in:    shared boolean
 -- out:   nothing

@@ -1,5 +1,5 @@
 -- Only the worker with the first part of the slots calls this function. The function locks each job and reads it again,
--- because another transaction may have repaired the job during the wait.
+-- because another transaction may have repaired the job during the wait for the lock.
 --
 -- in:    holder bigint
 -- out:   job text, repair text
@@ -14,7 +14,7 @@ as $$
 declare
     found_one shardclock.jobs;
 begin
-    -- Only the worker with the first part of the slots repairs jobs.
+    -- If the caller no longer has the first part of the slots, the call does nothing.
     if not exists (
         select from shardclock.holders h
         where h.holder = maintain_jobs.holder and h.ended_at is null and h.part = 0

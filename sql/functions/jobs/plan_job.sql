@@ -37,7 +37,8 @@ begin
         exit when key is not null or exists (
             select from shardclock.timers t where t.tenant_id = 'default' and t.name = 'job:' || planned.name
         );
-        -- The name is free, so the key is in use: an operator or a restore has set the sequence of keys back.
+        -- No timer has the name, so another timer has the key: an operator or a restore has set the sequence of keys
+        -- back.
         perform shardclock.advance_keys();
     end loop;
     return key;

@@ -1,5 +1,5 @@
--- Also deletes the job's waiting starts, so that a later job with this name does not run them. Does not delete clients'
--- timers with the job as their target.
+-- The job's waiting starts are also deleted, so that a later job with this name does not run them. Clients' timers with
+-- the job as their target are not deleted.
 --
 -- in:    name text
 -- out:   boolean: false: the job does not exist

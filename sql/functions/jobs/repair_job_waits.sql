@@ -1,4 +1,4 @@
--- The worker with the first part of the slots calls this function, and repeats the call until the result is empty.
+-- The worker with the first part of the slots repeats this call until the result is empty.
 --
 -- in:    holder bigint
 -- out:   job text, repair text; at most 200 jobs
@@ -14,7 +14,7 @@ as $$
 declare
     found_one shardclock.jobs;
     ended_ahead boolean;
-    slack constant interval := '1 minute'; -- a smaller correction of the clock does not count
+    slack constant interval := '1 minute'; -- smaller corrections of the clock are ignored
 begin
     if not exists (
         select from shardclock.holders h
@@ -34,7 +34,8 @@ begin
     loop
         begin
             -- If the job's last run ended while the clock was ahead, the end of the run and the end of the pause after
-            -- it are in the future. If only a start was written at that time, the pause is correct and does not change.
+            -- it are in the future. If only a start was written while the clock was ahead, the pause is correct and
+            -- does not change.
             ended_ahead := (
                 found_one.last_finish > clock_timestamp() + slack
                 or found_one.not_before > clock_timestamp() + interval '1 day'
@@ -59,7 +60,7 @@ begin
                     found_one, shardclock.next_start(found_one.every_s, found_one.last_finish)
                 );
             end if;
-            -- Move both dates back: a worker finds a crash only if the delivery is due and its lease has ended.
+            -- Move both dates back, because a worker finds a crash only if the delivery is due and its lease has ended.
             update shardclock.deliveries d
             set next_attempt_at = least(d.next_attempt_at, clock_timestamp()),
                 claimed_until = case

@@ -1,4 +1,4 @@
--- The start is due at the time of the call, not at the transaction's begin. So a start that a long transaction requests
+-- The start is due at the time of the call, not at the begin of the transaction. So the start of a long transaction
 -- does not run before starts that were requested earlier.
 --
 -- in:    name text, config jsonb

@@ -1,5 +1,5 @@
--- A job that add_job has added with the function of a declared job is withdrawn and restored together with the declared
--- job.
+-- A job that was added with add_job is withdrawn together with the declared job that has its function, and is restored
+-- together with this declared job.
 --
 -- in:    kept text[]
 -- out:   setof text: the names

@@ -25,13 +25,13 @@ begin
         partition_name := 'command_log_' || to_char(day, 'YYYYMMDD');
         continue when to_regclass('shardclock.' || partition_name) is not null;
         begin
-            -- Never wait for a table lock: a later call tries again. To attach a day, Postgres locks the default
-            -- partition exclusively. A dump may have locked the partition for hours, and writers would wait behind this
-            -- call.
+            -- Never wait for a table lock; a later call tries again. To attach a day, Postgres locks the default
+            -- partition exclusively. A dump may have locked this partition for hours, and all writers would wait behind
+            -- this call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;
-            -- Create the table and attach it in two steps, because `create table … partition of` would block all
-            -- firings while it waits for a lock.
+            -- Create the table and attach it in two steps: while `create table … partition of` waits for a lock, it
+            -- would block all firings.
             execute format(
                 'create table shardclock.%I (like shardclock.command_log including defaults including constraints)',
                 partition_name

@@ -9,7 +9,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     -- Read the sequence before the locks. Later positions are above `drawn`. A transaction that drew an earlier
-    -- position either still has its lock, or ends before the snapshot of the caller's next statement.
+    -- position either still has its lock when the locks are read, or ends before the snapshot of the caller's next
+    -- statement.
     drawn bigint := pg_sequence_last_value('shardclock.position_seq');
 begin
     if pg_is_in_recovery() then
@@ -34,12 +35,13 @@ begin
                     )
                     and l.granted
             )
-            -- A lock's key has the last 31 bits of a mark. The mark is the number nearest to `drawn` with these bits.
+            -- A lock's key has the last 31 bits of a mark. The mark is the number with these bits that is nearest to
+            -- `drawn`.
             select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
             from ours m
             where m.locktype = 'advisory'
-                -- Any session may take these advisory locks, so check that the session has also locked the table, as
-                -- each writer of the log does before its mark. A prepared transaction has no pid; during the
+                -- Any session may take these advisory locks. So check that the session has also locked the table, as
+                -- each writer of the log does before its mark. A prepared transaction has no pid. During the
                 -- preparation, one of its two locks may still have a pid.
                 and (
                     m.pid is null

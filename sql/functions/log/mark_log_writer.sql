@@ -19,16 +19,16 @@ declare
     setting text := current_setting('shardclock.log_marked', true);
     mark bigint := drawn;
 begin
-    -- The first call in a transaction locks a mark, and stores this mark in a setting. Later calls in the transaction
-    -- read the setting, and lock the same mark again. A forged setting is harmless, because a mark above the sequence's
-    -- value is ignored. A rollback to a savepoint undoes both the setting and the lock.
+    -- The first call in a transaction locks a mark, and stores the mark in a setting. Later calls in the transaction
+    -- read the setting, and lock the same mark again. A forged setting is harmless: a mark above the sequence's value
+    -- is ignored. A rollback to a savepoint undoes both the setting and the lock.
     if setting ~ '^-?[0-9]{1,18}$' then
         if setting::bigint between drawn - 1000000000 and drawn then
             mark := setting::bigint;
         end if;
     end if;
-    -- If the key is locked, don't wait, because any role can lock any key. Take a lower mark instead. With a lower mark
-    -- readers wait a little longer; the result is still correct.
+    -- If another session has this lock, don't wait for it, because any role can lock any key. Take a lower mark
+    -- instead. With a lower mark readers wait a little longer; their result is still correct.
     for step in 1 .. 65536 loop
         if pg_try_advisory_xact_lock_shared(1936221036, (mark & 2147483647)::integer) then -- "shcl"
             perform set_config('shardclock.log_marked', mark::text, true);

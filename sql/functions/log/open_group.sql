@@ -1,6 +1,6 @@
 -- Registers a new group at the start of the log, and returns the group's number of partitions.
 --
--- Concurrent calls run one after the other, so that only the first call inserts the group's rows.
+-- Concurrent calls run one after the other, and only the first of them inserts the group's rows.
 --
 -- in:    group_name text, partitions integer
 -- out:   integer

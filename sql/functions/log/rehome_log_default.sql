@@ -1,6 +1,6 @@
--- The default partition has the records of days that have no partition of their own. When these days are over, the
--- function makes the table the regular partition of these days, without moving records, and creates a new default
--- partition.
+-- The default partition has the records of days without a partition of their own. When these days are over, the
+-- function makes the default partition the regular partition of these days, without moving records, and creates a new
+-- default partition.
 --
 -- in:    nothing
 -- out:   integer: the number of partitions that it made, 0 or 1

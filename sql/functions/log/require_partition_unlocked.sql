@@ -1,5 +1,5 @@
--- Raises 55P03 immediately if another transaction (a dump, a long report) has locked a partition. If the caller
--- requested its lock on the whole log in this situation, the request would wait, and all writers would wait behind it.
+-- Raises 55P03 immediately if another transaction (a dump, a long report) has locked a partition. Otherwise the
+-- caller's request for a lock on the whole log would wait, and all writers would wait behind it.
 --
 -- in:    partition_name text
 -- out:   nothing

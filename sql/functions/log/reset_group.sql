@@ -1,5 +1,5 @@
 -- Moves a group to another position, with the same or another number of partitions. Without `new_position` the position
--- does not change. In this case all partitions must have the same position, so that each record is processed once.
+-- does not change; then all partitions must have the same position, so that each record is processed once.
 --
 -- in:    group_name text, new_position bigint, partitions integer
 -- out:   bigint: the group's position; null: the group does not exist
@@ -25,8 +25,8 @@ begin
     if last_position is null then
         return null;
     end if;
-    -- Accept positions up to the last drawn position. The caller may have read `new_position` from an earlier horizon,
-    -- and the horizon may be lower now.
+    -- Accept positions up to the last drawn position. `new_position` may come from an earlier horizon, and the horizon
+    -- may be lower now.
     last_drawn := greatest(shardclock.log_horizon(), pg_sequence_last_value('shardclock.position_seq'));
     if new_position > last_drawn then
         raise exception 'position % is beyond the end of the log, %: the group would skip all records until then',

@@ -1,5 +1,5 @@
--- Chat tools show `text`. The event's sentence may contain text of a third party, such as a receiver's response. The
--- function replaces characters that begin a link, or that mention a person or a channel, by similar characters.
+-- Chat tools display `text`. The event's sentence may contain text of a third party, such as a receiver's response. So
+-- characters that begin a link, or that mention a person or a channel, are replaced by similar characters.
 --
 -- in:    event jsonb, others integer, text_only boolean
 -- out:   jsonb

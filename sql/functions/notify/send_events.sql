@@ -1,6 +1,5 @@
 -- Converts operator events to deliveries. For each endpoint, kind and subject there is at most one delivery in each
--- interval. A delivery also contains the number of events since the last delivery. Events within the interval wait for
--- the end of the interval.
+-- interval. Further events wait for the end of the interval; the next delivery contains their number.
 --
 -- in:    every interval, most integer, now timestamptz
 -- out:   integer: the number of deliveries
@@ -24,8 +23,8 @@ begin
         return 0;
     end if;
     -- Lock the subscriptions against removal. Without this lock, a deadlock is possible: this transaction waits for a
-    -- subscription that a second transaction removes, and the second transaction waits for this transaction's throttle
-    -- rows.
+    -- subscription that a second transaction removes, and the second transaction waits for the throttle rows that this
+    -- transaction has locked.
     perform from shardclock.event_subscriptions for key share skip locked;
     get diagnostics free = row_count;
     if free < (select count(*) from shardclock.event_subscriptions) then

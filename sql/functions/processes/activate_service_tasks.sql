@@ -1,4 +1,4 @@
--- A call returns tasks until their variables reach 8 MiB; a further call returns more tasks.
+-- A call returns tasks until their variables have 8 MiB in total; the next call returns the remaining tasks:
 -- docs/decisions/0068-costs-of-one-tenant.md
 --
 -- in:    task_type text, most integer, lease interval, tenant_id text, worker text

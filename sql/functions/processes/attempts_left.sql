@@ -8,7 +8,7 @@ language sql
 immutable
 begin atomic
     -- The default is three, as in Camunda 8. A task may have more failures than the model allows, because a program can
-    -- claim it again.
+    -- claim it again after its last attempt.
     select greatest(coalesce(attempts_max, 3) - failed_attempts, 1);
 end;
 

@@ -1,6 +1,5 @@
 -- Two callers may cancel an instance with a given-up start concurrently. The first caller replaces the dead letter by
--- the instance, so the second caller may find neither the instance nor the dead letter. The second caller then searches
--- again.
+-- the instance. The second caller may then find neither the dead letter nor the instance, and searches again.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text

@@ -26,7 +26,7 @@ begin
         raise exception 'instance % belongs to a tenant that the session does not serve', instance_key
             using errcode = 'insufficient_privilege', constraint = 'instance_of_another_tenant';
     end if;
-    -- If an engine cancels the start, the record names the sender of the cancellation.
+    -- If an engine calls this function, the record names the sender of the cancellation.
     select d.payload into asked
     from shardclock.deliveries d
     where d.timer_key = signal_key and d.process_instance_key = start.timer_key;
@@ -65,7 +65,7 @@ begin
             '[]'
         );
     else
-        -- If the process was deleted, there is no definition, so the function can't write an instance.
+        -- If the process was deleted, there is no definition, so no row of the instance can be written.
         delete from shardclock.business_keys b where b.instance_key = start.timer_key;
     end if;
     return true;

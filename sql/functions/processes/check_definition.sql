@@ -1,5 +1,5 @@
--- Checks a new version's quota. The same transaction ends the previous version's start timers, so only additional start
--- timers need quota.
+-- Checks the quota of a new version. The same transaction ends the start timers of the previous version, so only
+-- additional start timers need quota.
 --
 -- in:    nothing
 -- out:   trigger

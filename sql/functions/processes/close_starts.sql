@@ -10,7 +10,7 @@ as $$
 declare
     keys bigint[];
 begin
-    -- A schedule that fires during this call has another key afterwards, so search again until no start timer is left.
+    -- If a schedule fires during this call, its next occurrence has another key. So search again until none is left.
     loop
         keys := array(
             select t.timer_key

@@ -35,9 +35,9 @@ begin
         elsif present_assignee <> complete_task.assignee then
             return 'TAKEN';
         end if;
-        -- The former assignee released the task after the update took its snapshot.
+        -- The former assignee has released the task after the update took its snapshot.
     end loop;
-    -- The update does not change the assignee. If the token has stopped, the completion has no effect, and the task is
+    -- The update does not change the assignee: if the token has stopped, the completion has no effect, and the task is
     -- open again with the same assignee.
     present_assignee := coalesce(task.assignee, complete_task.assignee);
     perform shardclock.send_signal(

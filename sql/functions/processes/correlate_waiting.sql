@@ -31,18 +31,18 @@ begin
         where s.instance_key = any (instance_keys) and s.kind = 'message' and s.taken_by is null
         order by s.tenant_id, s.name, s.correlation, s.opened_at
     loop
-        -- If a transaction is just publishing a message with this name and correlation key, skip the message, because
-        -- the caller searches again soon.
+        -- If another transaction is publishing a message with this name and correlation key, skip the message: the
+        -- caller searches again soon.
         continue when not pg_try_advisory_xact_lock(
             hashtextextended(waiting.tenant_id || ' ' || waiting.name || ' ' || waiting.correlation, 19)
         );
-        -- A separate statement, so that its snapshot includes all commits before the lock.
+        -- The statement is separate, so that its snapshot includes all commits before the lock.
         for found_message in
             select m.*
             from shardclock.messages m
             where m.tenant_id = waiting.tenant_id and m.name = waiting.name and m.correlation = waiting.correlation
                 and m.expires_at > now() and waiting.process_id <> all (m.correlated)
-                -- A message that was kept before variables had a size limit may not fit into a signal. Without this
+                -- A message that was kept before variables had a size limit may be too large for a signal. Without this
                 -- check the call would fail for all instances.
                 and octet_length(m.variables::text) <= 1048576
             order by m.message_key + 0

@@ -1,5 +1,5 @@
--- A completion that names a person fails if another person has the task, so that the history has the right name. For a
--- claim, the result is the state in which the task ended.
+-- A completion that names a person is refused if another person has the task, so that the history has the right name.
+-- For a claim of an ended task, the result is the state in which the task ended.
 --
 -- in:    task_key bigint, tenant_id text
 -- out:   text: COMPLETED_BEFORE, CANCELED or NOT_FOUND
@@ -15,8 +15,8 @@ as $$
 declare
     ended_as text;
 begin
-    -- Read the acts on the task, because an engine deletes the task's row soon after its end; the acts are deleted only
-    -- with the instance.
+    -- Read the acts on the task: an engine deletes the task's row soon after its end, but the acts only with the
+    -- instance.
     select case a.act when 'COMPLETED' then 'COMPLETED_BEFORE' else a.act end into ended_as
     from shardclock.task_acts a
     where a.task_key = end_of_task.task_key and a.act in ('COMPLETED', 'CANCELED')

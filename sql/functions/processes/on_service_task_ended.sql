@@ -15,7 +15,7 @@ begin atomic
             then jsonb_build_object(
                 'kind', 'completed',
                 'variables',
-                -- An endpoint's answer, such as 200, is not a variable of a process.
+                -- The answer of an endpoint, such as 200, is not a variable of the process.
                 case when jsonb_typeof(result) = 'object' and target not like 'webhook:%' then result else '{}' end
             )
         when intent = 'DISCARDED' and result ? 'error_code'

@@ -44,8 +44,8 @@ begin
     order by m.message_key + 0 desc
     limit 1;
     loop
-        -- Find the first waiting token of each process. While this statement waits for a subscription's row, the row
-        -- may be deleted and a new row written; the next pass of the loop finds the new row.
+        -- Find the first waiting token of each process. While this statement waits for a subscription's row, another
+        -- transaction may replace the row; the next pass of the loop finds the new row.
         select array_agg(f.subscription_key), array_agg(f.instance_key) filter (where f.is_behind)
         into waiting, behind
         from (
@@ -66,8 +66,8 @@ begin
             order by w.process_id, w.opened_at
         ) f;
         exit when waiting is null;
-        -- First correlate kept messages that no engine has correlated yet. A token that gets a kept message may no
-        -- longer wait for the new message.
+        -- First correlate the kept messages that no engine has correlated yet. A token that gets a kept message may
+        -- then no longer wait for the new message.
         continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
             update shardclock.subscriptions s

@@ -41,14 +41,14 @@ begin
         select s.* into before
         from shardclock.process_starts s
         where s.tenant_id = start_process.tenant_id and s.idempotency_key = start_process.idempotency_key
-            -- The older key has expired, but is not deleted yet.
+            -- An older row has expired, but is not deleted yet.
             and s.asked_at > now() - interval '1 day';
         if before.process_id <> start_process.process_id then
             raise exception 'idempotency_key % has started %: use another key', quote_literal(left(idempotency_key, 60)),
                 format('the process %L', left(before.process_id, 60))
                 using errcode = 'invalid_parameter_value', constraint = 'start_key_used';
         end if;
-        -- A repeated call may omit the business key, because some callers don't know the key.
+        -- A repeated call may omit the business key, because some callers don't know it.
         if before.instance_key is not null and business_key <> coalesce(before.business_key, '') then
             raise exception 'idempotency_key % has started %: use another key', quote_literal(left(idempotency_key, 60)),
                 'an instance ' || coalesce(

@@ -1,5 +1,5 @@
--- An instance counts as existing as soon as its start is stored, even before an engine has begun it. The delivery of a
--- thrown signal is not an instance.
+-- An instance exists as soon as its start is stored, even before an engine has begun it. The delivery of a thrown
+-- signal is not an instance.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text: null: unknown

@@ -28,7 +28,7 @@ begin
         order by s.subscription_key + 0 desc
         limit receivers_max + 1
     ) f;
-    -- If engines are still sending an earlier signal of this name, they send this signal afterwards.
+    -- If engines are still sending an earlier signal of this name, they also send this signal, after the earlier one.
     if receivers > receivers_max or receivers > 0 and (
         select true
         from shardclock.deliveries d

@@ -1,5 +1,5 @@
--- Reads only the row with the last count, in a quarter of the time of a new count. The count is valid for one second,
--- or for 10 ms for each 1,000 waiting starts, if this is longer. Afterwards the function returns false, and
+-- Reads only the row with the last count, which takes a quarter of the time of a new count. The count is valid for one
+-- second, or for 10 ms for each 1,000 waiting starts if that is longer. Afterwards the function returns false, and
 -- `remaining_quota` counts again.
 --
 -- in:    tenant_id text

@@ -1,4 +1,4 @@
--- Postgres inlines the body into the plans of the callers. `t` is null if the tenant has no row in shardclock.tenants.
+-- Postgres inlines this body into its callers' plans. `t` is null if the tenant has no row in shardclock.tenants.
 --
 -- in:    t shardclock.tenants, resource text
 -- out:   bigint

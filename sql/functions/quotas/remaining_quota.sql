@@ -1,7 +1,7 @@
--- For a small quota the function counts the rows; for a large quota it uses the last stored count. Engines store the
--- counts of instances, tasks and timers. Clients store the counts of waiting starts, definitions and messages, because
--- clients write these rows even while no engine runs. All resources of a call share the quota of the first resource.
--- Each query reads one table, because a join takes longer than a second query.
+-- For a small quota the function counts the rows. For a large quota the function uses the last stored count. Engines
+-- store the counts of instances, tasks and timers. Clients store the counts of waiting starts, definitions and
+-- messages, because these rows are written even while no engine runs. All resources of a call share the quota of the
+-- first resource. Each query reads one table, because a join takes longer than a second query.
 --
 -- in:    tenant_id text, resources text[]
 -- out:   quota bigint, remaining bigint, counted_at timestamptz
@@ -49,10 +49,10 @@ begin
         where u.tenant_id = remaining_quota.tenant_id and u.resource = resource;
         if not found then
             used_at := '1970-01-01 00:00:00+00';
-            -- A client's transaction may be open for hours. If it had inserted a row, engines could not store their
-            -- counts in this row. So clients' transactions never insert the rows of engines' resources; an engine
-            -- inserts them, with one resource in a call. Without the lock, the insert could wait for another
-            -- transaction that inserts the same row.
+            -- A client's transaction may be open for hours. If this transaction inserted a row of an engine's resource,
+            -- engines could not store their counts during this time. So only engines insert these rows, with one
+            -- resource in a call. Without the lock, the insert could wait for another transaction that inserts the same
+            -- row.
             if may_write and (resource = any (of_clients) or cardinality(resources) = 1)
                 and pg_try_advisory_xact_lock(hashtextextended(tenant_id || ' ' || resource, 51))
             then
@@ -75,8 +75,8 @@ begin
                     where u.tenant_id = remaining_quota.tenant_id and u.resource = resource
                     returning u.used, u.counted_at into used, used_at;
                 elsif age > interval '5 seconds' then
-                    -- If the row is locked, count without storing the count, because an open transaction may lock the
-                    -- row for hours.
+                    -- If the row is locked, count without storing the count, because the transaction with the lock may
+                    -- be open for hours.
                     used := shardclock.usage_of(tenant_id, resource, quota);
                     used_at := clock_timestamp();
                 end if;

@@ -97,7 +97,7 @@ begin
     if words[4] ^@ '*' and words[6] ^@ '*' then
         return null;
     end if;
-    -- Each month may begin on any weekday, and February has 28 or 29 days.
+    -- Check all months: a month has 28 to 31 days, and may begin on any weekday.
     for length in 28 .. 31 loop
         continue when chosen_months & case length
             when 30 then (1 << 4) | (1 << 6) | (1 << 9) | (1 << 11)

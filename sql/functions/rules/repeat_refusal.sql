@@ -48,8 +48,8 @@ begin
         moments := case when period is null then array[m[2], m[3]] else array[m[2]] end;
     end if;
     for i in 1 .. cardinality(moments) loop
-        -- Read the period and the start or end in the order of the text: the period comes before an end and after a
-        -- start.
+        -- Read the period and the start or end in the order of the text: a period comes after a start and before an
+        -- end.
         exit when i = 1 and period = m[2] and shardclock.period_refusal(given, period) is not null;
         select * into found from shardclock.judged_moment(moments[i], zone);
         if found.refusal is not null then
@@ -72,7 +72,7 @@ begin
     end if;
     refusal := coalesce(
         shardclock.period_refusal(given, period),
-        -- Round the period up to microseconds, and its average length in days to a limited number of digits.
+        -- Round the period up to microseconds, and limit the digits of its average length in days.
         (
             select shardclock.frequency_refusal(given, m[1], ceil(round(d.average_days * 86400000000, 6)) / 1000000)
             from shardclock.judged_duration(period) as d

@@ -1,4 +1,4 @@
--- Formats a refused text for a message, like timers/refusal.py.
+-- Formats a refused text for a message, as timers/refusal.py does.
 --
 -- Each function in this folder has a counterpart in timers/ with the same refusals in the same words;
 -- tests/sql/test_parsing.py compares them.

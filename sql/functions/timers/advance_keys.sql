@@ -13,16 +13,15 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    -- Ignore keys above this limit; it is far above all drawn keys. Otherwise a row with the largest bigint as its key
-    -- would exhaust the sequence.
+    -- Ignore keys above this limit, which is far above all drawn keys. Without the limit, a row with the largest bigint
+    -- as its key would exhaust the sequence.
     far constant bigint := 4611686018427387904;
-    -- This margin is larger than the number of keys that other sessions can draw after this read, so setval never moves
+    -- This margin is larger than the number of keys that other sessions can draw after the read, so setval never moves
     -- the sequence back.
     gap constant bigint := 1000000;
     highest bigint;
 begin
-    -- One call at a time moves the sequence. Don't wait for the lock, because the call with the lock moves the
-    -- sequence.
+    -- Only one call at a time moves the sequence. Don't wait for the lock: the call with the lock moves the sequence.
     if not pg_try_advisory_xact_lock(hashtextextended('shardclock.advance_keys', 0)) then
         return false;
     end if;

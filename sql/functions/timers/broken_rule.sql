@@ -13,8 +13,8 @@ returns text[]
 language sql
 stable
 begin atomic
-    -- Python's datetime ends with the year 9999, and asyncpg writes the last moment of this year as infinity. A date
-    -- that asyncpg can't decode would fail a whole batch.
+    -- Python's datetime ends with the year 9999, and asyncpg writes the last moment of this year as infinity. If
+    -- asyncpg can't decode one date, the whole batch fails.
     select case
         when t.timer_key < 1
             then array['invalid_timer_key', format('timer_key %s must be at least 1', t.timer_key)]

@@ -1,5 +1,5 @@
--- Decides each cancel: if a timer's row still exists, this function deletes the row and writes the record; a timer that
--- has fired has no row, so the cancel is too late.
+-- Decides the outcome of each cancel: if the timer's row still exists, this function deletes the row and writes the
+-- record. A timer that has fired has no row, so the cancel is too late.
 --
 -- in:    timer_keys bigint[], reason text, of_system boolean
 -- out:   setof bigint

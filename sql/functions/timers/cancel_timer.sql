@@ -1,5 +1,5 @@
 -- Cancels one timer of a client. `change_timer` finds the timer, and `cancel_if_pending` deletes the row. If the timer
--- has fired before the row could be deleted, the cancellation is too late.
+-- has already fired, the cancellation is too late.
 --
 -- in:    timer_key bigint, name text, tenant_id text, reason text
 -- out:   text

@@ -1,7 +1,7 @@
 -- Changes the rules of schedules. The pending occurrence keeps its number, and gets its due date from the new rule. If
--- the pending occurrence is a run on request, it does not change, and the later occurrences follow the new rule. The
--- new rule begins at the moment when the row is locked. If the new rule began with the transaction, occurrences that
--- fired in between would fire again.
+-- the pending occurrence is a run on request, it does not change, and only the later occurrences follow the new rule.
+-- The new rule begins at the moment when the row is locked. If the new rule began with the transaction, occurrences
+-- that fired in between would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint

@@ -1,5 +1,5 @@
--- Returns the moment when a pause ends; null: the pause has no end. Refuses an end in the past. Refuses a choice for
--- missed occurrences if the pause has no end.
+-- Returns the moment at which a pause ends; null: the pause has no end. Refuses an end in the past. If the pause has no
+-- end, refuses a choice for missed occurrences.
 --
 -- in:    until timestamptz, delay text, missed text
 -- out:   timestamptz

@@ -1,7 +1,7 @@
 -- Resumes the timers with an ended pause.
 --
--- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences applies to occurrences
--- before `resume_at`. For example, an occurrence at 08:00 fires after a pause until 08:00. The call skips locked rows;
+-- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences applies only to
+-- occurrences before `resume_at`: after a pause until 08:00, an occurrence at 08:00 fires. The call skips locked rows;
 -- the next call finds them. `without` has the keys of timers that an earlier call could not resume. With `key`, the
 -- call resumes at most this timer. `next_s` is the time until the next pause ends; null: no pause has an end.
 --
@@ -14,7 +14,7 @@ create or replace function shardclock.end_pauses(most integer, without bigint[] 
 returns table (ended integer, next_s double precision)
 language sql
 set enable_seqscan = off
--- Allow nested loops, because the caller's session may not allow them: sql/deliveries/settle.py.
+-- Allow nested loops, because the caller's session may have disabled them: sql/deliveries/settle.py.
 set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off

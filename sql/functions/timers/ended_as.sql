@@ -8,7 +8,7 @@
 create or replace function shardclock.ended_as(timer_key bigint, name text, tenant_id text)
 returns text
 language sql
-volatile -- For a new snapshot: the caller has just waited for another transaction's commit.
+volatile -- a new snapshot: the caller has just waited for another transaction's commit.
 begin atomic
     select coalesce(
         (
@@ -19,8 +19,8 @@ begin atomic
         ),
         (
             -- The last record has the highest position. (The time is not used, because the clock may have been set
-            -- back.) The index by name has times but no positions, so the query reads the records of the last day, and
-            -- assumes that no clock is set back by more than a day.
+            -- back.) The index by name has times but no positions. So the query reads the records of the last day by
+            -- their times: it assumes that no clock is set back by more than a day.
             select l.intent from shardclock.command_log l
             where l.tenant_id = ended_as.tenant_id and l.name = ended_as.name
                 and l.recorded_at >= (
@@ -28,7 +28,7 @@ begin atomic
                     where n.tenant_id = ended_as.tenant_id and n.name = ended_as.name
                 )
                 and (l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip'))
-            -- An expression instead of the column, so that the planner does not scan the index on position.
+            -- `+ 0` prevents a scan of the index on position.
             order by l.position + 0 desc
             limit 1
         ),

@@ -1,4 +1,4 @@
--- With `execute`, Postgres plans for the actual values, so a null filter costs nothing.
+-- `execute` makes Postgres plan each call for its actual values, so a filter that is null costs nothing.
 --
 -- in:    state text, tenant_id text, name text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, page text, page_size integer, target text, only_schedules boolean, changed_from
@@ -27,7 +27,7 @@ create or replace function shardclock.find_timers(
 returns setof shardclock.found_timer
 language plpgsql
 stable
--- A page token contains a due date as text; the next call must parse exactly the same moment from this text.
+-- A page token contains a due date as text. The next call must parse exactly the same moment from this text.
 set datestyle = 'ISO'
 set timezone = 'UTC'
 set search_path = pg_catalog, pg_temp

@@ -5,7 +5,7 @@
 create or replace function shardclock.is_key_used(timer_key bigint)
 returns boolean
 language sql
-volatile -- For a new snapshot: the caller has just waited for another transaction's commit.
+volatile -- a new snapshot: the caller has just waited for another transaction's commit.
 security definer
 set enable_seqscan = off
 begin atomic

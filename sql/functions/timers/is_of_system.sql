@@ -1,5 +1,5 @@
--- The target shows the owner of a timer: only timers of jobs and processes have the targets `job:NAME` and
--- `process:instance`. process_instance_key does not show the owner, because clients choose its value
+-- The target determines whether a timer belongs to the system: only timers of jobs and processes have the targets
+-- `job:NAME` and `process:instance`. The process_instance_key can't be used, because clients choose its value
 -- (docs/decisions/0069-reserved-names.md).
 --
 -- in:    target text

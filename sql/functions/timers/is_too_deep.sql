@@ -1,4 +1,4 @@
--- Each interface limits the depth of JSON, because a client can't read a response if it can't decode one of the rows.
+-- Each interface limits the depth of JSON: if a client can't decode one of the rows, it can't read the whole response.
 -- Python has the same limit in timers/payload.py.
 --
 -- in:    document jsonb

@@ -12,7 +12,7 @@ begin atomic
     select array(
         select k.timer_key
         from unnest(timer_keys) as k (timer_key)
-        -- A subquery for each key instead of a join: a join with a plan that was made for an empty table could read the
+        -- A subquery for each key instead of a join: a plan that was made for an empty table would make a join read the
         -- whole table.
         where (
             select shardclock.is_of_system(t.target) from shardclock.timers t where t.timer_key = k.timer_key

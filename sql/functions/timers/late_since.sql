@@ -1,5 +1,5 @@
--- The lag of a timer is measured from its due date. If a client scheduled, moved or resumed a timer that was overdue by
--- then, the lag is measured from this request: docs/decisions/0034-late-since.md. The lag of a later occurrence is
+-- The lag of a timer is measured from its due date. If a client scheduled, moved or resumed the timer after its due
+-- date, the lag is measured from this request: docs/decisions/0034-late-since.md. The lag of a later occurrence is
 -- always measured from its due date, because a firing has written the occurrence.
 --
 -- in:    due_date timestamptz, created_at timestamptz, changed_at timestamptz, occurrence bigint

@@ -1,7 +1,7 @@
 -- Writes the log record of a replaced timer, and copies its pause and its run on request to the new timer.
 --
--- A new rule must not undo an operator's request. If the replaced timer was paused, the new timer is also paused. If an
--- operator has requested an additional run and the run has not fired, the new timer has this run at the same date.
+-- A new rule must not undo an operator's request. If the replaced timer was paused, the new timer is paused, too. If an
+-- operator has requested an additional run that has not fired yet, the new timer gets this run at the same date.
 --
 -- in:    replaced shardclock.timers, replaced_by bigint
 -- out:   nothing

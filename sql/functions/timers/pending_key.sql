@@ -1,4 +1,4 @@
--- Finds the pending timer with this name, because each occurrence of a schedule is another timer with the same name.
+-- Finds the pending timer with a name: the occurrences of a schedule are different timers with the same name.
 --
 -- in:    timer_key bigint, name text, tenant_id text
 -- out:   bigint

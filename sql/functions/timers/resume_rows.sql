@@ -1,6 +1,7 @@
 -- Resumes timers. Stores the choice for missed occurrences only if the schedule is overdue or has no computed due date;
--- null: the policy of the schedule. A row with a choice has no period, so that a shard's fire loop, and not a claim,
--- fires the schedule. `ended_at` is the moment when the pauses ended; null: a client resumes the timers now.
+-- without a choice (null), the policy of the schedule applies. A row with a choice has no period, so that the fire loop
+-- of a shard fires the schedule, and not a claim. `ended_at` is the moment at which the pauses ended; null: a client
+-- resumes the timers now.
 --
 -- in:    timer_keys bigint[], of_system boolean, missed_once text, ended_at timestamptz
 -- out:   setof bigint

@@ -15,8 +15,8 @@ as $$
 #variable_conflict use_variable
 begin
     perform shardclock.checked_text('operation', operation, 200);
-    -- A repeated call waits for this lock while the first call runs, and then finds the first call's record. Without an
-    -- operation the key is null, and the call takes no lock.
+    -- A repeated call waits for this lock while the first call runs, and then finds the record of the first call.
+    -- Without an operation the key is null, so the call takes no lock.
     perform pg_advisory_xact_lock(hashtextextended('shardclock.run_timer ' || operation, 0));
     if shardclock.was_run(operation, timer_key, name, tenant_id) then
         return 'RESCHEDULED';

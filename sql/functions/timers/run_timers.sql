@@ -1,7 +1,7 @@
 -- Makes timers due now. A schedule gets an additional occurrence that is due now, with the number of the pending
 -- occurrence. The pending occurrence gets the next number; its due date and its scheduled date don't change. If the
--- schedule has no computed due date yet, plan_schedules writes both dates. If the schedule already has a run on request
--- for a later date, this function makes that run due now.
+-- schedule has no computed due date yet, plan_schedules writes both dates later. If the schedule already has a run on
+-- request for a later date, this function makes that run due now.
 --
 -- in:    timer_keys bigint[], operation text
 -- out:   setof bigint
@@ -21,8 +21,8 @@ begin atomic
                 -- clock_timestamp() instead of now(): another transaction may have made the timer due after this
                 -- transaction began.
                 t.due_date > clock_timestamp()
-                -- A schedule without a computed due date has a placeholder in the past, so that a shard computes the
-                -- due date; the schedule would not fire.
+                -- A schedule without a computed due date has a placeholder in the past, which only makes a shard
+                -- compute the due date; the schedule would not fire.
                 or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
             )
             and t.paused_due_date is null

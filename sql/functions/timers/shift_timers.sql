@@ -14,8 +14,8 @@ begin
             using errcode = 'invalid_parameter_value', constraint = 'invalid_shift';
     end if;
     perform shardclock.checked_text('operation', operation, 200);
-    -- A repeated call waits for this lock while the first call runs, and then finds the first call's records. Without
-    -- an operation the key is null, and the call takes no lock.
+    -- A repeated call waits for this lock while the first call runs, and then finds the records of the first call.
+    -- Without an operation the key is null, so the call takes no lock.
     perform pg_advisory_xact_lock(hashtextextended('shardclock.shift_timers ' || operation, 0));
     return query
     select shardclock.move_timers(

@@ -1,5 +1,5 @@
--- Checks a target in a client's batch of timers. The trigger can't check it, because it can't distinguish rows of
--- clients from rows of jobs.
+-- Checks a target in a client's batch of timers. The trigger can't make this check, because it can't distinguish the
+-- rows of clients from the rows of jobs.
 --
 -- in:    target text
 -- out:   text

@@ -1,5 +1,5 @@
--- Returns whether an operation has run a timer. A search by name also finds the run of a schedule that has fired since,
--- although another timer now has the name.
+-- Returns whether an operation has run a timer. A search by name also finds the run of a schedule that has fired since
+-- the run, although another timer has the name now.
 --
 -- in:    operation text, timer_key bigint, name text, tenant_id text
 -- out:   boolean
@@ -8,7 +8,7 @@
 create or replace function shardclock.was_run(operation text, timer_key bigint, name text, tenant_id text)
 returns boolean
 language sql
-volatile -- A new snapshot: the caller may have waited for the transaction that ran the timer.
+volatile -- a new snapshot: the caller may have waited for the transaction that ran the timer.
 set enable_seqscan = off
 begin atomic
     select exists (

@@ -1,5 +1,5 @@
--- Writes a new timer; if a pending timer has the name, on_conflict decides. A timer with the same key may belong to
--- another tenant, so that the caller can't read it.
+-- Writes a new timer. If a pending timer has the name, on_conflict decides. A timer with the same key may belong to
+-- another tenant; then the caller can't read this timer.
 --
 -- in:    wanted shardclock.timers, on_conflict text, redraws boolean
 -- out:   shardclock.ensured_timer
@@ -39,8 +39,8 @@ begin
         -- There is no exception block, because it would make a subtransaction for each timer of a bulk load.
         on conflict do nothing;
         written := found;
-        -- Check the log for an ended timer with this key. A caller that chose the key (`redraws` is false) has already
-        -- checked the rows of its tenants.
+        -- Check the log for an ended timer with this key. A caller that chose the key itself (`redraws` is false) has
+        -- already checked the rows of its own tenants.
         exit when written
             and not exists (select from shardclock.logged_keys l where l.timer_key = wanted.timer_key);
         bearer := shardclock.pending_key(null, wanted.name, wanted.tenant_id);
@@ -70,8 +70,8 @@ begin
                 using errcode = 'unique_violation', constraint = 'name_taken';
         end if;
         select t.* into other from shardclock.timers t where t.timer_key = bearer;
-        -- The timer that had the name has ended. Now the name is free, or belongs to the next occurrence of the
-        -- schedule.
+        -- The timer with the name has ended in the meantime. Now the name is free, or belongs to the next occurrence of
+        -- the schedule.
         continue when not found;
         if on_conflict = 'ignore' or shardclock.is_same_timer(wanted, other) then
             return (other.timer_key, coalesce(other.paused_due_date, other.due_date), 'unchanged'::text);
@@ -80,8 +80,8 @@ begin
             return null; -- before any row is changed
         end if;
         delete from shardclock.timers t where t.timer_key = bearer returning t.* into replaced;
-        -- Set the anchor to now: the replaced schedule may have fired after this transaction began, and with an earlier
-        -- anchor the new schedule would fire the same occurrence again.
+        -- Set the anchor to now. The replaced schedule may have fired after this transaction began; with an earlier
+        -- anchor, the new schedule would fire the same occurrence again.
         if wanted.anchor_occurrence is null and replaced.occurrence > 1 then
             wanted.anchor := greatest(wanted.anchor, replaced.created_at);
         end if;
