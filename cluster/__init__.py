@@ -7,14 +7,14 @@ named database. Third, the local keepers start: a coordinator in a host process,
 starts. Keepers are shards, workers (if timers can have targets) and engines (if a model is deployed). The local keepers
 fire timers before Ray is ready. Ray starts last: our own Ray, or the Ray cluster that the settings name. With a named
 Ray cluster there are no local keepers. Our own Ray has a separate address and temporary directory, so that it never
-joins another Ray on this machine. Ray's coordinator is a detached actor that starts keepers as actors. When the actors
-have registered, Ray's coordinator becomes the leader, and the local coordinator becomes a stand-by. An exporter and a
-gateway serve the metrics and the HTTP API. After a failed start, the started processes are stopped.
+joins another Ray on this machine. In Ray, the coordinator is a detached actor that starts keepers as actors. When these
+actors have registered, the coordinator in Ray becomes the leader, and the local coordinator stands by. An exporter and
+a gateway serve the metrics and the HTTP API. After a failed start, the started processes are stopped.
 
-**Stop.** SIGINT or SIGTERM ends the local coordinator first, because it would otherwise become the leader. Then Ray's
-coordinator ends. Each keeper releases its claims (`drain()`), so that other keepers can claim the rows before the lease
-expires. Next, `up` kills the keepers' actors, the coordinator, and its own Ray. Last, `up` releases Postgres; an
-embedded Postgres stops when the last process that uses it has released it.
+**Stop.** SIGINT or SIGTERM ends the local coordinator first, because it would otherwise become the leader. Then the
+coordinator in Ray ends. Each keeper releases its claims (`drain()`), so that other keepers can claim the rows before
+the leases expire. Next, `up` kills the keepers' actors, the coordinator, and its own Ray. Last, `up` releases Postgres;
+an embedded Postgres stops when the last process that uses it has released it.
 
 **Kill.** `kill -9` is safe. The restart is slower than after a stop: leases must expire, and Postgres recovers from its
 log. The kernel releases the file locks.

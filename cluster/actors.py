@@ -1,7 +1,7 @@
-"""Define the actors that Ray runs; an actor uses our log format, and the database of its node.
+"""Define the actors that Ray runs; an actor uses our log format, and the database that its node names.
 
 The actors configure their logs themselves. A set-up hook in Ray's runtime environment would prevent the use of Ray's
-prestarted processes, and delay the first firing by three seconds.
+prestarted processes, and so delay the first firing by three seconds.
 """
 
 from functools import partial

@@ -34,7 +34,7 @@ class Database:
 
     @property
     def is_there(self) -> bool:
-        """Return whether an embedded database runs; a named database counts as running until a statement fails."""
+        """Return whether an embedded database runs; a named database counts as running."""
         return self._embedded is None or self._embedded.is_running()
 
     @property
@@ -62,14 +62,14 @@ def named(settings: Settings) -> Database:
 
 
 def has_data(settings: Settings) -> bool:
-    """Return whether the settings name a Postgres, or the directory of the embedded Postgres has data."""
+    """Return whether the settings name a database, or the directory of the embedded Postgres contains data."""
     return settings.find_dsn() is not None or (settings.data_dir / "pgdata").exists()
 
 
 def require_data(settings: Settings) -> None:
     """Check that the settings name an existing database.
 
-    errors:  Refusal  the directory of the embedded Postgres holds no database
+    errors:  Refusal  the directory of the embedded Postgres contains no database
     """
     if not has_data(settings):
         raise Refusal(
@@ -98,11 +98,11 @@ def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Data
 
 
 async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
-    """Wait for Postgres, inform the user about the wait, and check the schema and the privileges of the database role.
+    """Wait for Postgres, tell the user about a long wait, and check the schema and the rights of the database role.
 
     errors:  WrongSchema  the message names the command that repairs the schema, or says that a test sets the database's
                           clock.
-             LacksRights  the message names the missing privilege.
+             LacksRights  the message names the missing right.
     """
     async with Session(database.dsn, application="shardclock up") as session:
         for failures in count(1):

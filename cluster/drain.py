@@ -18,16 +18,16 @@ POLL_S = 0.2
 async def leave(
     session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
 ) -> Counter[str]:
-    """Request that a host's shards move to other nodes. After `within_s`, end the shards that are still on the host.
+    """Request that a host's shards move to other nodes; after `within_s`, end the shards that have not moved.
 
-    shape:   returns how many keepers of each role have ended
+    shape:   returns the number of ended keepers of each role
 
     errors:  StoreUnavailable  no answer in time; the leases expire later
     """
     deadline = time.monotonic() + within_s
     here = await _holders_on(session, host)
     for node_id in {holder.node_id for holder in here} - {LOCAL_NODE}:  # Ray does not know LOCAL_NODE.
-        # Daemon threads, so that this process can exit although Ray's client waits most of a minute for a lost head.
+        # Daemon threads, so that this process can exit: Ray's client waits most of a minute for a lost head.
         asking = partial(_drain, settings, node_id, within_s=within_s, tell=tell)
         threading.Thread(target=asking, name="drain", daemon=True).start()
     while here and time.monotonic() < deadline:

@@ -26,7 +26,7 @@ METRICS_SOCKET = f"{PREFIX}METRICS_SOCKET"
 
 
 class GatewayProcess:
-    """Keep a gateway running; the pause before a restart grows with each failed start."""
+    """Keep a gateway running; each failed start makes the pause before a restart longer."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, metrics_socket: str | None = None, tell: Callable[[str], None]
@@ -44,12 +44,12 @@ class GatewayProcess:
         return None if self._process is None else self._process.pid
 
     def kill(self) -> None:
-        """Kill the gateway, as a crash would."""
+        """Kill the gateway, in the same way as a crash."""
         assert self._process is not None
         self._process.kill()
 
     def tend(self) -> None:
-        """Start the gateway unless it runs or the pause after its last failure lasts; call this method regularly."""
+        """Start the gateway if it does not run and the pause after its last failure is over; call this regularly."""
         if not self._settings.gateway_enabled:
             return
         if self._process is not None and self._process.poll() is not None:

@@ -1,4 +1,4 @@
-"""Run Ray in a host process, a child of `up`; if Ray ends the host process, `up` restarts it.
+"""Run Ray in a host process, a child of `up`; if the host process ends together with Ray, `up` restarts it.
 
 The host reads its settings from its environment. When the host's standard input ends, because `up` stops or was
 killed, the host releases all claims and ends.
@@ -41,7 +41,7 @@ APP = "SHARDCLOCK_HOST_APP"
 
 WATCH_S = 0.05
 PING_S = 2.0
-# The time after which Ray counts as failed; Ray restarts a dead coordinator in about a second.
+# After this time without a coordinator, Ray counts as failed; Ray restarts a dead coordinator in about a second.
 COORDINATOR_LOST_S = 15.0
 STOP_S = (
     # the timeout of the coordinator's stop; Ray's drain takes up to 30 s after the stop, and Kubernetes kills this
@@ -57,7 +57,7 @@ def main() -> int:
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
     assert settings.find_dsn() is not None, "`up` names the database in our environment, where the actors read it, too"
-    # This process holds the embedded Postgres, so that Postgres runs until the shards have drained, even if `up` is
+    # This process also holds the embedded Postgres: Postgres then runs until the shards have drained, even if `up` is
     # killed.
     postgres = (
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
@@ -87,8 +87,8 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
-    # Ray has replaced the signal handlers; with Ray's handlers SIGTERM would end this process and its shards
-    # immediately
+    # Ray has replaced the signal handlers. With Ray's handlers, SIGTERM would end this process and its shards
+    # immediately.
     stop.hear_signals()
     if _is_set(KEEP_RUNNING):
         show_logs_of_earlier_jobs()
@@ -109,9 +109,9 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
 
 
 def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
-    """Exit immediately, because an orderly exit would wait a minute for a server that has ended."""
+    """Exit immediately: an orderly exit would wait a minute for a Ray server that has ended."""
     with suppress(OSError):  # `up` was killed.
-        say(ENDING, "")  # ENDING is sent before the other steps, because it makes the local keepers take the lead.
+        say(ENDING, "")  # ENDING comes first, because it makes the local keepers take the lead.
     structlog.get_logger().error("lost Ray", why=lost)
     shutil.rmtree(temp_dir, ignore_errors=True)
     os._exit(1)
@@ -131,7 +131,7 @@ class _Watch:
         self._is_stuck = False
 
     def lost(self) -> str:
-        """Return the name of a server of Ray that is lost, or "" if none is. The call does not wait."""
+        """Return the name of a Ray server that is lost, or "" if none is lost. The call does not wait."""
         if self._own_ray and (servers := self._servers.lost()):
             return f"{' and '.join(servers)} died"
         self._ping()
@@ -154,7 +154,7 @@ class _Watch:
             self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:
             # If the coordinator is being restarted, the next ping succeeds. If the coordinator can't start, the last
-            # line of Ray's message is the reason.
+            # line of Ray's message has the reason.
             self._why_not = f": {str(error).strip().rpartition(chr(10))[2][:300]}"
         self._question = None
 
@@ -170,7 +170,7 @@ def _stop_coordinator(coordinator: Any, *, is_orphan: bool) -> None:
 
 
 class _Stop(threading.Event):
-    """Return an event that is set by SIGTERM, SIGINT, a line from `up`, or the end of standard input."""
+    """An event that SIGTERM, SIGINT, a line from `up`, or the end of standard input sets."""
 
     is_orphan = False
 

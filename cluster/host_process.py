@@ -1,7 +1,7 @@
 """The interface of `up` to a host process.
 
-This module has few imports, because it starts a host of local keepers before the command line imports its own modules;
-these imports take longer than all other steps before the first firing.
+This module has few imports: it starts a host of local keepers before the command line imports its own modules, and
+those imports take longer than all other steps before the first firing.
 """
 
 import json
@@ -19,13 +19,13 @@ from shardclock_server.cluster.host_events import STOP
 from shardclock_server.cluster.node import environment_with
 
 LOCAL_HOST = "shardclock_server.cluster.local_host"
-STOP_S = 5.0  # a host that waits for its order must end within this time after a request
+STOP_S = 5.0  # A host that waits for its order must end within this time after a stop request.
 
 _ahead: list["HostProcess"] = []
 
 
 class HostProcess:
-    """A host process. It writes events to standard output, and releases all claims when its standard input ends.
+    """A host process. A host writes events to standard output, and releases all claims when its standard input ends.
 
     `with_group`: when the process has ended, the other processes of its process group are killed
     """
@@ -62,14 +62,15 @@ class HostProcess:
     @property
     def has_ended(self) -> bool:
         """Return whether the process has ended."""
-        # WNOWAIT keeps the ended process, so that no other process gets its id before its group is killed.
+        # WNOWAIT keeps the ended process in the process table, so that no other process gets its id before its group is
+        # killed.
         return (
             self._process.returncode is not None
             or os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         )
 
     def send(self, line: bytes) -> None:
-        """Send a line to the host; if the host has ended, do nothing, because `has_ended` reports the end."""
+        """Send a line to the host; if the host has ended, do nothing: `has_ended` reports the end."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError, ValueError):  # one of the pipe's two ends is closed
             self._process.stdin.write(line + b"\n")

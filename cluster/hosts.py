@@ -34,7 +34,7 @@ class Hosting:
 
     @property
     def local_cluster_id(self) -> str:
-        """Return the id of the local keepers' cluster; if it stands by for Ray's cluster, the two ids differ."""
+        """Return the id of the local keepers' cluster; it differs from the id of Ray's cluster."""
         return stand_by_of(self.cluster_id) if self.settings.has_stand_by else self.cluster_id
 
 
@@ -78,20 +78,20 @@ class RayHosts:
         self._scratches.append(scratch)
         # Ray writes the address of the last cluster to this directory, and fails if the directory is missing.
         (scratch.path / "ray").mkdir()
-        # The host may run for a moment after this process has ended, and needs the directory until then.
+        # After the end of this process, the host may run for a moment, and still needs the directory.
         return HostProcess(
             RAY_HOST,
             self.environment(scratch.path),
             logs=self._logs,
             pass_fds=[scratch.fileno()],
-            # The agents of a lost Ray wait a minute for its servers. The actors have their own process groups.
+            # The agents of a lost Ray wait a minute for Ray's servers. The actors have their own process groups.
             with_group=True,
         )
 
     def clear(self) -> None:
         """Remove the directories of all earlier hosts.
 
-        Directories are removed again at each call, because processes of a killed Ray may have written to them.
+        Each call removes all directories again, because processes of a killed Ray may have written to them.
         """
         for scratch in self._scratches:
             scratch.remove()
@@ -135,7 +135,7 @@ class LocalHosts:
         """Write the order."""
         it = self._hosting
         stands_by = it.settings.has_stand_by
-        # A handler that needs GPUs requires Ray; while Ray is missing, the handler's deliveries wait.
+        # A handler that needs GPUs requires Ray. While Ray is missing, the deliveries of this handler wait.
         app = Machine.here().share_of(it.app) if it.app and stands_by else it.app
         return LocalOrder(
             cluster_id=it.local_cluster_id,

@@ -9,10 +9,10 @@ from shardclock_server.cluster.host_process import HostProcess
 from shardclock_server.cluster.hosts import Hosts
 from shardclock_server.cluster.restarts import Restarts
 
-# The time within which a restarted host must be ready; otherwise the host is killed and started again. The host after a
-# killed host has more time, because the machine may be too busy for a start in the shorter time.
+# The time within which a restarted host must be ready; otherwise the host is killed and started again. After each kill,
+# the next host gets more time, because the machine may be too busy.
 PATIENCE = Backoff(30.0, 240.0)
-PAUSES = Backoff(1.0, 10.0)  # a host that dies repeatedly is restarted after these pauses
+PAUSES = Backoff(1.0, 10.0)  # The pauses before the restarts of a host that dies repeatedly.
 
 STOP_S = 30.0
 
@@ -24,7 +24,7 @@ class KeptHost:
 
     `starts` counts the started processes, and `losses` the processes that ended without a request.
 
-    units:   after the end of a process, the next process starts at the earliest after `rest_s`
+    units:   `rest_s` is the shortest time from the end of a process to the start of the next process
     """
 
     def __init__(self, hosts: Hosts, *, tell: Tell, rest_s: float = 0.0) -> None:
@@ -111,7 +111,7 @@ class KeptHost:
 
     @property
     def _is_stuck(self) -> bool:
-        """Return whether the process hangs, which can happen if one of Ray's processes dies during Ray's start."""
+        """Return whether the process hangs: this happens if one of Ray's processes dies while Ray starts."""
         return not self.is_ready and time.monotonic() - self._restarts.started_at_s > self._patience_s
 
     @property

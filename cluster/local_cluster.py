@@ -23,7 +23,7 @@ from shardclock_server.coordinator.local_fleet import LocalFleet
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
-SETTLED_S = 2.0  # The other processes start when the first keepers have registered, or after this time.
+SETTLED_S = 2.0  # The gateway and the exporter start when the first keepers have registered, or after this time.
 STUCK_S = 2.0  # The time between two checks whether shards start.
 
 
@@ -71,10 +71,10 @@ async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> in
 
 
 def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
-    """Act on SIGTERM and on the lines of `up`: lead if Ray's host is lost, stand by if Ray's host is ready, or stop.
+    """Handle SIGTERM and the lines of `up`: lead if Ray's host is lost, stand by if Ray's host is ready, or stop.
 
-    If the lines end without the line STOP, `up` was killed; the keepers then continue until the next
-    `up` starts, but only for a limited time.
+    If the lines end without the line STOP, `up` was killed. Then the keepers continue until the keepers of the next
+    `up` have started, but only for a limited time.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -24,7 +24,7 @@ def main() -> int:
     say = take_stdout()
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOADED])
-    # The fork server loads the keepers' modules on another core while this process loads its own.
+    # The fork server loads the keepers' modules on another core while this process loads its own modules.
     forkserver.ensure_running()
     gc.disable()  # during imports the garbage collector finds no garbage, but takes a fifth of the time
     load_structlog()
@@ -41,5 +41,5 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    # An ordinary exit would wait for the keepers' processes, although another coordinator leads now.
+    # An ordinary exit would wait for the keepers' processes; these may still drain, and another coordinator leads now.
     os._exit(code)

@@ -26,10 +26,10 @@ from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WOR
 from shardclock_server.workers.app import App
 
 # The time for which keepers continue to work after the death of their host. The next host ends these keepers when its
-# own keepers have registered. The restart of a host takes up to 20 s on a busy machine. Without a new host, the keepers
-# then release all claims.
+# own keepers have registered. The restart of a host takes up to 20 s on a busy machine. If no host is started, the
+# keepers release all claims after this time.
 ORPHAN_S = 30.0
-# a drain takes at most 3 s; if Postgres does not answer, the claims are not released, and their leases expire
+# A drain takes at most 3 s. If Postgres does not answer, the claims are not released, and their leases expire.
 DRAIN_S = 5.0
 
 

@@ -1,4 +1,4 @@
-"""Tell the processes of a Ray node the database's address in environment variables.
+"""Pass the database's address to the processes of a Ray node, in environment variables.
 
 An actor's arguments must contain no secret, because Ray stores the arguments, possibly in Redis's files:
 docs/decisions/0031-passwords.md.

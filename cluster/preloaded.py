@@ -1,6 +1,6 @@
 """Import a shard's modules in the fork server, so that the shards' processes start in milliseconds and share memory.
 
-The first firing waits for the shard's imports, so the modules of workers and engines are not imported here.
+The first firing waits for the shard's imports. So the modules of workers and engines are not imported here.
 """
 
 import gc
@@ -14,7 +14,7 @@ from shardclock_server.shards import shard  # noqa: E402
 
 __all__ = ["local_keepers", "shard"]
 
-# A garbage collection in a child process would write to the memory page of each object, which copies the page. A
-# garbage collection in this process would take 20 ms and free almost nothing.
+# After a collection in a child process, the memory pages of all objects would be copied, because a collection writes to
+# each object. A garbage collection in this process would take 20 ms and free almost nothing.
 gc.freeze()
 gc.enable()

@@ -21,7 +21,7 @@ COORDINATOR = "coordinator"
 # Ray's object store can be small, because we pass no objects; Ray's default is a third of the machine's memory
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
-PATIENCE_S = 3.0  # The time before the user gets a message that Ray doesn't answer.
+PATIENCE_S = 3.0  # The time without an answer of Ray after which the user gets a message.
 WAIT_S = 45.0  # The longest wait for a head node that starts at the same time.
 ASK_S = 0.5
 POLL_S = 0.1
@@ -45,8 +45,8 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         # With Ray's default, nice 15, all other processes of the machine would delay due timers.
         "RAY_worker_niceness": "0",
-        # Ray writes the address of the current cluster to RAY_TMPDIR; by default all clusters of a machine share one
-        # file.
+        # Ray writes the address of the current cluster to a file in RAY_TMPDIR; by default all clusters of a machine
+        # share one file.
         "RAY_TMPDIR": str(temp_dir),
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
@@ -58,13 +58,13 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         token = given.get_secret_value() if given else secrets.token_hex(32)
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     if settings.ray_address is None:
-        # On Linux, Ray replaces 127.0.0.1 with the host's address and listens on every interface. With the value 0, Ray
-        # listens on loopback only, as on macOS.
+        # On Linux, Ray replaces 127.0.0.1 with the host's address and listens on every interface. This variable makes
+        # Ray listen on loopback only, as on macOS.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
 def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], None]) -> bool:
-    """Wait for the Ray at an address (HOST:PORT), unless a signal stops it; inform the user if the wait is long.
+    """Wait for the Ray at an address (HOST:PORT), unless a signal stops the wait; tell the user about a long wait.
 
     errors:  RayRefused  Ray doesn't answer
     """
@@ -100,7 +100,7 @@ def _ask_until_answered(address: str, answered: threading.Event) -> None:
 
 
 class _NoPaths(list[str]):
-    """A list that ignores additions: otherwise Ray's workers would search the current directory first for modules."""
+    """A list that ignores additions: otherwise Ray's workers would search modules in the current directory first."""
 
     def extend(self, _: Iterable[str]) -> None:
         """Add nothing."""
@@ -144,9 +144,9 @@ def show_logs_of_earlier_jobs() -> None:
 
 
 def _look_for_nodes_by_their_sockets(address: str) -> None:
-    """Let a driver find its node by the node's socket, because the containers of a pod may share nothing but volumes.
+    """Let a driver find its node by the node's socket: the containers of a pod may share only volumes.
 
-    Ray's own search can't see processes in another container.
+    Ray's own search can't see processes in other containers.
     """
     from ray._private import services
 
@@ -157,8 +157,8 @@ def _look_for_nodes_by_their_sockets(address: str) -> None:
 def _nodes_by_socket(address: str) -> set[str]:
     """List the nodes of the joined cluster at `address` that answer on a socket of this machine.
 
-    Both are checked: another machine may have the same address, and another Ray may own the socket. The socket must
-    answer, because a killed node stays in the list, and its socket file remains.
+    Both conditions are checked: another machine may have the same address, and another Ray may own the socket. The
+    socket must answer, because a killed node stays in Ray's list, and its socket file remains.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -182,8 +182,8 @@ def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = No
     """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
 
     If the coordinator's home node was lost, Ray has restarted the coordinator on another node. Then this function kills
-    the restarted coordinator, and creates a coordinator on this node. Timers are not delayed, because keepers work
-    without the coordinator.
+    the restarted coordinator, and creates a coordinator on this node. Timers are not delayed in between, because
+    keepers work without the coordinator.
     """
     import ray
 
@@ -232,7 +232,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             max_restarts=-1,
             num_cpus=0,
             # The actor reserves one byte of memory, because Ray then tries this process's node first. For an actor
-            # without resources, Ray could choose a disconnected node, or a node that has not heard of ours yet.
+            # without resources, Ray could choose a disconnected node, or a node that does not know of our node yet.
             memory=1,
             # Run the actor on this process's node, so that a node with only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
@@ -271,7 +271,7 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
 class RayServers:
     """The Ray servers that this process has started.
 
-    They are watched here, because Ray notices the death of a server only after a minute.
+    The servers are watched here, because Ray notices the death of a server only after a minute.
     """
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ STEADY_S = 60.0  # a start is successful if the process runs for this time
 class Restarts:
     """Decide when a process may start, from the time of its last start and the number of its failures.
 
-    units:   `least_s` is the shortest pause before a restart, even if the process ran for long
+    units:   `least_s` is the shortest pause before a restart, even if the process ran for a long time
     """
 
     def __init__(self, pauses: Backoff, *, least_s: float = 0.0) -> None:

@@ -23,8 +23,8 @@ from shardclock_server.workers.app import App
 
 READY_S = 60.0
 TEND_S = 0.2
-# After a loss of Ray, the next Ray starts only when the local keepers have taken over, because the start of Ray uses
-# all processors of a small machine for seconds.
+# After a loss of Ray, the next Ray starts at the earliest after this time, because its start uses all processors of a
+# small machine for seconds. By then the local keepers have taken over.
 TAKEOVER_S = 2.0
 
 
@@ -62,8 +62,8 @@ class RunningCluster:
             self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell, rest_s=rest_s)
         # In the order of their start: the local keepers must not wait for Ray.
         self._hosts = [host for host in (self._local, self._ray) if host is not None]
-        # The state that the local host has been told: (the number of starts of the local host, the number of losses of
-        # Ray's host, the node on which Ray's host is ready).
+        # The state that was sent to the local host: the number of starts of the local host, the number of losses of
+        # Ray's host, and the node on which Ray's host is ready.
         self._told = (0, 0, "")
         # the keys are the names of processes
         self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))
@@ -85,7 +85,7 @@ class RunningCluster:
 
     def tend(self) -> None:
         """Restart dead processes; call this method every `TEND_S`."""
-        # Ray's host comes first, so that the local keepers are informed of its end without delay.
+        # Handle Ray's host first, so that the local keepers learn of its end without delay.
         for host in reversed(self._hosts):
             self._tend_one(host.name, host.tend)
         self._tell_local()
@@ -96,8 +96,8 @@ class RunningCluster:
     def wait(self, wait_s: float) -> None:
         """Wait until a host reports an event or ends, for at most `wait_s`.
 
-        If Ray's host ends, the method informs the local host, so that the local keepers take over. The takeover must
-        not wait for polls or for the removal of Ray's files.
+        If Ray's host ends, the method tells the local host, so that the local keepers take over. The takeover must not
+        wait for polls or for the removal of Ray's files.
         """
         select.select([output for host in self._hosts for output in host.outputs], [], [], wait_s)
         for host in self._hosts:
@@ -119,7 +119,7 @@ class RunningCluster:
         self._exporting.stop()
 
     def _tell_local(self) -> None:
-        """Tell the local keepers' host whether Ray's host is ready: when the local host starts, and at each change."""
+        """Tell the local host whether Ray's host is ready: after a start of the local host, and at each change."""
         if self._local is None or self._ray is None:
             return
         node_id = self._ray.ready_on
@@ -161,7 +161,7 @@ def running_cluster(
 
     With `keep_running`, the keepers in a named Ray cluster continue after the block.
 
-    If `stopped` becomes true during the start, the block is entered immediately.
+    If `stopped` returns true during the start, the block begins immediately.
 
     errors:  ClusterFailed  the cluster doesn't start
     """

@@ -54,7 +54,7 @@ class Scratch:
         new = path / f"{LOCK}.new"
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # lock the file before it gets the name LOCK, so that no other process ever sees an unlocked LOCK
+        # Lock the file before it gets the name LOCK: so no other process ever sees an unlocked file with this name.
         new.rename(path / LOCK)
         return cls(path, lock)
 
@@ -73,7 +73,7 @@ class Scratch:
 def short_place() -> Path:
     """Return the directory for temporary files, or /tmp.
 
-    The result is /tmp if the path of a socket in the other directory would be too long, or would have unsafe
+    The result is /tmp if the path of a socket in the other directory would be too long, or would contain unsafe
     characters.
 
     errors:  NoPlace  there is no directory for temporary files
@@ -125,9 +125,9 @@ def _found(names: str) -> list[Path]:
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
     """Return whether a directory is abandoned.
 
-    If it is, this process holds the directory's lock until `open_files` is closed.
+    If the directory is abandoned, this process holds the directory's lock until `open_files` is closed.
     """
-    # When a process is killed, its children may continue: Postgres for a long time, other children for a moment.
+    # The children of a killed process may continue: Postgres for a long time, other children for a moment.
     return _has_no_owner(path, open_files) and not any(_names(process, path) for process in psutil.process_iter())
 
 

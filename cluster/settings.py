@@ -41,7 +41,7 @@ PARTS: Mapping[str, type[BaseModel]] = {
 }
 # Settings that are never written into an environment: secrets, and paths that each process chooses anew.
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "gateway_oidc_secret", "metrics_socket"})
-# (a, b, text): setting a must be less than setting b; the text is the consequence of a violation.
+# (a, b, text): setting a must be less than setting b; the text describes the consequence of a violation.
 RELATIONS = (
     ("poll_s", "horizon_s", "otherwise a timer becomes due before it is claimed"),
     ("statement_timeout_s", "lease_s", "otherwise the lease expires while a statement runs"),
@@ -81,8 +81,8 @@ class InvalidSettings(ValueError):
 
 
 def _default_data_dir() -> Path:
-    # For root, a directory outside root's home, because the embedded server runs as another user, and this user can't
-    # read root's home.
+    # For root, choose a directory outside of root's home: the embedded server runs as another user, which can't read
+    # root's home.
     if os.geteuid() != 0:
         with suppress(RuntimeError):  # a user without a name has no home, unless HOME names a directory
             return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
@@ -195,7 +195,7 @@ class Settings(BaseModel):
 
     @property
     def has_stand_by(self) -> bool:
-        """Return whether local keepers stand by, because the death of our own Ray ends all its keepers."""
+        """Return whether local keepers stand by: with our own Ray, because its death ends all its keepers."""
         return self.standby and not self.local and self.ray_address is None
 
     def named(self) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def load_settings(**given: Any) -> Settings:
         settings = Settings(**values)
     except ValidationError as error:
         wrong = dict(_fault(report, options) for report in error.errors(include_url=False))
-        # Defaults replace wrong values, so that all other settings are checked too.
+        # Defaults replace invalid values, so that all other settings are checked, too.
         settings = Settings(**{name: value for name, value in values.items() if name not in wrong})
     faults = [*wrong.values(), *_disagreements(settings, but=wrong)]
     if faults:
@@ -237,7 +237,7 @@ def load_settings(**given: Any) -> Settings:
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
     """Return a warning for each environment variable that has our prefix but is not a setting.
 
-    The warning names the most similar setting. Unknown variables cause a warning, not a refusal:
+    The warning names the most similar setting. An unknown variable is not refused:
     docs/decisions/0029-unknown-settings-are-told.md.
     """
     known = {name.upper() for name in SETTING_NAMES}

@@ -27,7 +27,7 @@ class QuickServer(Server):
         self.serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer the running requests as uvicorn does, in at least 0.1 s. If no request is running, end immediately."""
+        """End immediately if no request is running; otherwise answer the requests as uvicorn does."""
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
@@ -48,7 +48,8 @@ async def serving(dsn: str) -> AsyncIterator[str]:
     settings = GatewaySettings(gateway_port=0, webhook_http=True, webhook_allow=EVERYWHERE)
     app = make_app(settings, dsn, needs_keys=False)
     listener = listen(settings.gateway_host, settings.gateway_port)
-    # uvicorn does not run the lifespan: it is entered below, so that its failure raises an exception in the test.
+    # uvicorn does not run the lifespan. The lifespan is entered below, so that its failure raises an exception in the
+    # test.
     server = QuickServer(config_of(app, settings, lifespan="off"))
     async with app.router.lifespan_context(app):
         task = asyncio.create_task(server.serve(sockets=[listener]), name="gateway")

@@ -17,7 +17,7 @@ from shardclock_server.workers.handler import HandlerSpec
 
 @dataclass(frozen=True, slots=True)
 class AppHere:
-    """The handlers and jobs of an app, both as the app's declarations and as specs for a worker."""
+    """The handlers and jobs of an app: the app's declarations, and specs for a worker."""
 
     handlers: dict[str, Handler]
     jobs: dict[str, Job]
@@ -72,7 +72,7 @@ class AppHere:
 
     @property
     def unpaced_specs(self) -> list[HandlerSpec]:
-        """Return the handlers without rate limits, which would allow only one call while the clock stands still."""
+        """Return the handlers without rate limits: with a stopped clock, a rate limit would allow only one call."""
         return [replace(it, policy=replace(it.policy, rate_per_s=None)) for it in self.specs]
 
     @property

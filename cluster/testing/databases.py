@@ -1,6 +1,6 @@
 """Lend each test a database: a copy of a migrated template, in a Postgres server that this process has started.
 
-There is one template for each day that a test's clock starts on, because the creation of the log's daily partitions is
+There is one template for each day on which a test's clock starts, because the creation of the log's daily partitions is
 slow.
 """
 
@@ -24,7 +24,7 @@ from shardclock_server.sql.session import Session
 # the kind of these temporary directories, and the name of the data directory in each directory
 KIND, DATA = "testing", "data"
 TEMPLATE = "template_of_tests"
-DAYS_MAX = 20  # The limit of templates (8 MiB each); a test on another day creates the log's partitions itself.
+DAYS_MAX = 20  # The limit of templates (8 MiB each); a test on a further day creates the log's partitions itself.
 # The timeout is long, because a copy waits for two checkpoints, and the machine may be busy with other tests.
 TIMEOUT_S = 60.0
 
@@ -91,7 +91,7 @@ class Databases:
 
     async def _make_day(self, name: str, now: datetime) -> None:
         async with self._admin() as admin:
-            await drop_database(admin, name)  # an incomplete template of an earlier attempt
+            await drop_database(admin, name)  # an earlier attempt may have left an incomplete template
             await create_database(admin, name, template=TEMPLATE)
         await self._begin(name, now)
 
@@ -125,7 +125,7 @@ async def databases() -> Databases:
 
     errors:  EmbeddedPostgresError  Postgres can't be started here; the message explains why
     """
-    return await asyncio.to_thread(_made)  # starting a server waits for other processes
+    return await asyncio.to_thread(_made)  # the start of a server waits for other processes
 
 
 def _made() -> Databases:

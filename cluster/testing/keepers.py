@@ -1,4 +1,4 @@
-"""The shard, the worker and the engine of a test cluster. They own all slots, and work only when `step` is called."""
+"""The shard, the worker and the engine of a test cluster own all slots, and work only when `step` is called."""
 
 import asyncio
 import random
@@ -26,12 +26,11 @@ from shardclock_server.workers.in_process import InProcessHandler, InProcessRun
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.stepped import SteppedWorker
 
-# The database belongs to this installation; another cluster that connects by mistake is put on hold:
+# The database belongs to this installation. A cluster of another installation that connects by mistake is on hold:
 # docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
 JOB, LOG = "job:", "log"  # The prefix of the targets of jobs, and the target that calls nothing.
-# A worker measures leases in real time, even while a debugger stops the handler. So the lease is an hour, which is
-# enough for a debugger.
+# A worker measures leases in real time, even while a debugger stops the handler. So the lease is an hour.
 LEASE_S = 3_600.0
 TIMEOUT_S = 30.0
 
@@ -46,7 +45,7 @@ class Keepers:
     book: WebhookBook
 
     async def step(self, due: NextDue) -> None:
-        """Fire the timer if it has not fired yet; then run a step of the keeper that serves the timer's target."""
+        """Fire the timer if it has not fired yet; then run a step of the keeper that handles the timer's target."""
         if not due.claims and not due.fired:
             await self.shard.step(due.slot)
         if due.target == SIGNAL:

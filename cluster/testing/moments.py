@@ -14,7 +14,7 @@ PAUSE_S = 0.01  # The pause before a round if the last round could not do the du
 
 
 class EndlessMoment(Exception):
-    """Each firing at a moment schedules another timer for the same moment, without end; the message names the timer."""
+    """Each firing schedules another timer for the same moment, without end; the message names the timer."""
 
 
 class StuckTimer(Exception):
@@ -25,7 +25,7 @@ def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) ->
     """Return the moment to which the test moves the clock.
 
     shape:   aware, in UTC
-    units:   the years, months, weeks and days of a duration text count on the calendar, in UTC
+    units:   the years, months, weeks and days of a duration text are added on the calendar, in UTC
     errors:  ValueError    not exactly one of `by` and `to` is given, the moment has no time zone or lies in the past.
              TypeError     the length or the moment is of another type.
              InvalidTimer  the length can't be read.

@@ -27,8 +27,8 @@ from shardclock_server.sql.session import Session, StatementRefused
 if TYPE_CHECKING:
     from shardclock import AsyncClient
 
-# `ensure_log_partitions` creates the log's partitions for a week. Each call is slow, because Postgres must then plan
-# all statements again.
+# `ensure_log_partitions` creates the log's partitions for a week. Each call is slow: Postgres must then plan all
+# statements again.
 LOG_DAYS_AHEAD = 7
 FOUND_MAX = 10_000
 PAGE = 500
@@ -116,14 +116,14 @@ class SteppedCluster:
     async def _next_due(self, until: datetime) -> NextDue | None:
         """Return the next due work before a moment.
 
-        This call also fires the timers that are due at this moment. It does not fire the timers if one of them has a
-        schedule, or if the log has no partition for the moment.
+        This call also fires the timers that are due at this moment. The call does not fire the timers if one of them
+        has a schedule, or if the log has no partition for the moment.
         """
         last_day = self._log_made_on + timedelta(days=LOG_DAYS_AHEAD)
         fire_until = until if until.date() <= last_day else datetime.combine(last_day, time.max, UTC)
         try:
             return await next_due(self._session, until=until, fire_until=fire_until, holder=self._keepers.shard.holder)
-        # in a shard's step, an invalid timer fails alone, without the other timers of its batch
+        # In a step of the shard, an invalid timer fails alone, without the other timers of its batch.
         except StatementRefused:
             return await next_due(self._session, until=until)
 
