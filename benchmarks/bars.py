@@ -1,7 +1,7 @@
 """Draw the picture of a table: a bar for each contender's first figure, with the spread of the rounds.
 
 If the greatest figure is more than `LINEAR_MAX` times the least, the short bars would be invisible. Then the picture
-has a logarithmic axis, and marks instead of bars, because the length of a bar has no meaning on a logarithmic axis.
+has a logarithmic axis with marks instead of bars: on a logarithmic axis, the length of a bar has no meaning.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Measure the time during which a disk had requests but finished no request.
 
-During this time no commit ends, and all timers are late. If several machines share a disk, such pauses come at random,
-last tenths of a second, and affect any contender.
+During this time no commit ends, and all timers are late. On a disk that several machines share, such pauses come at
+random, last tenths of a second, and affect any contender.
 """
 
 import asyncio

@@ -66,7 +66,7 @@ class Meter:
         return int(await self.ask("select pg_current_wal_insert_lsn() - '0/0'"))
 
     async def ask(self, text: str, *values: object) -> int:
-        """Return the number that a query selects."""
+        """Return the number that a query returns."""
         async with self.session.connection(timeout_s=PATIENCE_S) as connection:
             return int(await connection.fetchval(text, *values))
 
@@ -77,7 +77,7 @@ class Meter:
         return TIMERS
 
     async def sizes(self, tables: str, rows: int) -> Figures:
-        """Return the bytes for each row on disk, of each table and index that is not almost empty."""
+        """Return the bytes per row on disk of each table and index that is not almost empty."""
         async with self.session.connection(timeout_s=PATIENCE_S) as connection:
             return {name: round(size / rows, 1) for name, size in await connection.fetch(SIZES, tables)}
 

@@ -19,8 +19,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Connection
 
 PREFIX = "shardclock_bench_"
-# A new server fills each new file of the write-ahead log with zeros, and all sessions wait: 60 ms for each 16 MB on
-# this machine. After some time a server reuses old files without this cost.
+# A new server fills each new file of the write-ahead log with zeros while all sessions wait: 60 ms for each 16 MB on
+# this machine. Later the server reuses old files without this cost.
 WARM = "select count(pg_logical_emit_message(false, 'warm', repeat('x', 1000000))) from generate_series(1, 1000)"
 COMMITTED = "select pg_logical_emit_message(true, 'commit', '')"
 HOLDS = """
@@ -68,7 +68,7 @@ class Server:
             return str(await connection.fetchval("show server_version"))
 
     async def commits(self) -> Sequence[float]:
-        """Measure the durations of a thousand small commits; a firing takes at least as long as a commit."""
+        """Measure the durations of a thousand small commits; a firing takes at least the time of a commit."""
         async with connected(self.dsn) as connection:
             began_s = [time.perf_counter()]
             for _ in range(1_000):

@@ -12,7 +12,7 @@ from shardclock_server.sql.claims.claim import Scan, claim_due
 from shardclock_server.sql.session import Session
 
 LOCKED_COUNT, LOCKED_PER_S, LOCKED_S = 15_000, 200, 10
-# The locked timers are due while the transaction is open; their records are found by the due date.
+# The locked timers become due while the transaction is open; the query finds their records by the due date.
 LOCKED = """
 insert into shardclock.timers (due_date)
 select now() + interval '2.5 s' from generate_series(1, $1::integer)

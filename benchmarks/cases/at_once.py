@@ -1,4 +1,4 @@
-"""Create timers over HTTP that are due immediately, and measure the time until their handler is called."""
+"""Create timers over HTTP that are due immediately, and measure the time until their handlers are called."""
 
 import time
 

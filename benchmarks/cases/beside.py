@@ -10,7 +10,7 @@ from benchmarks.contenders.handlers import PUT, WithHandler
 from benchmarks.contenders.ours import PATIENCE_S
 
 PER_S, DELIVERIES_PER_S, SECONDS = 1_000, 5_000, 20
-AHEAD_S = 15.0  # the time from now to the first due date, in which the deliveries are written
+AHEAD_S = 15.0  # The time from now to the first due date; the deliveries are written in this time.
 FIRED = """
     select extract(epoch from due_date)::double precision, extract(epoch from recorded_at)::double precision
     from shardclock.command_log

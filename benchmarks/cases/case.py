@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark. `measure` gets a contender with an empty database; the caller stops the contender.
+    """One benchmark; `measure` gets a contender with an empty database, and the caller stops the contender.
 
     `contenders` creates new contenders for each run.
     """
@@ -84,7 +84,7 @@ def memory_of(contender: Contender) -> dict[str, float]:
 
 
 def require_quick(contender: Contender) -> None:
-    """Raise NotForIt for a contender that would need many minutes for 100,000 timers."""
+    """Raise NotForIt if the contender would need many minutes for 100,000 timers."""
     if contender.drained < QUICK:
         raise NotForIt("too slow at this size: see `drain`")
 

@@ -85,7 +85,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def _read_all(contender: Consumers, count: int) -> float:
-    """Consume the log with one insert for each batch; return the rate in records per second, until the last commit."""
+    """Consume the log with one insert for each batch; return the records per second until the last commit."""
 
     async def insert(connection: Connection, records: Sequence[LogRecord]) -> None:
         await connection.execute(INSERT, len(records), records[-1].position)

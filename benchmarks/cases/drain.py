@@ -23,7 +23,7 @@ async def drained_per_s(contender: Contender, count: int) -> float:
     batch, before, began_s = Batch.overdue(count), await contender.count(), time.time()
     await contender.put(batch)
     await contender.until_fired(before + batch.count, within_s=WITHIN_S)
-    # Timers of an earlier case may have the same due dates as this batch. So only firings after `began_s` are selected.
+    # Timers of an earlier case may have the same due dates as this batch, so only firings after `began_s` are selected.
     fired = sorted(it.fired_s for it in among(await contender.firings(), batch) if it.fired_s > began_s)
     if len(fired) < batch.count:
         raise NotForIt(f"fired {len(fired):,} of {batch.count:,} in {WITHIN_S:.0f} s")

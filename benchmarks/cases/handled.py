@@ -11,7 +11,7 @@ from benchmarks.postgres import connected, settle
 
 COUNT = 200_000
 WARM = 1_000
-PUT_PER_S = 10_000  # assume at least this rate at which SQL fills a contender's table
+PUT_PER_S = 10_000  # the least rate at which SQL is assumed to fill a contender's table
 WITHIN_S = 120.0
 LOOK_S = 0.02
 
@@ -53,7 +53,7 @@ async def completed(contender: Contender, calls: int, *, within_s: float) -> flo
     give_up_s = time.monotonic() + within_s
     async with connected(contender.dsn) as connection:
         while True:
-            # The loop queries the database only after the last call, because each query takes processor time.
+            # Query the database only after the last call, because each query takes processor time.
             left = calls - await contender.count()
             if left <= 0:
                 left = await connection.fetchval(contender.left)

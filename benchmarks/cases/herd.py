@@ -12,7 +12,7 @@ TRICKLE = 500
 TRICKLE_AFTER_S = 0.25
 TRICKLE_EVERY_S = 0.02
 PATIENCE_S = 90.0
-PUT_PER_S = 20_000  # assume at least this rate at which SQL fills a contender's table
+PUT_PER_S = 20_000  # the least rate at which SQL is assumed to fill a contender's table
 
 FIGURES = (
     Figure("drained", "drained in", "s"),
@@ -27,7 +27,7 @@ HERDS = {
 
 
 async def measure(contender: Contender) -> Figures:
-    """Measure the herds, the smallest first."""
+    """Measure herds of increasing sizes."""
     require_quick(contender)
     figures: dict[str, float] = {}
     before = 0

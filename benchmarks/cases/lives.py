@@ -22,7 +22,7 @@ ZEEBE = "http://camunda.org/schema/zeebe/1.0"
 SCRIPTS = 5
 START = "select shardclock.start_process($1, jsonb_build_object('order', n)) from generate_series(1, $2::integer) n"
 LIFE = "select definition_key from shardclock.definitions where process_id = 'life'"
-# The condition excludes waiting tasks of other instances.
+# This condition excludes waiting tasks of other instances.
 COMPLETE = """
     select count(shardclock.complete_task(t.task_key))
     from (
@@ -69,7 +69,7 @@ class Engines(OnRay):
         self.name = "Shardclock, 2 shards and 2 engines"
 
     async def start(self) -> None:
-        """Deploy models, then start the cluster: without a deployed model no engine would start."""
+        """Deploy models, then start the cluster: an engine starts only if a model is deployed."""
         async with self.session() as session:
             for model in (_life(), _boundary(f"PT{TIMER_S}S", "boundary"), _boundary("P30D", "waiting")):
                 await deploy(session, model, resource="benchmark.bpmn")
@@ -87,7 +87,7 @@ async def measure(contender: Contender) -> Figures:
     """Start many instances at the same time, then start further instances at a steady pace."""
     assert isinstance(contender, Engines)
     await contender.start()
-    await live_through(contender, AT_ONCE)  # this call warms up the plans of Postgres and the code of Python
+    await live_through(contender, AT_ONCE)  # a warm-up of Postgres's plans and of the Python code
     await settle(contender.dsn)
     took_s = await live_through(contender, COUNT)
     return {"per_s": COUNT / took_s, **await _paced(contender)}

@@ -1,4 +1,4 @@
-"""Drain the same backlog with more and more pending timers; neither the time nor the memory may grow."""
+"""Drain the same backlog with more and more pending timers; neither the time nor the memory should grow."""
 
 import time
 

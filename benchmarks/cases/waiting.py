@@ -11,7 +11,7 @@ from benchmarks.postgres import connected, settle
 
 WAITING, AT_ONCE = 1_000_000, 1_000
 LIVES = 10_000
-AHEAD_MAX = 20_000  # at most this number of starts wait for an engine at the same time
+AHEAD_MAX = 20_000  # the limit of starts that wait for an engine at the same time
 WITHIN_S = 1_800.0
 START = "select count(shardclock.start_process('waiting')) from generate_series(1, $1::integer)"
 AHEAD = """
@@ -28,7 +28,7 @@ async def measure(contender: Contender) -> Figures:
     """Run some instances, start a million instances that wait, then run the same number of instances again."""
     assert isinstance(contender, Engines)
     await contender.start()
-    await live_through(contender, AT_ONCE)  # this call warms up the plans of Postgres and the code of Python
+    await live_through(contender, AT_ONCE)  # a warm-up of Postgres's plans and of the Python code
     await settle(contender.dsn)
     alone_s, alone = await live_through(contender, LIVES), memory_of(contender)
     started_s = await _start_those_that_wait(contender)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 
-POLL_S = 1.0  # the interval is long, because each query takes Postgres's time
+POLL_S = 1.0  # each query takes time of Postgres, so the interval is long
 STALLED_S = 20.0
 
 
@@ -67,8 +67,8 @@ class Contender(ABC):
     """Fire the timers of one database, with separate processes.
 
     `drained` is the number of overdue timers in a backlog that takes some seconds to drain. `pending_most` is the
-    largest number of pending timers, because a larger table would take too long to fill. `left` is a query for the
-    number of uncompleted timers in the database; "" if the contender calls no handlers.
+    largest number of pending timers: a larger table would take too long to fill. `left` is a query for the number of
+    uncompleted timers in the database; "" if the contender calls no handlers.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Contender(ABC):
 
     @abstractmethod
     async def put(self, batch: Batch) -> None:
-        """Schedule timers with the fastest method; schedule overdue timers in one transaction."""
+        """Schedule timers with the fastest method; if they are overdue, schedule them in one transaction."""
 
     @abstractmethod
     async def start(self) -> None:

@@ -88,8 +88,8 @@ class Connection:
 async def create_at_pace(gateway: Gateway, per_s: float, seconds: float, body_at: Callable[[], bytes]) -> list[float]:
     """Send requests at fixed times, without waiting for the responses to earlier requests.
 
-    shape: the seconds from the planned time of each request until its response was read, ascending; includes the delay
-    of a late request
+    shape: the seconds from the planned time of each request until its response was read, ascending; a request that is
+           sent late includes its delay
     """
     free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
     took_s: list[float] = []

@@ -15,8 +15,8 @@ from shardclock_server.sql.jobs.declare import declare_jobs
 from shardclock_server.workers.app import find_app
 
 APP = Path(__file__).with_name("beating.py")
-# The seconds between the starts of two jobs. With this number the starts of any number of jobs are spread over a
-# second.
+# The time between the starts of two jobs, in seconds. With this value, the starts of any number of jobs are spread
+# evenly over a second.
 SPREAD = (5**0.5 - 1) / 2
 APPLY = "select shardclock.apply_job(said) from unnest($1::jsonb[]) as said"
 BEGUN = """

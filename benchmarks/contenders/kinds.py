@@ -43,7 +43,7 @@ AWA = """
     ))
     from (select {due} from generate_series(0, $2::integer - 1) n) t (due)
 """
-# awa compresses completed jobs, and after a while stores only the number of these jobs.
+# awa compresses completed jobs, and later stores only their number.
 AWA_LEFT = """
     select (
         (select last_value from awa.job_id_seq)

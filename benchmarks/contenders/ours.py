@@ -29,7 +29,7 @@ from shardclock_server.workers.app import App
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001
 QUIET = {"metrics_port": 0, "gateway_enabled": False}  # this contender only fires timers, and schedules none
-SETTLE_S = 8.0  # Ray still starts idle worker processes after it has answered
+SETTLE_S = 8.0  # Ray continues to start idle worker processes for some seconds after it has answered
 PUT = """
     insert into shardclock.timers (due_date)
     select $1::timestamptz + n * $3::double precision * interval '1 second' from generate_series(0, $2::integer - 1) n
@@ -42,7 +42,7 @@ FIRED = """
 
 
 class Ours(Contender):
-    """A contender with Shardclock's database; a timer counts as fired when its record is in the log."""
+    """A contender with Shardclock's database; a timer has fired when its record is in the log."""
 
     version = version("shardclock")
 

@@ -12,7 +12,7 @@ from apscheduler.triggers.date import DateTrigger
 from recording import Sheet, until_told_to_stop
 from sqlalchemy.ext.asyncio import create_async_engine
 
-BESIDE = 50  # the number of concurrent calls, because APScheduler has no bulk function
+BESIDE = 50  # the number of concurrent calls; APScheduler has no bulk function
 sheet: Sheet | None = None
 
 
@@ -69,7 +69,7 @@ async def add(dsn: str, count: str) -> None:
 
 
 if __name__ == "__main__":
-    # APScheduler stores a task as module:function, so another process must be able to import it.
+    # APScheduler stores a task as module:function, so another process must be able to import this module by its name.
     import of_apscheduler as module
 
     asyncio.run(
