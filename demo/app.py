@@ -6,7 +6,7 @@ import shardclock
 from shardclock_server.demo.calls import note_call
 from shardclock_server.demo.example import ATTEMPTS_MAX, BUSY, CLOSED, TARGET, warehouse_of
 
-ANSWER_S = 0.1  # the duration of a call; long enough that a killed worker has some calls in progress
+ANSWER_S = 0.1  # The duration of a call, so long that a killed worker has some calls in progress.
 
 
 class WarehouseSilent(Exception):

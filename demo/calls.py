@@ -1,6 +1,6 @@
 """Record the calls of the demo's handler: one line for each call, in a file next to the demo's data directory.
 
-The command log has only the end of each delivery. This file also has the last calls of a killed worker.
+The command log has only the end of each delivery. The calls file also has the last calls of a killed worker.
 """
 
 import os
@@ -30,7 +30,7 @@ def note_call(timer_key: int, attempt: int) -> None:
     errors:  OSError  the file does not exist: no demo runs here
     """
     line = f"{timer_key} {attempt} {time.monotonic():.6f}\n".encode()
-    # The file is opened for appending, with one write for each line, so that lines of several processes don't mix.
+    # The file is opened for appending, and each line is one write, so that lines of several processes don't mix.
     descriptor = os.open(calls_file(Path(os.environ[DATA_DIR])), os.O_WRONLY | os.O_APPEND)
     try:
         os.write(descriptor, line)

@@ -18,7 +18,7 @@ DYING_S = 1.0  # the last calls of a killed worker may begin up to this long aft
 class DeliveryVerdict:
     """The outcome of every delivery. All numbers count deliveries; only `double` counts superfluous ends.
 
-    `retried` counts deliveries that needed more than one attempt. Some deliveries were called twice with the same
+    `retried` counts deliveries that needed more than one attempt. Some deliveries were called twice in the same
     attempt: `called_again` counts the deliveries for which the kill of a worker is the reason (None: no worker was
     killed), and `repeated` counts the other deliveries.
     """

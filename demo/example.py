@@ -13,7 +13,7 @@ TIMERS = 5_000
 SEED = 42
 DELAY_S = (3.0, 20.0)
 TENANTS = ("acme",) * 6 + ("globex",) * 3 + ("initech",)
-FIRST_INSTANCE = 2_251_799_813_685_249  # keys of process engines have this length
+FIRST_INSTANCE = 2_251_799_813_685_249  # the keys of process engines have this length
 
 TARGET = "order.expire"
 ATTEMPTS_MAX = 3

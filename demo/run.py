@@ -164,7 +164,7 @@ class _Demo:
             await asyncio.sleep(TEND_S)
 
     async def _wait_for_shards(self) -> None:
-        """Wait only for the shards, because deliveries can wait until the workers have started."""
+        """Wait only for the shards: deliveries can wait until the workers have started."""
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             await self._look()

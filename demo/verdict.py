@@ -19,7 +19,7 @@ from shardclock_server.timers.occurrence import WITHOUT_END
 from shardclock_server.timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
-# The duration of a lease and a sweep; timers that are due after this time don't belong to the takeover.
+# The time after a kill in which the takeover ends: a lease and a sweep. Later timers don't belong to the takeover.
 TAKEOVER_MAX = timedelta(seconds=15)
 
 
