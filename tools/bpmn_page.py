@@ -1,4 +1,4 @@
-"""Write docs/bpmn-elements.md from the models in tests/engine/models: each element with its model and its history."""
+"""Write docs/bpmn-elements.md from the models in tests/engine/models: for each element its model and its history."""
 
 from __future__ import annotations
 

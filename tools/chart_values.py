@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from tests.support import ROOT
 
 CHARTS = [ROOT / "k8s" / "charts" / name for name in ("shardclock", "shardclock-cluster")]
-TYPES = {"text", "count"}  # definitions of types; all other definitions are values that several components have
+TYPES = {"text", "count"}  # definitions of types; all other definitions are values that several components share
 HEAD = """# {name}
 
 {description}. [Kubernetes](../../../docs/operate/kubernetes.md) shows how to use the chart.
@@ -33,7 +33,7 @@ HEAD = """# {name}
 
 
 def read_page(chart: Path) -> str:
-    """Return the page of a chart; a separate table has the values that several components have."""
+    """Return the page of a chart; a separate table has the values that several components share."""
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     values = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
     about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))

@@ -50,8 +50,8 @@ build() {
     echo "built $name $version in $((SECONDS - began)) s"
 }
 
-# Kubernetes replaces its own modules by directories, which a requiring module doesn't see; they are released, too, as
-# v0.X.Y beside v1.X.Y.
+# Kubernetes replaces its own modules by directories, which are not visible to a module that requires Kubernetes. But
+# each v1.X.Y of Kubernetes also has a release v0.X.Y of these modules.
 stage() {
     local mod
     mod=$(go mod download -json "k8s.io/kubernetes@v$KUBERNETES" | sed -n 's/^\t"GoMod": "\(.*\)",$/\1/p')

@@ -166,7 +166,7 @@ def _default(text: str) -> str:
 
 def _relations(columns: Sequence[asyncpg.Record]) -> list[str]:
     parts = []
-    # A column without a comment means the same as in `timers`.
+    # A column without a comment has the same meaning as the column of this name in `timers`.
     known = {row["name"]: row["meaning"] for row in columns if row["relation"] == "timers"}
     for relation in RELATIONS:
         rows = [row for row in columns if row["relation"] == relation]
