@@ -1,7 +1,7 @@
-"""Inject faults into a cluster under load, and judge the cluster's promises from the recording.
+"""Inject faults into a cluster under load, and check the cluster's promises from a recording.
 
-This program, called the rig, has three parts: the load with faults, the recording, and the verdict. The verdict uses no
-code of the product.
+This program, called the rig, has three parts: the load with its faults, the recording, and the verdict. The code of the
+verdict uses no code of the product.
 
 The modules of the load:
 

@@ -38,8 +38,8 @@ CALLS_PER_S = 25.0  # about 150 timers a second
 INSTANCES_PER_S = 5.0
 ENGINES = 2
 APP = Path(__file__).with_name("app.py")
-# After an invalid verdict, a second verdict multiplies the allowed lateness by this factor, because clients and readers
-# on the same machine also slow the cluster.
+# After an invalid verdict, the rig computes a second verdict with the allowed lateness multiplied by this factor:
+# clients and readers on the same machine also make the cluster slower.
 DOUBLED = 2.0
 
 

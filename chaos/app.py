@@ -2,8 +2,8 @@
 
 Each handler records its call in a file, and then performs the action in the payload.
 
-A handler writes each line with one system call to an append-only file in the run's directory. A line is complete even
-if the process dies after the write, and the file does not depend on the product's own tables. This file imports no
+A handler writes each line with one system call to an append-only file in the run's directory. So a line is complete
+even if the process dies after the write, and the file does not depend on the product's own tables. This file imports no
 module of the rig, because a cluster runs this file as a user's app. `behaviours` lists the expected end of each
 delivery.
 """
@@ -23,7 +23,7 @@ import shardclock
 
 DIRECTORY = "CHAOS_DIRECTORY"  # The environment variable with the run's directory, in all processes of the run.
 FILE = "attempts.ndjson"
-SLOW_S = 3.0  # A slow call takes longer than the fault that freezes a worker while another worker takes over.
+SLOW_S = 3.0  # A slow call is longer than the fault that freezes a worker while another worker takes over.
 NEVER_S = 3_600.0
 
 

@@ -27,11 +27,11 @@ class Behaviour(NamedTuple):
 RETURN, RETURN_PLAIN = Behaviour("return", ASYNC), Behaviour("return", PLAIN)
 RAISE, RAISE_PLAIN = Behaviour("raise", ASYNC, attempt=3), Behaviour("raise", PLAIN, attempt=3)
 SLOW = Behaviour("slow", ASYNC)
-# The action takes longer than the timeout; the timeout cancels only this call.
+# The action takes longer than the timeout. The timeout cancels only this call.
 HANG = Behaviour("hang", ASYNC, attempt=2)
 DISCARD = Behaviour("discard", ASYNC, "DISCARDED")
 DIE = Behaviour("die", ASYNC, "DEAD", attempt=8)
-# The action takes longer than the timeout, and only the end of the process ends the call.
+# The action takes longer than the timeout. Only the end of the process ends the call.
 STALL = Behaviour("stall", PLAIN, attempt=2)
 EXIT = Behaviour("exit", PLAIN, attempt=2)
 
@@ -40,8 +40,8 @@ WEIGHTS: Mapping[Behaviour, float] = {
     RETURN: 8.0, RETURN_PLAIN: 4.0, RAISE: 3.0, RAISE_PLAIN: 1.0, SLOW: 4.0, HANG: 0.5, DISCARD: 1.5, DIE: 1.5,
 }  # fmt: skip
 QUICK = (RETURN, RETURN_PLAIN, RAISE, DISCARD)
-# These actions are planned at fixed intervals, independently of the load, because each of these actions ends a process,
-# and its restart takes almost a second of processor time.
+# These actions are planned at fixed intervals, independently of the load: each of them ends a process, and the restart
+# takes almost a second of processor time.
 COSTLY = (EXIT, STALL)
 
 # Most webhooks are accepted, because the product pauses an endpoint after five consecutive failures.

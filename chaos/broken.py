@@ -2,9 +2,9 @@
 
     python -m chaos.broken
 
-Each build is a copy of the sources with a few words replaced. Each broken build and the sound build execute the same
-run, on shards without Ray. The sound build runs first and must be valid; otherwise the other results would prove
-nothing.
+Each build is a copy of the sources in which a few words are replaced. The sound build is an unchanged copy. All builds
+execute the same run, on shards without Ray. The sound build runs first and must be valid; otherwise the other results
+would prove nothing.
 exit:    0 the sound build is valid, and every broken build is invalid
 """
 
@@ -42,11 +42,11 @@ SEED = 7
 SECONDS = 60.0
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
-# The lateness that the checker allows: more than the delay that two concurrent trials cause on two cores, and less than
-# the delay that each mistake causes.
+# The allowed lateness: more than the delay that two concurrent trials cause on two cores, and less than the delay that
+# each mistake causes.
 LATE_S = 2.5
 TRIAL_S = 400.0
-# A dead shard restarts only after the windows of consecutive faults, so that other shards must take over.
+# A dead shard restarts only after the windows of several faults in a row, so that other shards must take over.
 RESTART_S = 40.0
 
 

@@ -17,7 +17,7 @@ FAULTS = (
 )
 WORKER_FAULTS = ("replace a frozen worker", "kill worker", "kill handler", "freeze worker", "kill postmaster")
 ENGINE_FAULTS = (
-    *["replace a frozen engine"] * 3,  # The fence of engines protects instances against this fault.
+    *["replace a frozen engine"] * 3,  # the fence of engines protects instances against this fault
     "lose a step's answer",
     "kill engine in a step",
     "freeze engine before a step",
@@ -196,7 +196,7 @@ BUILDS = (
         "fires without a delivery",
         (
             Edit("sql/included/deliver.sql", "where f.target <> 'log'", "where f.target = 'none'"),
-            # Also disable the handover of deliveries to workers by a firing.
+            # This edit also disables the handover of deliveries from a firing to workers.
             Edit("sql/included/deliver_and_measure.sql", "where exists (select from granted)", "where false"),
         ),
         ("S10",),
@@ -226,7 +226,7 @@ BUILDS = (
                 "where i.instance_key = s.instance_key\n",
             ),
             Edit(_APPLY, "        and i.version = s.was\n    returning", "    returning"),
-            # Also disable the check for a missing signal, which would protect the instance.
+            # This edit also disables the check for a missing signal, which would protect the instance, too.
             Edit(_APPLY, "where g.timer_key not in (select h.timer_key from held h)", "where false"),
             # Without `on conflict`, the primary key of the history would refuse the second step.
             Edit(

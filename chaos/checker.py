@@ -25,7 +25,7 @@ PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})
 class Finding:
     """The result of one promise: the number of cases and violations, and the first violations as text.
 
-    `note` is the reason if a check has no cases; otherwise it is empty.
+    `note` has the reason why a check has no cases; otherwise it is empty.
     """
 
     promise: str
@@ -97,7 +97,7 @@ def _missing_cases(run: RunIndex) -> Iterator[str]:
 
 
 def _contradictions(run: RunIndex) -> Iterator[str]:
-    """Report contradictions in the recording itself, which no defect of the product can cause."""
+    """Report contradictions in the recording itself; no defect of the product can cause them."""
     if run.torn:
         yield f"the recording contradicts itself: {run.torn[0]} ({len(run.torn):,} such)"
     commits = run.history.commits

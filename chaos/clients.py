@@ -17,7 +17,7 @@ from chaos.history.calls import Call
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
-# This number of connections is enough for 250 calls a second and for the backlog after an outage. With fewer
+# The limit of connections: sufficient for 250 calls a second and for the backlog after an outage. With fewer
 # connections, clients would cancel endless schedules too late, which increases the load. Postgres allows 100
 # connections in total.
 SESSIONS = 60
@@ -55,7 +55,7 @@ class Clients:
     async def until_known(self, call: Call, send: Send) -> Call:
         """Repeat a call until its outcome is known.
 
-        Return the last call, which has the number of the first call in `resends`.
+        Return the last repetition; its `resends` has the number of the first call.
         """
         give_up_at = time.monotonic() + PATIENCE_S
         first = call.resends

@@ -71,9 +71,8 @@ class Cluster(Protocol):
 class ProcessCluster:
     """Run shards as plain processes, without Ray and a coordinator: only leases, sweeps and fences protect timers.
 
-    A dead shard is started again after `restart_s`, as a supervisor would do; until this restart, the other shards must
-    take over.
-    `workers` and `engines` are the numbers of workers and engines that run with the shards.
+    A dead shard is started again after `restart_s`, as by a supervisor. Until this restart, the other shards must take
+    over. `workers` and `engines` are the numbers of workers and engines that run with the shards.
     """
 
     name = "processes"
@@ -127,7 +126,7 @@ class ProcessCluster:
     async def start_successor(self, holder: int) -> None:
         """Start a second keeper for the slots of a running keeper.
 
-        The successor replaces a dead shard; a successor of a worker or an engine is itself restarted when it dies.
+        The successor replaces a dead shard. A successor of a worker or an engine is restarted when it dies.
         """
         if self._engines.has(holder):
             await self._engines.start_successor(holder)
@@ -169,7 +168,7 @@ class ProcessCluster:
     async def _start_again(self, shard: int, dead: ShardProcess) -> None:
         """Start a dead shard again, and retry until a start succeeds.
 
-        Its slots are taken away, its leases remain valid.
+        The dead shard loses its slots; its leases remain valid.
         """
         await asyncio.sleep(self._restart_s)
         while True:

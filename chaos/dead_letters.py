@@ -14,7 +14,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
 from shardclock_server.sql.session import Session, StoreUnavailable
 
 POLL_S = 1.0
-LIMIT = 500  # The number of newest dead letters in one pass; the pass a second earlier handled the older dead letters.
+LIMIT = 500  # The limit of dead letters in one pass, newest first; earlier passes have handled the older dead letters.
 EVERY = DeadLetterFilter()
 
 
@@ -29,7 +29,7 @@ class Operator:
         """Repeat one pass every second until the task is cancelled."""
         try:
             while True:
-                # After a lost answer, the next pass finds the remaining dead letters.
+                # If the answer of a statement is lost, the next pass finds the remaining dead letters.
                 with suppress(StoreUnavailable):
                     await self.turn()
                 await asyncio.sleep(POLL_S)
@@ -58,5 +58,5 @@ class Operator:
 
 
 def is_to_discard(key: int) -> bool:
-    """Return whether a dead letter is to be discarded."""
+    """Return whether the operator discards a dead letter."""
     return key % 3 == 2

@@ -13,13 +13,14 @@ from charts.svg import Picture, text_width
 ROW_H, MARK_H, GAP = 15.0, 10.0, 5.0
 TICK_W = 3.0  # the width of a momentary fault
 LABEL = 9.0
-# The limit of rows for one kind. If a kind needs more rows, its faults become ticks in one row, without labels.
+# The limit of rows for one kind of fault. If a kind needs more rows, its faults become ticks in one row, without
+# labels.
 ROWS_MAX = 5
 LABELS_MAX = 60  # The limit of labels; more labels would be unreadable.
 LABEL_CHARS_MAX = 28
 
-# Readers with any kind of colour vision can distinguish Okabe and Ito's colours. The rows separate the kinds even
-# without colours.
+# The colours of Okabe and Ito, which readers with any kind of colour vision can distinguish. The rows separate the
+# kinds even without colours.
 COLORS: Mapping[FaultKind, str] = {
     "kill": "#d55e00", "freeze": "#56b4e9", "cut": "#cc79a7", "store": "#0072b2", "head": "#009e73",
     "load": "#e69f00", "lock": "#f0e442", "clock": "#000000", "poison": "#999999",

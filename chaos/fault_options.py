@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from chaos.plan import FaultOption
 
-# A killed shard is replaced after two seconds. The pause after the fault is longer than that, so that both shards run
-# again when the next fault begins.
+# A killed shard is replaced after two seconds. The pause after this fault is longer, so that both shards run again when
+# the next fault begins.
 _SHARDS = [
     FaultOption("kill shard", 14, rest_s=4.0),
     FaultOption("kill shard in a claim", 3, rest_s=4.0),
@@ -26,7 +26,7 @@ _SHARDS = [
     FaultOption("lose clients' commit answers", 1, rest_s=2.0),
     FaultOption("poison", 1, rest_s=2.0),
 ]
-# The pauses after faults of workers are short, because these faults do not delay timers.
+# The pauses after faults of workers can be short, because these faults do not delay timers.
 _WORKERS = [
     FaultOption("kill worker", 2, rest_s=2.0),
     FaultOption("kill handler", 2, rest_s=1.0),
@@ -67,23 +67,23 @@ _UP = [
 ]
 # The faults of one kind of cluster only.
 _OF = {"local": [*_LOCAL, *_UP], "ray": [*_RAY, *_UP], "standby": [*_LOCAL, *_RAY, *_UP], "processes": []}
-# The faults of a run of deliveries: a delivery can lose its worker, its handler's process, its shard, and Postgres.
+# The faults of a run of deliveries: a delivery can lose its worker, its handler's process, its shard, or Postgres.
 DELIVERY_FAULTS = (
     FaultOption("kill worker", rest_s=2.0),
     FaultOption("kill handler", rest_s=1.0),
     FaultOption("kill shard", rest_s=2.0),
     FaultOption("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# The faults of a run of jobs: a job's run can lose its worker, its process, its shard, the coordinator, and Postgres.
+# The faults of a run of jobs: a job's run can lose its worker, its process, its shard, the coordinator, or Postgres.
 JOB_FAULTS = (
     FaultOption("kill worker", rest_s=2.0),
-    FaultOption("kill run", 2, rest_s=1.0),  # Often no run is active, because earlier faults have killed the run.
+    FaultOption("kill run", 2, rest_s=1.0),  # often no run is active, because earlier faults have killed the runs
     FaultOption("kill shard", rest_s=2.0),
     FaultOption("kill coordinator", rest_s=3.0),
     FaultOption("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# After a kill of the raylet or the GCS, all of Ray ends. Runs have processes again half a minute after a new Ray has
-# started.
+# A kill of the raylet or the GCS ends all of Ray. Half a minute after the start of a new Ray, runs have processes
+# again.
 RAY_FAULTS = (FaultOption("kill raylet", rest_s=60.0), FaultOption("kill GCS", rest_s=60.0))
 # Long faults: a run of a few minutes has time for one or two of these faults.
 _LONG = [

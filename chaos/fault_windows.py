@@ -32,10 +32,8 @@ def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
 def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -> float:
     """Return the latest allowed moment for the firing of a ready timer.
 
-    Overlapping fault windows make the latest moment later.
-
-    If several windows overlap, the allowed lateness is their sum, because one machine fires the timers that all these
-    faults delayed.
+    Overlapping fault windows make the latest moment later: the allowed lateness is their sum, because one machine must
+    fire the timers that all these faults have delayed.
 
     shape:   `windows` in the order of `windows_of`
     """
@@ -65,7 +63,7 @@ def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Boun
 
 
 def is_set_by(faults: Iterable[Fault], seconds: float, *, give_or_take_s: float) -> bool:
-    """Return whether a fault moved Postgres's clock by this offset, so that a firing seems early or late."""
+    """Return whether a fault moved Postgres's clock by this offset, which would explain an early or late firing."""
     offsets = (fault.detail.get("offset_s", 0.0) for fault in faults if fault.kind == "clock")
     return any(isinstance(it, int | float) and abs(abs(it) - seconds) < give_or_take_s for it in offsets)
 

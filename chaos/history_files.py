@@ -55,7 +55,7 @@ def load(directory: Path) -> History:
     """Read a saved history; sequences become tuples, moments are in UTC.
 
     errors:  FileNotFoundError     the directory has no history, or an incomplete history.
-             ValueError, EOFError  A file was truncated.
+             ValueError, EOFError  a file was truncated
     """
     run = json.loads((directory / RUN).read_text(encoding="utf-8"))
     counts = run.pop("counts")
@@ -95,7 +95,7 @@ def _tagged(commit: Commit) -> tuple[object, ...]:
 
 
 def _record(kind: type) -> Callable[[dict[str, Any]], Any]:
-    """Make the reader for a kind of record; the annotations of the record's class show which fields are moments."""
+    """Make the reader for a kind of record; the annotations of the record's class tell which fields are moments."""
     moments = _moments(kind)
 
     def read(row: dict[str, Any]) -> Any:

@@ -70,7 +70,7 @@ class KeeperPool:
         successor = self.running[part]
 
         async def serves_or_ended() -> bool:
-            # Each check opens a connection, because Postgres may be unavailable during the wait.
+            # Each check opens a new connection, because Postgres may be unavailable during the wait.
             async with connected(self._direct_dsn) as admin:
                 return successor.has_ended() or bool(await admin.fetchval(SERVES, successor.holder))
 

@@ -17,10 +17,9 @@ from chaos.plan import Plan, PlannedFault
 from chaos.sandbox import Sandbox
 from chaos.waiting import UNAVAILABLE
 
-FELT_S = 0.2  # If a fault fails later than this after its start, the fault had an effect.
+FELT_S = 0.2  # If a fault fails later than this after its start, the fault has had an effect.
 RETRIES_S = 20.0  # The time for retries of a fault that fails because of an earlier fault.
-# The pause between two retried faults. Without a pause, all retried faults would begin when Postgres is available
-# again.
+# The pause between two retried faults. Without a pause, all of them would begin when Postgres is available again.
 REST_S = 4.0
 
 
@@ -66,7 +65,7 @@ class Nemesis:
         try:
             hit = await kind.inject(self._sandbox, chance, it.for_s)
         except (*UNAVAILABLE, NothingToBreak, LookupError, psutil.Error) as error:
-            # If two faults are simultaneous, one fault may find no target, or may be interrupted by the other fault.
+            # Of two simultaneous faults, one may find no target, or may be interrupted by the other.
             if time.time() - began_at <= FELT_S:
                 return f"{it.fault}: {type(error).__name__} {error}"
             hit = Hit(detail={"broken_off": type(error).__name__})

@@ -1,7 +1,7 @@
 """Simulate hosts on one machine as network namespaces; a router can separate any two hosts.
 
-The simulation needs root and iproute2. The router drops packets without a message, as a failed switch does, so both
-hosts notice the loss only by a timeout.
+The simulation needs root and iproute2. The router drops packets without a notice, as a failed switch does. So both
+hosts detect the loss only by a timeout.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Network:
         return ["ip", "netns", "exec", self._name(host)]
 
     def within(self, host: str, do: Callable[[], T]) -> T:
-        """Call a function on a host, in its own thread; processes that the function starts are on that host, too."""
+        """Call a function on a host, in a separate thread; processes that the function starts are on this host, too."""
         with ThreadPoolExecutor(1, initializer=_enter, initargs=(NAMESPACES / self._name(host),)) as thread:
             return thread.submit(do).result()
 

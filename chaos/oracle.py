@@ -24,14 +24,14 @@ class Rule(Protocol):
     count: int | None
 
     def due(self, first: datetime, number: int) -> datetime | None:
-        """Return the due date of an occurrence; None if the given first date is not an occurrence of the rule."""
+        """Return the due date of an occurrence; None if `first` is not an occurrence of the rule."""
 
     def latest_first(self, made: datetime) -> datetime:
         """Return the latest possible first occurrence of a schedule that was created at a given moment."""
 
 
 class Repeat:
-    """Repeats a period of elapsed time, which counts from the first occurrence."""
+    """Repeats a period of elapsed time; the periods count from the first occurrence."""
 
     def __init__(self, count: int | None, period: timedelta) -> None:
         self.count = count

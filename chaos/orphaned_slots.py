@@ -1,6 +1,6 @@
-"""Find the slots that no shard had after the loss of a shard.
+"""Find the slots that had no shard after the loss of a shard.
 
-Timers in orphaned slots may be late by the time of a takeover.
+The timers in these orphaned slots may be late by the time of a takeover.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def promised_of(run: RunIndex) -> dict[int, float | None]:
     """Map the number of each fault to the promised time until other keepers have the lost slots.
 
     The time is longer if no coordinator led, or if no shard was left and new shards had to start. If a shard is lost
-    before the takeover of another lost shard is complete, both times are added.
+    before the takeover of another lost shard is complete, the two times are added.
     """
     history = run.history
     alone = _deserted(_slot_changes(run))
@@ -83,9 +83,9 @@ def promised_of(run: RunIndex) -> dict[int, float | None]:
 
 
 def _led_again_s(run: RunIndex, fault: Fault) -> float:
-    """Return the moment after the loss of a leader when a coordinator leads again.
+    """Return the moment at which a coordinator leads again, after the loss of a leader.
 
-    A leader that was killed does not lead again, although its last statement may be committed after the kill.
+    A killed leader is ignored, although its last statement may be committed after the kill.
     """
     last = next((it.leader for it in reversed(run.leads) if it.committed_s <= fault.began_at), None)
     dead = None if fault.kind in ("freeze", "cut") else last
@@ -105,8 +105,8 @@ def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
 def served_again_at(run: RunIndex, fault: Fault) -> float:
     """Return the moment when as many shards as before the loss of a head had slots, and no lost shard had slots.
 
-    This is the first commit that fulfils both conditions; without such a commit, it is the end of the fault, when the
-    rig had found the new shards.
+    The result is the time of the first commit that fulfils both conditions. Without this commit, the result is the end
+    of the fault, when the rig had found the new shards.
     """
     lost, served = fault.detail.get("lost"), fault.detail.get("served")
     if not isinstance(lost, Sequence) or not isinstance(served, int):
@@ -136,9 +136,9 @@ def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
 def _kept_again_s(
     changes: Iterable[SlotChange], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float
 ) -> float:
-    """Return the moment when other holders had all the lost slots.
+    """Return the moment at which other holders had all the lost slots, or at which the lost shard could continue.
 
-    If the lost shard could continue earlier, return that moment.
+    The earlier of both moments counts.
     """
     latest = at_the_latest_s if fault.kind == "kill" else fault.ended_at
     kept: dict[int, frozenset[int]] = {}

@@ -78,8 +78,8 @@ def _change(kind: bytes, body: bytes, relations: Mapping[int, _Relation]) -> Cha
     if body[4:5] in b"KO" and kind == b"U":
         row, at = _tuple(body, at + 1, relation.columns)
     if kind == b"D":
-        # Ignore deletions of holders, instances and incidents: a deleted holder or instance has ended long before, and
-        # an incident has a separate record.
+        # Ignore deletions of holders, instances and incidents: a deleted holder or instance ended long before, and an
+        # incident has a separate record.
         return _GONE[relation.table](row) if relation.table in _GONE else None
     return _MAKE[relation.table](row, kind == b"I")
 

@@ -23,14 +23,14 @@ POINTS_MAX = 1_300  # The limit of points in a curve, about one point per pixel.
 TIMES_MAX = 16  # Ticks below the plot.
 FLOOR_S = 0.0001  # Smaller values are drawn at the lower end of the axis.
 
-# Colours from light to dark. The curves also differ without colours, because max is above p99, and p99 is above p50.
+# Colours from light to dark. The curves can be distinguished without colours: max is above p99, and p99 is above p50.
 CURVES: Mapping[str, tuple[float, str]] = {"max": (1.0, "#86b6e0"), "p99": (0.99, "#2a6fb0"), "p50": (0.5, "#06264d")}
 BOUND, BOUND_DASH = "#b42318", "6 3"
 SHADE, SHADE_OPACITY = "#8c959f", 0.14
 
 
 def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> str:
-    """Draw the lag over time as SVG. Below the plot, each kind of fault has a row with a mark for each fault.
+    """Draw the lag over time as SVG; below the plot, each kind of fault has a row with a mark for each fault.
 
     shape:  `lags` are pairs of a firing time and a lateness; the plot shows each lateness at the timer's due date
     """
@@ -57,7 +57,7 @@ def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> s
 
 
 def _step(length_s: float) -> float:
-    """Choose the number of seconds that one point of a curve represents: one, or more in a long run."""
+    """Choose the number of seconds that one point of a curve covers: 1, or more in a long run."""
     return next((s for s in (1, 2, 5, 10, 15, 30, 60) if length_s / s <= POINTS_MAX), 300)
 
 
@@ -70,7 +70,7 @@ def _curves(history: History, lags: Sequence[tuple[float, float]], step_s: float
 
 
 def _bound(history: History) -> Iterator[tuple[float, float]]:
-    """Yield the lateness that the checker allows, for each second and for both sides of each jump."""
+    """Yield the lateness that the checker allows: for each second, and for both sides of each jump."""
     normal_s, windows = history.bounds.normal_s, windows_of(history.faults, history.bounds)
     # The window begins before the fault, because a timer that is due shortly before the fault may still wait when the
     # fault begins.
@@ -97,10 +97,7 @@ def _legend(step_s: float) -> Legend:
 
 
 def _draw_windows(plot: Plot, history: History, lanes: Mapping[FaultKind, Sequence[Mark]]) -> None:
-    """Shade the windows in which a fault explains lateness.
-
-    Use the colour of the fault's kind if each fault has a label.
-    """
+    """Shade the windows in which a fault explains lateness; if each fault has a label, in the colour of its kind."""
     windows = windows_of(history.faults, history.bounds)
     if all(mark.label for marks in lanes.values() for mark in marks):
         for began_s, until_s, fault in windows:
@@ -111,7 +108,7 @@ def _draw_windows(plot: Plot, history: History, lanes: Mapping[FaultKind, Sequen
 
 
 def _merged(windows: Sequence[Window]) -> list[tuple[float, float]]:
-    """Join overlapping windows, because overlapping shades would look darker."""
+    """Join overlapping windows, because overlapping shades would look like a darker colour."""
     merged: list[tuple[float, float]] = []
     for began_s, until_s, _ in windows:
         if merged and began_s <= merged[-1][1]:

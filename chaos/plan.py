@@ -20,7 +20,7 @@ DUE_MAX_S = 20.0
 DUE_AFTER_S = 4.0  # The latest due date of timers, in seconds after the end of the load.
 ENDLESS_S = 15.0  # The time until the cancellation of an endless rule, so that the load does not grow.
 COSTLY_S = 10.0  # The time between two actions that end a process.
-# In this time at the end of the load, deliveries succeed at the first attempt, so that the run can end.
+# At the end of the load, deliveries succeed at the first attempt for this time, so that the run can end.
 LAST_ACT_S = 8.0
 
 
@@ -37,7 +37,7 @@ class PlannedTimer:
 
 @dataclass(frozen=True, slots=True)
 class CreateTimers:
-    """A call that schedules timers. With `again_s`, the client repeats the call `again_s` seconds after the answer."""
+    """A call that schedules timers; with `again_s`, the client repeats the call this long after the answer."""
 
     at_s: float
     tenant_id: str
@@ -110,8 +110,8 @@ def draw(
              a target; with `webhooks`, half of the targets are webhooks. `instances_per_s` process instances start per
              second.
     """
-    # Each part of the plan has a separate random generator: with the same seed, the faults do not depend on the load,
-    # and the timers do not depend on the share of targets.
+    # Each part of the plan has a separate random generator. So with the same seed, the faults do not depend on the
+    # load, and the timers do not depend on the share of targets.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
@@ -167,7 +167,7 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
         steps.append(_create(chance, at_s, tenant_id, number=names[tenant_id], left_s=length_s - at_s))
         if _is_endless(steps[-1]):
             endless.append(_end(at_s + ENDLESS_S, creates[-1]))
-    # Cancel each endless rule again at the end, because a repeated call of a client may create the rule after the first
+    # Cancel each endless rule a second time at the end: a repeated call of a client may create the rule after the first
     # cancellation.
     return steps + [_end(length_s, number) for number in creates if _is_endless(steps[number])]
 
@@ -175,8 +175,8 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
 def _create(chance: random.Random, at_s: float, tenant_id: str, *, number: int, left_s: float) -> CreateTimers:
     """Draw the timers of a call.
 
-    All tenants use the same names, and each tenant uses a name once. If a call changes the timer of the wrong tenant,
-    the checker finds this by the name.
+    All tenants use the same names, and each tenant uses a name once. So the checker finds a change of another tenant's
+    timer by the name.
     """
     if chance.random() < 0.15:
         timer = PlannedTimer(due_in_s=0.0, name=f"rule {number}", rule=_rule(chance, left_s))
@@ -198,7 +198,7 @@ def _again(chance: random.Random, share: float) -> float | None:
 
 
 def _rule(chance: random.Random, left_s: float) -> str:
-    """Draw a repeat or a cron rule that ends, or that a client cancels, before the end of the run."""
+    """Draw a repeat or a cron rule that ends before the end of the run, by itself or by a client's cancellation."""
     period_s = chance.choice((1, 2, 3))
     if chance.random() < 0.2:
         return f"*/{period_s} * * * * *"  # An endless rule, which a client cancels later.
@@ -239,7 +239,7 @@ def draw_faults(chance: random.Random, *, length_s: float, fault_options: Sequen
         entry = deck.pop()
         for_s = chance.uniform(entry.least_s, entry.most_s)
         if at_s + for_s > end_s:
-            # A shorter fault may still fit into the remaining time of the load.
+            # A shorter fault may still fit into the rest of the load.
             deck = [it for it in deck if at_s + it.most_s <= end_s]
             if not deck:
                 break
@@ -253,7 +253,7 @@ def draw_faults(chance: random.Random, *, length_s: float, fault_options: Sequen
 def _deck(chance: random.Random, fault_options: Sequence[FaultOption]) -> list[FaultOption]:
     """Shuffle the faults.
 
-    The number of occurrences of a fault is proportional to its weight, and the occurrences are spread evenly.
+    Each fault occurs in proportion to its weight, and the occurrences are spread evenly.
     """
     cards = [(entry, nth) for entry in fault_options for nth in range(_times(entry))]
     chance.shuffle(cards)

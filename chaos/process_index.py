@@ -23,7 +23,7 @@ from chaos.history.changes import (
 from chaos.process_models import NodeItem
 
 BEGIN, FIRED = "begin", "fired"
-# The kind of a signal that removes remaining rows; these rows were locked when their token was terminated.
+# The kind of a signal that removes the remaining rows of a token; they were locked when the token was terminated.
 CLOSED = "closed"
 STALE = "STALE"  # The record of a signal that arrived after the end of its instance.
 
@@ -53,8 +53,8 @@ NumberedStep: TypeAlias = tuple[int, InstanceStepped]  # The index of the commit
 class InstanceHistory:
     """All commits of one instance, in commit order.
 
-    `ended` is the commit that wrote the outcome. The commits in `closed` removed rows that were locked at the end of
-    the instance.
+    `ended` is the commit that wrote the outcome. The commits in `closed` removed the rows that were locked at the end
+    of the instance.
     """
 
     instance_key: int
@@ -110,7 +110,7 @@ class TaskHistory:
 
 @dataclass(slots=True)
 class ProcessIndex:
-    """Group all instances, signals and tasks. `torn` lists contradictions that Postgres can't have caused."""
+    """All instances, signals and tasks of a run. `torn` lists contradictions that Postgres can't have caused."""
 
     instances: dict[int, InstanceHistory] = field(default_factory=dict)
     signals: dict[int, SignalHistory] = field(default_factory=dict)
@@ -125,7 +125,8 @@ class ProcessIndex:
     def learn(self, number: int, change: Change) -> bool:
         """Add one change.
 
-        Return False if the caller must also index the change, as part of a timer or of a delivery to a handler.
+        Return False if the change also belongs to a timer or to a delivery to a handler; the caller then indexes it,
+        too.
         """
         if isinstance(change, InstanceWritten):
             self._write(number, change)

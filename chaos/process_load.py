@@ -19,7 +19,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 POLL_S = 0.1  # The interval between polls for open tasks.
 PAGE = 1_000
 KEPT_S = 3_600.0  # The time for which a message is stored, so that its instance can receive it later.
-ASKS_S = 2.0  # The time without a task after which a client checks whether the instance has ended.
+ASKS_S = 2.0  # If a task is missing for this time, the client checks whether the instance has ended.
 
 
 async def deploy_all(dsn: str) -> None:

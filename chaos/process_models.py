@@ -20,7 +20,7 @@ _PAID = (
 
 
 def _counts(node_id: str) -> str:
-    """Make a script that increments `n`, so that the value of `n` shows a script that did not run or ran twice."""
+    """Make a script that increments `n`: a wrong value of `n` reveals a script that did not run or ran twice."""
     script = '<zeebe:script expression="=n + 1" resultVariable="n"/>'
     return f'<scriptTask id="{node_id}"><extensionElements>{script}</extensionElements></scriptTask>'
 
@@ -42,8 +42,8 @@ class ModelPath(NamedTuple):
     """One path through a model: the nodes that tokens leave, each once, and the items that these nodes create.
 
     `after` maps a node to the nodes that tokens must have left before a token enters the node. `takes` are the signals
-    with an
-    effect, `counted` is the number of scripts that run, and `terminated` are the nodes at which a token is terminated.
+    with an effect, `counted` is the number of scripts that run, and `terminated` are the nodes at which a token is
+    terminated.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ModelPath(NamedTuple):
 class Process(NamedTuple):
     """A model with its paths, the task that clients complete, and the node that waits for a message of clients.
 
-    `boundary` is a timer at the boundary of the task; the timer ends the instance even if no client completes the task.
+    `boundary` is a timer at the boundary of the task. The timer ends the instance even if no client completes the task.
     """
 
     process_id: str

@@ -12,12 +12,12 @@ from chaos.process_models import PROCESSES
 TENANTS = ("ada", "bob")
 DUE_MEAN_S = 1.5
 DUE_MAX_S = 6.0
-# If a client completes a task this close to the timer's due date, either the completion or the timer may come first.
+# If a client completes a task this shortly before or after the timer's due date, either of both may come first.
 CLOSE_S = 0.15
 LAST_START_S = 2.0  # The time from the last start to the end of the load.
 STOPPED_SHARE, RACED_SHARE, NEVER_SHARE, AGAIN_SHARE = 0.1, 0.4, 0.2, 0.15
-# The actions of the instances' service tasks. Few actions are slow, because a slow action occupies a slot of its
-# handler.
+# The actions of the instances' service tasks. Few actions are slow, because a slow action occupies one of its handler's
+# calls.
 BEHAVIOURS = {RETURN: 16.0, RAISE: 2.0, SLOW: 0.5}
 
 
@@ -25,10 +25,9 @@ BEHAVIOURS = {RETURN: 16.0, RAISE: 2.0, SLOW: 0.5}
 class PlannedInstance:
     """The start of an instance, and the later actions of its client.
 
-    All times except `at_s` count from the answer to the start.
-
-    `due_s` is the duration of the instance's timer. The task is completed, or the message published, after `drive_s`;
-    with None the task stays open. The start is repeated after `again_s`, and the instance is cancelled after `stop_s`.
+    All times except `at_s` count from the answer to the start. `due_s` is the duration of the instance's timer. The
+    task is completed, or the message published, after `drive_s`; if `drive_s` is None, the task stays open. The start
+    is repeated after `again_s`, and the instance is cancelled after `stop_s`.
     """
 
     at_s: float

@@ -1,8 +1,8 @@
 """A TCP proxy between the cluster and Postgres, which can reset, hold and delay connections, and can drop one reply.
 
-The proxy reads the frames of Postgres's protocol in both directions. So a fault can hit an exact moment, such as before
-a claim is sent, before its answer arrives, or during the transaction of a firing. A signal to a process, without the
-proxy, can't hit an exact moment.
+The proxy reads the frames of Postgres's protocol in both directions. So a fault can happen at an exact moment: before a
+claim is sent, before its answer arrives, or during the transaction of a firing. A signal to a process alone can't be
+sent at an exact moment.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Link:
 class Trap:
     """Stops a connection (link) before, during or after a statement.
 
-    The trap calls `spring`, and holds the link until `release`.
+    At the statement, the trap calls `spring`, and holds the link until `release`.
     """
 
     select: Select
@@ -83,7 +83,7 @@ class Proxy:
 
     @classmethod
     def before(cls, dsn: str) -> Self:
-        """Make a proxy for a database; its DSN has the socket's directory and port."""
+        """Make a proxy in front of a database; its DSN has the socket's directory and port."""
         (directory,), (port,) = (parse_qs(urlsplit(dsn).query)[name] for name in ("host", "port"))
         return cls(Path(directory) / f".s.PGSQL.{port}")
 
@@ -204,7 +204,7 @@ class Proxy:
             ways = [asyncio.create_task(way) for way in (self._up(link, reader), self._down(link, from_server))]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                await link.open.wait()  # Half-open connections: neither end notices that the other end has closed.
+                await link.open.wait()  # half-open: neither end notices that the other end has closed
             finally:
                 for way in ways:
                     way.cancel()

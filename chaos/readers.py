@@ -1,7 +1,7 @@
 """Read the log during a run, through the proxy: python -m chaos.readers.
 
-The readers run in a separate process, because the 100,000 records of a flood would block the rig, and all traffic
-through its proxy. The readers write the position of each record into an append-only file, as eight bytes.
+The readers run in a separate process: in the rig's process, the 100,000 records of a flood would block the rig, and all
+traffic through its proxy. The readers write the position of each record into an append-only file, as eight bytes.
 """
 
 from __future__ import annotations

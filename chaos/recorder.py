@@ -1,8 +1,8 @@
 """Record transactions in commit order, from a logical replication slot that was created before the run.
 
 The positions and timestamps in rows do not give the commit order, because a transaction sets them before its commit.
-The slot gives whole transactions in commit order, and survives every crash of the server. The recorder reads the slot
-by SQL, in the format of Postgres's own plugin `pgoutput`.
+The slot gives whole transactions in commit order, and survives each crash of the server. The recorder reads the slot
+with SQL, in the format of Postgres's own plugin `pgoutput`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ FORGET = f"select pg_replication_slot_advance('{SLOT}', $1::text::pg_lsn)"
 class Recorder:
     """Read the slot; `commits` has the transactions so far, in commit order.
 
-    Postgres keeps its write-ahead log until the slot is read, about 20 MB a minute. The recorder does not read the slot
-    during the run, because this would block the rig, and all traffic through its proxy.
+    Postgres keeps its write-ahead log until the slot is read: about 20 MB a minute. The recorder reads the slot only
+    after the run, because a read during the run would block the rig, and all traffic through its proxy.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -89,7 +89,7 @@ class Recorder:
         last = self.commits[-1].lsn if self.commits else 0
         for commit, end_lsn in decode(messages):
             end = f"{end_lsn >> 32:X}/{end_lsn & 0xFFFFFFFF:X}"
-            # After a crash the slot may restart at the last checkpoint.
+            # After a crash, the slot may start again at the last checkpoint.
             if commit.lsn > last:
                 self.commits.append(commit)
         return end

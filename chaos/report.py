@@ -21,7 +21,7 @@ from chaos.takeover import lags, quantile, recoveries, takeovers
 from charts.units import format_value
 
 ENDS = {"TRIGGERED": "fired", "CANCELED": "cancelled", "RESCHEDULED": "rescheduled", "SKIPPED": "skipped"}
-SURE = Context(prec=2, rounding=ROUND_CEILING)  # An upper limit must be rounded up.
+SURE = Context(prec=2, rounding=ROUND_CEILING)  # rounds up, because an upper limit must not be too low
 
 
 def report(history: History, verdict: Verdict, directory: Path, *, versions: Mapping[str, object], repeat: str) -> Path:
@@ -55,7 +55,7 @@ def sure_below(cases: int) -> str:
 
 
 def calm(late: Sequence[tuple[float, float]], history: History) -> list[float]:
-    """Return the lags of timers that did not wait during the window of a fault."""
+    """Return the lags of the timers that did not wait during a fault's window."""
     windows = windows_of(history.faults, history.bounds)
     begins = [window.began_s for window in windows]
     latest = list(accumulate((window.until_s for window in windows), max))
@@ -149,7 +149,7 @@ def _measures(history: History, run: RunIndex) -> dict[tuple[str, str], dict[str
     for recovery in recoveries(history, run=run):
         bound_s = recovery.fault.recovers_within_s
         add(recovery.fault, "a timer fired", recovery.first_s, bound_s)
-        # A timer that is due at the end of a fault may also be late by the normal lag.
+        # A timer that is due at the end of a fault may additionally be late by the normal lag.
         healed_s = None if bound_s is None else bound_s + history.bounds.normal_s
         add(recovery.fault, "no timer was late", recovery.normal_s, healed_s)
     return found

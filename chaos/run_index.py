@@ -60,7 +60,7 @@ class TimerHistory:
     def endings(self) -> list[tuple[int, Recorded]]:
         """List the records that end the timer.
 
-        A SKIPPED record belongs to later occurrences, unless it has the number of this occurrence.
+        A SKIPPED record counts only if it has the number of this occurrence; otherwise it belongs to later occurrences.
         """
         own = self.row.occurrence if self.row else None
         return [
@@ -73,7 +73,7 @@ class TimerHistory:
 class Firing(NamedTuple):
     """One TRIGGERED record, with the row that the firing deleted.
 
-    `ready_s` is the due date, or the commit that set the due date if the commit is later.
+    `ready_s` is the due date, or the time of the commit that set the due date if this commit is later.
     """
 
     number: int
@@ -113,7 +113,7 @@ class RequestHistory:
 
     @property
     def name(self) -> str | None:
-        """Return the timer's name as the product sets it: a schedule without a name is named by its key."""
+        """Return the timer's name in the product: a schedule without a name is named by its key."""
         return self.timer.name or (f"schedule-{self.timer.timer_key}" if self.timer.rule else None)
 
 
@@ -122,7 +122,7 @@ class RunIndex:
     """Index a history by timer, schedule, holder and key. `torn` lists contradictions that Postgres can't have caused.
 
     `holders` has the holders of shards. `deliveries` maps a timer with a target to its firing and to all changes of its
-    delivery; it also contains the service tasks. `processes` has the signals.
+    delivery. `deliveries` also contains the service tasks. `processes` has the signals.
     """
 
     history: History
@@ -167,7 +167,7 @@ def index_run(history: History) -> RunIndex:
 
 
 def is_free(run: RunIndex, holder: int, number: int, *, snapshot_s: float) -> bool:
-    """Return whether a holder had ended or was suspended at a commit, so that other holders may take its claims.
+    """Return whether a holder had ended or was suspended at a commit, so that other holders may claim its rows.
 
     units:   `snapshot_s` is the maximum age of the transaction's snapshot; a suspension that ended after the snapshot
              also counts
@@ -186,7 +186,7 @@ def is_free(run: RunIndex, holder: int, number: int, *, snapshot_s: float) -> bo
 
 
 def has_ended(run: RunIndex, worker: int, number: int) -> bool:
-    """Return whether a worker had ended before a commit, so that other workers may take its claims."""
+    """Return whether a worker had ended before a commit, so that other workers may claim its deliveries."""
     return any(it.number < number and it.row.ended_at is not None for it in run.workers.get(worker, ()))
 
 

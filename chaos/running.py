@@ -26,13 +26,13 @@ from chaos.waiting import until
 from tests.support.roles import as_role
 
 FREEZE_S = 2.0
-BLOCKED_S = 0.5  # A block of the rig that is longer than this is reported, because a blocked rig delays all traffic.
+BLOCKED_S = 0.5  # A longer block of the rig is reported, because a blocked rig delays all traffic.
 CALM_S = 90.0  # The time limit for due timers and readers after the last fault.
 LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """
-# If a delay was computed while the database's clock was ahead, the timer may be due in an hour. The run does not wait
-# for a timer that is due in an hour.
+# A delay that was computed while the database's clock was ahead may end in an hour. The run does not wait for timers
+# with a wrong delay.
 PENDING = """
     select exists (select from shardclock.timers where due_date < now() + interval '1 min')
         or exists (select from shardclock.timers where resume_at is not null)
@@ -133,7 +133,7 @@ async def _operated(operator: Operator) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _frozen() -> AsyncIterator[None]:
-    """Exclude the recorded objects from garbage collection, which would block the rig and all traffic."""
+    """Exclude the recorded objects from garbage collections, which would block the rig and all traffic."""
 
     async def work() -> None:
         while True:

@@ -29,7 +29,7 @@ DIRECTORY = "CHAOS_DIRECTORY"
 Prepare = Callable[[Path], AbstractContextManager[object]]
 MakePostmaster = Callable[[Path, int], Postmaster]
 START_S = 60.0
-ORPHANS_S = 5.0  # The time limit for remaining backends, which normally end quickly.
+ORPHANS_S = 5.0  # The time limit for the end of remaining backends, which normally takes less.
 KEEPERS = """
     select holder, pid, part, node_id = $2 as is_local from shardclock.holders
     where role = $1 and ended_at is null and part is not null order by part
@@ -50,8 +50,7 @@ class Keeper:
         """Return whether a connection belongs to the keeper.
 
         The name of each session of a keeper begins with the role, and ends with the holder. The operating system's list
-        of connections is not used, because its query for all links of a cluster blocked the rig and all traffic for a
-        second.
+        of connections is not used: its query for all links of a cluster blocked the rig, and all traffic, for a second.
         """
         return link.application.startswith(f"shardclock {self.role} ") and link.application.endswith(
             f" {self.holder:016x}"
@@ -154,7 +153,7 @@ class Sandbox:
         await until(self.answers, within_s=START_S)
 
     def clear_orphans(self) -> None:
-        """Kill the remaining backends of a killed server, because a backend of the recorder may never end."""
+        """Kill the remaining backends of a killed server, because the recorder's backend may never end."""
         pgdata = str(self.postmaster.pgdata)
         orphans = [it for it in psutil.process_iter(["name", "cwd"]) if it.info["cwd"] == pgdata]
         _, stuck = psutil.wait_procs(orphans, timeout=ORPHANS_S)
@@ -172,8 +171,8 @@ async def sandbox_for(
 ) -> AsyncIterator[Sandbox]:
     """Set up a sandbox for one run, without starting the cluster, and remove the whole sandbox at the end.
 
-    `prepare` is a context manager that provides a separate disk or clock; it is entered before the creation of the
-    server. `postmaster` creates the supervisor of the server, for a server on another host.
+    `prepare` is a context manager that provides a separate disk or clock; it is entered before the server is created.
+    `postmaster` creates the supervisor of the server, for a server on another host.
     """
     directory = Path(tempfile.mkdtemp(prefix="shardclock-chaos-"))
     sandbox = Sandbox(cluster, directory, postmaster=postmaster)
@@ -208,7 +207,7 @@ def _make_server(postmaster: Postmaster, settings: Sequence[str]) -> None:
     postmaster.ensure_up()
     postmaster.stop()
     with (postmaster.pgdata / "postgresql.auto.conf").open("a") as conf:
-        # Disable fsync, which protects only against the loss of a machine. The rig can't cause the loss of a machine,
-        # and a killed Postgres loses no data without fsync.
+        # Disable fsync, which protects only against the loss of a machine. The rig can't cause such a loss, and a
+        # killed Postgres loses no data without fsync.
         conf.write("\n".join(["wal_level = logical", "fsync = off", "log_min_messages = fatal", *settings, ""]))
     postmaster.ensure_up()

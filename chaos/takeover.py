@@ -14,16 +14,14 @@ from chaos.history.faults import Fault
 from chaos.orphaned_slots import SLOTS, promised_of, slots_of
 from chaos.run_index import Firing, RunIndex, index_run
 
-# The duration of a lease, a sweep and a margin after the loss of a shard. If a timer became due later than this, its
-# lateness counts against the slot's next owner.
+# The duration of a lease, a sweep and a margin. If a timer becomes due later than this after the loss of a shard, its
+# lateness counts against the next owner of its slot.
 WATCHED_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The highest lateness of a lost shard's timers that were due during the loss.
-
-    `timers` is the number of timers that were due during the loss.
+    """The highest lateness of a lost shard's timers that were due during the loss, and their number `timers`.
 
     `seconds` is None if no timer was due; `bound_s` is None without a promise.
     """

@@ -1,4 +1,4 @@
-"""Send the planned calls about timers at their times, even if earlier answers have not arrived (an open model)."""
+"""Send the planned calls about timers at their times, without waiting for earlier answers (an open model)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Load:
 
 @asynccontextmanager
 async def _open(session: Session, open_s: float) -> AsyncIterator[None]:
-    """Run the block inside a transaction of the client that stays open for `open_s`; with 0, use no transaction."""
+    """Run the block inside a transaction of the client that stays open for `open_s`; 0: use no transaction."""
     if not open_s:
         yield
         return

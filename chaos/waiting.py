@@ -9,15 +9,15 @@ from typing import Any
 
 import asyncpg
 
-# asyncpg raises InternalClientError if a connection is lost and asyncpg has not noticed the loss.
+# asyncpg raises InternalClientError if a connection was lost before asyncpg has noticed the loss.
 UNAVAILABLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 POLL_S = 0.05
 
 
 async def until(holds: Callable[[], Any], *, within_s: float) -> bool:
-    """Wait until a condition is true.
+    """Wait until a condition is true; return False after the time limit.
 
-    Return false after the time limit. If Postgres is unavailable, the condition counts as false.
+    While Postgres is unavailable, the condition counts as false.
     """
     try:
         async with asyncio.timeout(within_s):

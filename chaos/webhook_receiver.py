@@ -3,7 +3,7 @@
     python -m chaos.webhook_receiver PORT_FILE SECRET
 
 The receiver writes lines into the run's directory, as `app` does for handlers. A webhook has no attempt number, so the
-line has the number 0. A request with a wrong signature gets a body that matches no firing.
+line has the number 0. The line of a request with a wrong signature gets a body that matches no firing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from chaos.app import DIRECTORY, FILE, hash_of
 NOT_OURS = "forged"
 HANGS_UP_AT_ONCE = struct.pack("ii", 1, 0)
 DRIP_S, FLOOD_BYTES = 0.2, 2**20
-SILENT_S = 3_600.0  # The wait is limited, because an endless wait would let the garbage collector close the connection.
+SILENT_S = 3_600.0  # the garbage collector would close the connection during an endless wait
 ACCEPTED = "204 No Content"
 # The answers to the first one or two requests for a timer; later requests are accepted.
 ANSWERS = {
@@ -40,7 +40,7 @@ ANSWERS = {
 
 
 class Receiver:
-    """Answer each request according to its payload and to the number of earlier requests for the same timer."""
+    """Answer each request according to its payload and the number of earlier requests for the same timer."""
 
     def __init__(self, secret: str, file: int) -> None:
         self._verifier = Webhook(secret)

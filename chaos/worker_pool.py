@@ -1,4 +1,4 @@
-"""Run workers as plain processes, so that a run tests only claims and leases."""
+"""Run workers as plain processes, so that a run tests only their claims and leases."""
 
 from __future__ import annotations
 

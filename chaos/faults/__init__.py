@@ -1,6 +1,6 @@
 """Define the faults; each fault is one function, which returns after the end of the fault.
 
-Each function gets the sandbox, a random generator and a duration, and returns the holders that the fault hit.
+Each function gets the sandbox, a random generator and a duration, and returns the holders that the fault affected.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("kill GCS", "head", lose_head("gcs_server "), only="ray"),
         FaultType("kill host", "head", lose_head("shardclock_server.cluster.host"), only="ray"),
         FaultType("kill up", "head", lose_up, only="up"),
-        # The old keepers continue until new keepers have registered; then all slots move at the same time.
+        # The old keepers continue until new keepers have registered; then all slots move at once.
         FaultType("kill local host", "head", lose_local_host, recovers_within_s=1.0, leaderless=True, only="local"),
         FaultType("kill fork server", "kill", kill_fork_server, disturbs=False, only="local"),
         FaultType("freeze shard before a claim", "freeze", freeze_shard_at("claim_due", "before"), takeover=True),

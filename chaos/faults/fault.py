@@ -18,9 +18,9 @@ BACK_S = 30.0  # The time limit for the restart of a killed server or of Ray.
 class Hit:
     """The victims of a fault.
 
-    The start and end of the fault are set if they differ from the start and end of the call to the fault's function. A
-    fault with victims sets its start, because the rig needs some time to choose a victim. `led` is false if the fault
-    hit a coordinator on standby, which delays no timer.
+    The start and end of the fault are set if they differ from the start and end of the function's call. A fault with
+    victims sets its start, because the rig needs some time to choose a victim. `led` is False if the fault affected a
+    coordinator on standby, which delays no timer.
     """
 
     victims: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class FaultType:
     """A fault: its name, its kind, its function, and the promised lateness of timers.
 
     With `takeover`, the cluster's promise for a lost shard applies; otherwise `recovers_within_s` applies. During a
-    `leaderless` fault no coordinator leads.
+    `leaderless` fault, no coordinator leads.
     """
 
     name: str

@@ -20,10 +20,7 @@ TICKS_A_S = 10
 
 
 def overload(*, tenant_id: str, per_s: int) -> Injection:
-    """For a while, schedule more timers than the cluster can fire, all due immediately.
-
-    Then wait until all have fired.
-    """
+    """Schedule more timers than the cluster can fire for a while, all due immediately; wait until all have fired."""
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         calls: list[Call] = []
@@ -63,10 +60,7 @@ async def herd(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
 
 
 def _call(tenant_id: str, began_at: float, timers: Sequence[TimerRequest]) -> Call:
-    """Add timers of a fault to the recording, as if a client had scheduled them in one call.
-
-    The call gets a unique number.
-    """
+    """Add timers of a fault to the recording, as one call of a client; the call gets a unique number."""
     return Call(-timers[0].timer_key, "schedule", tenant_id, began_at, time.time(), "ok", timers=timers)
 
 
@@ -84,7 +78,7 @@ async def poison(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
     name = f"poison {time.time():.3f}"
     async with sandbox.admin() as admin:
         rows = await admin.fetch(
-            # Update the rows directly, because the product's functions refuse rules without occurrences. No shard has
+            # Insert the rows directly, because the product's functions refuse rules without occurrences. No shard has
             # planned the rows yet.
             "insert into shardclock.timers (due_date, schedule, anchor, anchor_occurrence, name, repetitions)"
             " select now(), rule, now(), null, $1 || kind, -1"

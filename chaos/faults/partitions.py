@@ -1,4 +1,4 @@
-"""Separate a host of a network from one or all other hosts, in one or both directions, once or repeatedly.
+"""Separate a host of a network from one other host or from all, in one or both directions, once or repeatedly.
 
 The cluster must be a `MultiHostCluster`.
 """

@@ -73,7 +73,7 @@ async def lock_table(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
     """Lock the timers table exclusively, as a careless ALTER TABLE does.
 
     The fault begins with the request for the lock, because all later transactions wait behind the request. The request
-    has a short timeout; otherwise a reader's long transaction would also delay all other transactions.
+    has a short timeout, because a reader's long transaction would otherwise delay the lock and all other transactions.
     """
     async with sandbox.admin() as admin, admin.transaction():
         began_at = time.time()

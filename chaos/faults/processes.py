@@ -21,8 +21,8 @@ END = """
     set ended_at = now(), ended_why = 'dead', part = null, part_count = null
     where holder = $1
 """
-# The time limit for the wait for a statement. A shard without due timers does not send the statement; after this time
-# limit, the fault hits the shard anyway.
+# The time limit of the wait for a statement. A shard without due timers does not send the statement; after this time
+# limit, the fault affects the shard at another moment.
 CATCH_S = 4.0
 
 
@@ -67,7 +67,7 @@ def named(sandbox: Sandbox, chance: random.Random, word: str) -> psutil.Process:
 
 
 def without_forks(found: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Omit child processes, because a new Ray worker first has the command line of its raylet."""
+    """Omit child processes: a new Ray worker has the command line of its raylet at first."""
     pids = {process.pid for process in found}
     kept = []
     for process in found:
@@ -133,7 +133,7 @@ async def declare_dead(sandbox: Sandbox, chance: random.Random, for_s: float) ->
 
 
 async def jump_clock(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
-    """Set a shard's clock ahead, as after a suspended machine wakes up, so that timers seem to be due."""
+    """Set a shard's clock ahead, so that timers seem to be due, as when a suspended machine wakes up."""
     keeper = chance.choice(await sandbox.shards())
     sandbox.send(keeper.pid, signal.SIGUSR1)
     return Hit(detail={"holder": keeper.holder})

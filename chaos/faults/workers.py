@@ -17,8 +17,7 @@ from tests.support.processes import kill
 
 HANDLERS = ("HandlerActor", "shardclock.executor handler")  # The names of handler processes with Ray and without Ray.
 RUNS = "RunActor"
-# The freeze is shorter than a slow handler's call, so that the successor still has the worker's claims when the freeze
-# ends.
+# The freeze is shorter than a slow handler's call. So the successor still has the worker's claims when the freeze ends.
 STOPPED_S = 2.0
 
 

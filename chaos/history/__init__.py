@@ -58,14 +58,11 @@ class Bounds:
 
 @dataclass(slots=True)
 class History:
-    """A whole run.
+    """The recording of a whole run.
 
-    The recording of a run. `commits` has all transactions in commit order; `began_at` and `ended_at` are times of the
-    rig's clock.
-
+    `commits` has all transactions in commit order; `began_at` and `ended_at` are times of the rig's clock.
     `undelivered` and `dead_letters` are the timers with a row in the table of deliveries or of dead letters at the end
-    of the run.
-    `running` are the instances that have not ended, and `open_tasks` are the tasks that are not completed.
+    of the run. `running` are the instances that have not ended, and `open_tasks` are the tasks that are not completed.
     """
 
     seed: int

@@ -14,9 +14,9 @@ Outcome = Literal["ok", "fail", "unknown"]
 class TimerRequest:
     """One timer or schedule in a client's call.
 
-    `due_date` is set if the client gave the moment. `delay_s` is set if the client gave a delay, which counts from the
-    moment when Postgres wrote the row. `rule` is an ISO 8601 repeat or a cron rule. `poison` marks a timer that
-    can't be fired. `target` is the destination of the firing.
+    `due_date` is set if the client gave a date. `delay_s` is set if the client gave a delay, which counts from the
+    moment at which Postgres wrote the row. `rule` is an ISO 8601 repeat or a cron rule. `poison` marks a timer that
+    can't be fired. `target` is the target of the firing.
     """
 
     timer_key: int
@@ -35,12 +35,11 @@ class Call:
 
     The verb `schedule` sends `timers` with random keys. `cancel`, `reschedule` and `pause` name one timer, by
     `timer_key` or by `name` within the tenant. A reschedule sets the due date to `delay_s` from now, and a pause lasts
-    for `delay_s`. The verbs of
-    a `process` are `start` (`name` is the idempotency key), `complete` (a task, by `task_key`), `publish` (a message;
-    `name` is the correlation key) and `stop` (cancel an instance). `instance_key` is the instance in the call, or the
-    instance in the answer to a start. `resends` is the number of the call that this call repeats with the same keys.
-    `answer` is the state that a verb returned (CANCELED, TRIGGERED, UNKNOWN ...); `refused` are the refused keys of a
-    schedule.
+    for `delay_s`. The verbs of a `process` are `start` (`name` is the idempotency key), `complete` (a task, by
+    `task_key`), `publish` (a message; `name` is the correlation key) and `stop` (cancel an instance). `instance_key` is
+    the instance that the call names, or that a start returned. `resends` is the number of the call that this call
+    repeats with the same keys. `answer` is the state that a verb returned (CANCELED, TRIGGERED, UNKNOWN ...). `refused`
+    has the refused keys of a `schedule`.
 
     units:   moments are seconds since 1970 by the rig's clock; `ended_at` is None if the call did not return
     shape:   the outcome is `ok` if the answer arrived, `fail` if the call was refused without an effect, and `unknown`

@@ -75,9 +75,9 @@ class LeaderWritten(NamedTuple):
 class DeliveryWritten(NamedTuple):
     """A row of `deliveries` after an insert (`new`) or an update.
 
-    A row with the target SIGNAL is a signal to a process instance. The `instance_key` of a signal that starts an
-    instance is null; the new instance has the key of the signal. `job` marks a service task. Only signals and service
-    tasks have a `payload`.
+    A row with the target SIGNAL is a signal to a process instance. If `instance_key` is null, the signal starts an
+    instance, and the new instance has the key of the signal. `job` marks a service task. Only signals and service tasks
+    have a `payload`.
     """
 
     new: bool

@@ -19,8 +19,8 @@ class Fault:
     the promised lateness, measured from `began_at` for a killed, frozen or cut shard, and from `ended_at` for other
     faults; None: the fault has no promise about lateness. A fault without `disturbs` does not excuse late timers; an
     example is the death of a coordinator or worker. A killed or frozen worker is not in `victims`, because timers fire
-    without workers; `detail` names the worker. From the start of a `leaderless` fault until the next recorded lead, no
-    coordinator leads. `whole_within_s` is the time in which other shards must serve after the loss of a head.
+    without workers; `detail` names the worker. After the start of a `leaderless` fault, no coordinator leads until the
+    next recorded lead. `whole_within_s` is the time within which other shards must serve after the loss of a head.
     """
 
     number: int

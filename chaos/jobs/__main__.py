@@ -72,7 +72,7 @@ def main() -> int:
 def tell_all(record: JobsRecord, findings: Sequence[Finding], kinds: Mapping[str, str], *, kills_min: int) -> int:
     """Print the faults and the result of each promise; return the exit code."""
     kills = Counter(dict.fromkeys(kinds.values(), 0))
-    # An interrupted fault may not have killed a process.
+    # If a fault was interrupted, it may not have killed a process.
     kills.update(kinds[fault.name] for fault in record.faults if "broken_off" not in fault.detail)
     begun = {line.run for line in record.lines}
     crashed = sum(end.outcome == "CRASHED" and end.run in begun for end in record.ends)

@@ -14,8 +14,8 @@ from chaos.history.faults import Fault
 from chaos.jobs.record import JobsRecord, Line, RunRecord
 from chaos.promises.wording import clock
 
-# The possible outcomes of a run; key: the event in the last line that the function wrote. If the answer was lost, the
-# outcome is a crash, even if the function had returned.
+# The possible outcomes of a run; the key is the event in the last line that the function wrote. If the answer of the
+# process was lost, the outcome is a crash, even if the function had returned.
 POSSIBLE = {
     "end": {"CRASHED", "SUCCEEDED"},
     "raise": {"CRASHED", "FAILED"},
@@ -24,15 +24,15 @@ POSSIBLE = {
     "begin": {"CRASHED", "CANCELED"},
     "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # The process died between two runs.
 }
-LEFT = "the worker stopped"  # The run was interrupted; its last line may be any line.
-REPLACED = "a later start replaces it"  # The only reason for a cancellation before the jobs are disabled.
+LEFT = "the worker stopped"  # The reason of an interrupted run, after which any line may be the last line.
+REPLACED = "a later start replaces it"  # The only reason for a cancellation until the rig disables the jobs.
 # The time after a fault until a job runs again: the lease of the crashed run, the pause after a crash, and the start of
 # a worker with its processes.
 AGAIN_S = 20.0 + 5.0 + 10.0
-LATE_S = 2.0  # The allowed delay of a start without a fault, on a machine that is busy with new clusters.
-# The length of the period without faults at the end of the rig's run; each job must begin a run in this period.
+LATE_S = 2.0  # The allowed delay of a start without a fault; the start of a cluster keeps the machine busy.
+# The length of the last period of the run, which has no faults; each job must begin a run in this period.
 LAST_S = 40.0
-LATER_OF = 100  # One of 100 gaps may be up to twice as long as the limit, because a fault can also hit a recovery.
+LATER_OF = 100  # One of 100 gaps may be up to twice as long as the limit, because a fault can also affect a recovery.
 
 
 class Finding(NamedTuple):
@@ -81,7 +81,7 @@ def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
 
 
 def recorded(record: JobsRecord) -> Iterator[str | None]:
-    """Check that the log has one start and one end for each run in the log or in the app's file."""
+    """Check that each run in the log or in the app's file has one start record and one end record."""
     starts, ends = Counter(it.run for it in record.starts), Counter(it.run for it in record.ends)
     called = {line.run: line for line in record.lines}
     for run in sorted(starts.keys() | ends.keys() | called.keys()):
@@ -93,7 +93,7 @@ def recorded(record: JobsRecord) -> Iterator[str | None]:
 
 
 def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
-    """Check the outcome of each recorded run: it is the function's outcome, or a crash.
+    """Check that the outcome of each recorded run is the function's outcome or a crash.
 
     If the run's process died, the outcome must be a crash.
     """
@@ -139,7 +139,7 @@ def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
 
 
 def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
-    """Check that no run of a job begins before the start time that the end record of the previous run gives."""
+    """Check that no run of a job begins before the next start that the previous run's end record names."""
     for job, changes in _by_job(record.changes).items():
         for end, start in pairwise(changes):
             if job not in record.counted_from_end or end.next_start is None or start.outcome is not None:
@@ -151,7 +151,7 @@ def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
 
 
 def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
-    """Check that the time between two starts of a job is the length of its run, its pause, and the cost of faults.
+    """Check the time between two starts of a job: the length of the run, the pause, and the cost of faults.
 
     The cost of faults is the length of the faults and of one recovery.
     """
@@ -177,9 +177,9 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
     """Return how much longer than usual the gap between two starts may be because of faults.
 
-    This time ends with the recovery from the last fault.
+    The result includes the recovery from the last fault.
     """
-    # The cluster notices a crash later, so a fault before the last start also counts.
+    # The cluster detects a crash with a delay, so a fault shortly before the last start also counts.
     felt = [it for it in faults if it.began_at < after and it.ended_at + AGAIN_S > before]
     if not felt:
         return 0.0

@@ -12,8 +12,8 @@ from chaos.history.faults import Fault
 class Line(NamedTuple):
     """A line that a job's function wrote.
 
-    `event` is `begin`, `beat`, or in the last line `end`, `raise` (the function raised an error) or `break` (the run
-    was stopped).
+    `event` is `begin` or `beat`; in the last line it is `end`, `raise` (the function raised an error) or `break` (the
+    run was stopped).
     """
 
     event: str
@@ -51,9 +51,9 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobsRecord:
-    """The whole recording.
+    """The recording of a run of the rig.
 
-    The recording of a run. `lines` are in the order of writing; `changes` are in the order of the log.
+    `lines` are in the order of writing; `changes` are in the order of the log.
 
     At `warm_at`, each job has finished a run, so each job has a process. The first fault begins later. At
     `watched_until`, long after the last fault, the rig disabled the jobs. `takes_s` is the length of a job's run plus

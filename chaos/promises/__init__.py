@@ -1,8 +1,8 @@
 """Check the promises against the index of a run. Each check is a generator.
 
-A check yields once for each case: None if the promise was kept, else a line that names the writer and the violation.
-If a violation concerns several promises, only the most specific promise reports it. If a promise has no check, the
-product does not have the promised feature yet.
+A check yields once for each case: None if the promise was kept, otherwise a line that names the writer and the
+violation. If a violation concerns several promises, only the most specific promise reports it. A promise without a
+check is a promise about a feature that does not exist yet.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from chaos.history.changes import DeliveryDeleted, DeliveryWritten, Recorded
 from chaos.promises.wording import clock, record_of
 from chaos.run_index import DELIVERED, NumberedChange, RunIndex, commits_of
 
-CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read in sequence.
+CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read one after the other.
 GOING_S = 0.5  # The time from the kill of a process until its end; the process may still begin a call in this time.
 LEASE_S = 10.0
-ANY = 0  # The attempt of a call without an attempt number.
+ANY = 0  # the value of `attempt` for a call without an attempt number
 # Kinds of faults in which a worker may not notice the end of its lease.
 STALLING = ("store", "lock", "head", "load")
 
@@ -37,9 +37,9 @@ def called(run: RunIndex) -> Iterator[str | None]:
     """Compare each call with its firing and its delivery's claims, and the end of each delivery with its calls.
 
     A call must begin after the commit of its firing, and must have the same key and payload at each attempt. The number
-    of the attempt increases, but calls of webhooks have no such number. After a kill, a freeze, a loss of Postgres, or
-    the removal of a service task, a worker may not notice the end of its claim. Then the worker may call until its
-    lease ends. If a run has no recorded calls, the ends of deliveries are not checked.
+    of the attempt increases; calls of webhooks have no such number. A worker may not notice the end of its claim after
+    a kill, a freeze, an outage of Postgres, or the removal of a service task. Then the worker may call until its lease
+    ends. If a run has no recorded calls, the ends of deliveries are not checked.
     """
     claims_by_key = {key: claims_of(run, steps) for key, steps in run.deliveries.items()}
     began: dict[int, list[Attempt]] = {}
@@ -77,7 +77,7 @@ def claims_of(run: RunIndex, steps: list[NumberedChange]) -> list[Claim]:
         if begun is not None and any(isinstance(change, DeliveryDeleted) for change in changes):
             ends = (it for it in changes if isinstance(it, Recorded) and it.intent in DELIVERED)
             end = next((it for it in ends if row is None or it.holder == row.claimed_by), None)
-            # The worker gets no message when the instance removes the service task.
+            # The worker gets no message when a step of the instance removes the service task.
             until_s = at_s if end is not None or row is None or not row.job else _noticed_by_s(run, row, begun)
             claims.append(begun._replace(until_s=until_s, end=end))
             begun = None
@@ -132,7 +132,8 @@ def _was_called(claim: Claim, calls: Sequence[Attempt]) -> bool:
 def _noticed_by_s(run: RunIndex, row: DeliveryWritten, claim: Claim) -> float:
     """Return the moment at which a worker must have noticed the loss of its claim.
 
-    This moment is the end of the worker's lease; it is later after a freeze of the worker or an outage of Postgres.
+    This moment is the end of the worker's lease; the moment is later after a freeze of the worker or an outage of
+    Postgres.
     """
     until_s = claim.began_s if row.claimed_until is None else row.claimed_until.timestamp()
     for fault in sorted(run.history.faults, key=lambda fault: fault.began_at):

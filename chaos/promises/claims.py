@@ -10,10 +10,9 @@ from chaos.promises.schedules import covers, rule_of, skipped_before
 from chaos.promises.wording import clock, record_of, row_of
 from chaos.run_index import ENDINGS, RunIndex, TimerHistory, commits_of, is_free
 
-# The maximum age of a transaction's snapshot at the commit: the time limit of a statement, plus a margin.
+# The maximum age of a transaction's snapshot at its commit: the time limit of a statement, plus a margin.
 SNAPSHOT_S = 5.0
-# The maximum length of a lease. If a lease is longer, the clock was set back after the claim, so the timer counts as
-# free.
+# The maximum length of a lease. A longer lease was written before the clock was set back, so its timer counts as free.
 LEASE_MAX_S = 15.0
 
 
@@ -47,9 +46,10 @@ def fenced(run: RunIndex) -> Iterator[str | None]:
 def legal_transitions(run: RunIndex) -> Iterator[str | None]:
     """Follow each timer through its commits: creation, claims, moves and pauses, and the deletion with one end record.
 
-    A due date changes only with a RESCHEDULED record, or when a shard plans a schedule. The commit of a schedule's
-    firing creates the next occurrence, unless the firing was the last. This check omits violations that other promises
-    report: lost timers (S2), second firings (S3), firings after a cancellation (S4) and second inserts (S7).
+    A due date changes only with a RESCHEDULED record, or when a shard plans a schedule. The firing of a schedule
+    creates the next occurrence in the same commit, unless the firing was the last. This check omits violations that
+    other promises report: lost timers (S2), second firings (S3), firings after a cancellation (S4) and second inserts
+    (S7).
     """
     for timer in run.timers.values():
         reported = _is_reported_elsewhere(timer)
@@ -71,7 +71,7 @@ def claims_bounded(run: RunIndex) -> Iterator[str | None]:
 
 
 def _stands(run: RunIndex, row: TimerWritten | None, holder: int, number: int) -> str:
-    """Describe the valid claim that conflicts with the write of a holder; the text is empty without a conflict."""
+    """Describe the valid claim of another holder that conflicts with a holder's write; empty without a conflict."""
     if row is None or row.claimed_by in (None, holder) or row.claimed_until is None:
         return ""
     left_s = row.claimed_until.timestamp() - run.committed_s[number]
@@ -134,7 +134,7 @@ def _wrong_row(row: TimerWritten | None, rows: Sequence[TimerWritten], records: 
 
 
 def _wrong_record(last: TimerWritten, rows: Sequence[TimerWritten], records: Mapping[str, Recorded]) -> str:
-    """Describe a record of an update that the commit does not contain."""
+    """Describe a record of an update, if the commit does not contain this update."""
     for intent in ("RESCHEDULED", "PAUSED", "RESUMED"):
         if intent in records and not rows:
             return f"{record_of(records[intent])}: the row did not change"

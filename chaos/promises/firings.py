@@ -15,16 +15,16 @@ from chaos.promises.wording import call_of, clock, record_of, row_of
 from chaos.run_index import RunIndex, TimerHistory
 
 TRANSACTION_S = 5.0  # The time limit of a shard's transaction.
-SEEN_S = 1.0  # The changes of a commit may become visible up to a second after its timestamp.
-CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read in sequence.
+SEEN_S = 1.0  # The changes of a commit become visible at most this much later than its timestamp.
+CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read one after the other.
 
 
 def never_early(run: RunIndex) -> Iterator[str | None]:
     """Compare each firing with the due dates of its record and of its row, and each row with its request.
 
-    A due date from the client must not change. A delay counts from the start of the call or later, unless Postgres's
-    clock was wrong during the run. After Postgres's clock is set back, a record may have an earlier time than its
-    transaction. A paused timer waits for the end of its pause.
+    A due date that the client gave must not change. A delay counts from the start of the call or later, unless
+    Postgres's clock was wrong during the run. After Postgres's clock is set back, a record may have an earlier time
+    than its transaction. A paused timer waits for the end of its pause.
     """
     yield from ended_early(run)
     for firing in run.firings:
@@ -62,8 +62,7 @@ def never_lost(run: RunIndex) -> Iterator[str | None]:
     """Check that each acknowledged timer was committed, and that each deleted row has a record of its end.
 
     A timer with an unknown outcome may be missing. If the timer was committed, its deleted row must also have a record.
-    If a row was never
-    deleted, the timer is pending, and the checker compares the row with the table.
+    If a row was never deleted, the timer is pending, and the checker compares the row with the table.
     """
     for key, request in run.requests.items():
         if request.acknowledged_at is not None and key not in run.timers:
@@ -97,9 +96,7 @@ def cancelled_stays(run: RunIndex) -> Iterator[str | None]:
 
     For the answers CANCELED, TRIGGERED, SKIPPED, PAUSED and RESCHEDULED, a record with this intent must be committed
     before the answer. If the answer is UNKNOWN, the timer must not exist before the answer. A moved timer fires only at
-    its last due
-    date. A failed
-    call creates no timer.
+    its last due date. A failed call creates no timer.
     """
     for timer in run.timers.values():
         fired = timer.records("TRIGGERED")
@@ -198,7 +195,7 @@ def _was_there(run: RunIndex, timer: TimerHistory, at_s: float) -> bool:
 
 
 def _was_told(run: RunIndex, call: Call, number: int) -> bool:
-    """Return whether a record was committed before the answer, as far as the accuracy of the clocks allows."""
+    """Return whether a record was committed before the answer, within the accuracy of the clocks."""
     ended_at = call.ended_at if call.ended_at is not None else run.history.ended_at
     return not run.clock_is_true or run.committed_s[number] <= ended_at + CLOCK_SLACK_S
 

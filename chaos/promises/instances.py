@@ -13,9 +13,9 @@ from chaos.run_index import RunIndex
 
 
 def ended(run: RunIndex) -> Iterator[str | None]:
-    """Check that each acknowledged instance began, and that it ended once its client had acted.
+    """Check that each acknowledged instance began, and that it ended after its client had acted.
 
-    Each incident is a violation, because an incident stops an instance and the models give no reason for an incident.
+    Each incident is a violation: an incident stops an instance, and the models give no reason for an incident.
     """
     asked: defaultdict[int, list[Call]] = defaultdict(list)
     for call in run.history.calls:
@@ -79,7 +79,7 @@ def nothing_after_the_end(run: RunIndex) -> Iterator[str | None]:
 
 
 def _left(run: RunIndex) -> dict[int, str]:
-    """Return one remaining timer, task or service task of each instance that has any at the end of the run."""
+    """For each instance with remaining timers, tasks or service tasks at the end of the run, return one of these."""
     left: dict[int, str] = {}
     for key, timer in run.timers.items():
         if timer.pending and timer.row is not None and timer.row.instance_key is not None:

@@ -11,7 +11,7 @@ from chaos.run_index import RequestHistory, RunIndex
 
 
 def poison_fails_alone(run: RunIndex) -> Iterator[str | None]:
-    """Check that no poison timer fires, and that shards pause only poison timers."""
+    """Check that no poison timer (a timer that can't be fired) fires, and that shards pause only poison timers."""
     for key in sorted(run.poisoned):
         timer = run.timers.get(key)
         if timer is not None:

@@ -19,9 +19,9 @@ UP_KILLED = "kill up"  # The name of the fault in `fault_options`.
 def bounded_lag(run: RunIndex) -> Iterator[str | None]:
     """Compare the lateness of each timer with the normal lag, and with the windows of faults.
 
-    Lateness counts from the due date, or from the commit that made the timer due if this commit is later. During a
-    window, a timer may wait until the end of the window, and additionally for the normal lag. Timers in the slots of a
-    lost shard may be as late as the duration of a takeover.
+    Lateness counts from the due date, or from the commit that made the timer due if this commit is later. A timer that
+    waits during a window may wait until the end of the window, and additionally for the normal lag. Timers in the slots
+    of a lost shard may be as late as the duration of a takeover.
     """
     history, orphaned = run.history, orphaned_slots_of(run)
     windows = windows_of(history.faults, history.bounds)
@@ -48,7 +48,7 @@ def bounded_lag(run: RunIndex) -> Iterator[str | None]:
 
 
 def drained(run: RunIndex) -> Iterator[str | None]:
-    """Check that the table contains no timer that should have fired; each firing also counts as a case.
+    """Check that the table contains no timer that should have fired; each firing counts as a case, too.
 
     No timer stays paused after the end of its pause.
     """
@@ -92,10 +92,10 @@ def taken_over(run: RunIndex) -> Iterator[str | None]:
 def serve_again(run: RunIndex) -> Iterator[str | None]:
     """Check the time until as many shards as before the loss of a head had slots.
 
-    If the fault names the lost shards, the time ends with the commit of the last slots. The rig itself finds the new
-    shards later on a busy machine. If `up` is down, no process starts new shards. If Postgres is down, locked or
-    without a free connection, no shard can register. So if a fault prevents new shards, the time counts from the end of
-    this fault.
+    If the fault names the lost shards, the time ends with the commit of the last slots; on a busy machine, the rig
+    finds the new shards later than this commit. If `up` is down, no process starts new shards. If Postgres is down,
+    locked or without a free connection, no shard can register. So if another fault prevents new shards, the time counts
+    from the end of that fault.
     """
     for fault in (fault for fault in run.history.faults if fault.kind == "head"):
         started_s = max((it.ended_at for it in run.history.faults if _delays(it, fault)), default=fault.began_at)
@@ -108,7 +108,7 @@ def serve_again(run: RunIndex) -> Iterator[str | None]:
 
 
 def _delays(other: Fault, fault: Fault) -> bool:
-    """Return whether another fault prevented the start of new shards, and ended during the loss of the head."""
+    """Return whether another fault prevented the start of new shards, and ended while the head was lost."""
     keeps = other.name == UP_KILLED or (other.kind in ("store", "lock") and other.disturbs)
     return keeps and fault.began_at < other.ended_at < fault.ended_at
 

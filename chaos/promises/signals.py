@@ -11,14 +11,14 @@ from chaos.process_models import PROCESSES
 from chaos.promises.wording import call_of, clock, instance_of, signal_of
 from chaos.run_index import RunIndex
 
-CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read in sequence.
+CLOCK_SLACK_S = 0.005  # The possible difference between two clocks of one machine that are read one after the other.
 
 
 def taken_once(run: RunIndex) -> Iterator[str | None]:
     """Check that one step takes each sent signal, and deletes the signal in the same commit.
 
     A signal to an ended instance is recorded as stale instead. The versions of an instance must increase by one with
-    each step; otherwise two engines have advanced the same state.
+    each step; a repeated version means that two engines have advanced the same state.
     """
     for signal in run.processes.signals.values():
         violation = _wrongly_taken(run, signal)
@@ -41,8 +41,7 @@ def answers_true(run: RunIndex) -> Iterator[str | None]:
     """Compare clients' answers with the commits before these answers.
 
     An acknowledged signal must have been sent. P3 checks that a step takes the signal, and P4 checks the effect. A
-    signal may be stale only if
-    its token was gone. An instance may be cancelled only at a client's request.
+    signal may be stale only if its token was gone. An instance may be cancelled only at a client's request.
     """
     sent: defaultdict[int, list[SignalHistory]] = defaultdict(list)
     for signal in run.processes.signals.values():

@@ -22,7 +22,7 @@ def payload(key: int) -> str:
 
 
 def timer(key: int, due_s: float | None = None, **more: object) -> TimerRequest:
-    """Request a timer at a moment."""
+    """Request a timer that is due at a moment."""
     request = TimerRequest(key, due_date=None if due_s is None else at(due_s), payload=payload(key))
     return replace(request, **more)  # type: ignore[arg-type]
 
@@ -33,7 +33,7 @@ def aimed(key: int, due_s: float, act: str = "return") -> TimerRequest:
 
 
 def schedule(run: ScriptedRun, made_s: float, first: TimerRequest, first_s: float) -> None:
-    """Let ada create a schedule; its row has the first due date, and its request has no date."""
+    """Let ada create a schedule; its row has the first due date, but its request has no date."""
     run.commit(made_s + 0.005, run.row_of(made_s, "ada", replace(first, due_date=at(first_s))))
     run.call(made_s, "schedule", "ada", timers=[first])
 
@@ -81,7 +81,7 @@ def schedules(run: ScriptedRun) -> None:
     schedule(run, 13.5, timer(200, rule="*/2 * * * * *", name="tick"), 14)
     run.claim(13.6, A, 200)
     skipped = run.record(18.1, 200, "SKIPPED", A, occurrence=2, detail='{"count": 2, "policy": "fire_once"}')
-    run.fire(18.1, A, 200, skipped, run.next_of(200, 202, 20, number=4))  # The store was unavailable in this time.
+    run.fire(18.1, A, 200, skipped, run.next_of(200, 202, 20, number=4))  # the store was unavailable at the due dates
     run.cancel(18.505, 202)
     run.call(18.5, "cancel", "ada", name="tick", answer="CANCELED")
     run.commit(19, run.row_of(19, "default", TimerRequest(400, name="poison", rule="R/often")))

@@ -62,7 +62,7 @@ class ScriptedInstance:
         self.call(at_s, "start", **more)
 
     def begin(self, at_s: float, *, order: str | None = None) -> None:
-        """Commit the instance's first signal; its variable `order` is the instance's name or the given order."""
+        """Commit the instance's first signal; its variable `order` is by default the instance's name."""
         content = {
             "kind": "begin",
             "definition": 9,
