@@ -13,7 +13,7 @@ from shardclock_server.cli.lengths import is_length, read_length
 from shardclock_server.service.pauses import Pause, read_until
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.timers.duration import Duration
-from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.model import BIGINT_MAX, NAME_RULE
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 from shardclock_server.timers.schedule import missed_choice_of
 from shardclock_server.timers.zone import zone_of
@@ -127,10 +127,12 @@ Yes = Annotated[bool, typer.Option("--yes", help="With --all: make the change; w
 def timer_ref_of(timer_key: int | None, name: str | None, tenant: str | None) -> TimerRef:
     """Return the selected timer.
 
-    errors:  Refusal  neither the timer's key nor its name is given, or both are given
+    errors:  Refusal  neither the timer's key nor its name is given, or both are given, or the name is empty
     """
     if (timer_key is None) == (name is None):
         raise Refusal("say which timer: give either its key or --name")
+    if name == "":
+        raise Refusal(f"--name '' is refused: it must be {NAME_RULE}")
     return TimerRef(timer_key, name, DEFAULT_TENANT if tenant is None else tenant)
 
 

@@ -45,9 +45,9 @@ def shortened(value: object) -> str:
         case str() | bytes() | int():
             return shown(value)
         case dict():
-            return "an object"
+            return "{…}"
         case list():
-            return "an array"
+            return "[…]"
     return f"a value of type {type(value).__name__[:30]}"
 
 

@@ -60,7 +60,10 @@ class RampRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     per_s: int | None = Field(
-        ge=0, le=INTEGER_MAX, examples=[2_000], description="timers a second; 0 holds these timers back; null: no limit"
+        ge=0,
+        le=INTEGER_MAX,
+        examples=[2_000],
+        description="timers a second; 0 holds these timers back; null: no limit. A new database has 150,000.",
     )
 
 

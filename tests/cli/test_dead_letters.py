@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -88,7 +89,8 @@ def test_a_redrive_without_yes_is_a_dry_run(shell: Shell, letters: list[int]) ->
         f"2 dead letters would be put back, of the target {HANDLER}; nothing was changed; add --yes to do it\n"
     )
     no_such = shell("dead-letters", "redrive", max(letters) + 1)
-    assert (no_such.code, no_such.err) == (NOT_DONE, f"there is no dead letter {max(letters) + 1}\n")
+    assert no_such.code == NOT_DONE
+    assert no_such.err == f"{UNKNOWN_DEAD_LETTER.sentence(timer_key=max(letters) + 1)}\n"
     assert waiting(shell) == []
 
 

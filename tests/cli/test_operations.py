@@ -76,7 +76,11 @@ def test_an_operation_is_shown_and_cancelled(shell: Shell) -> None:
     ended = shell("operations", "cancel", 1)
     assert (ended.code, "3 of 9 rows were changed" in ended.err) == (DONE, True)
     assert_refused(shell("operations", "cancel", 1), "operation 1 is CANCELED already", code=NOT_DONE)
-    assert_refused(shell("operations", "show", 2), "there is no operation 2", code=NOT_DONE)
+    assert_refused(
+        shell("operations", "show", 2),
+        "there is no operation 2: list the operations (shardclock operations)",
+        code=NOT_DONE,
+    )
     assert_refused(shell("operations", "--state", "odd"), "'odd'", "INTERRUPTED", code=BAD_INPUT)
     assert [verb for verb, _, _ in acts(shell)] == ["operations cancel", "operations cancel"]
 

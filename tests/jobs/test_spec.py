@@ -121,7 +121,7 @@ def test_each_field_has_its_meaning_from_the_decorator(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ([], "an array is not a JSON object; write one such as {"),
+        ([], "[…] is not a JSON object; write one such as {"),
         (LEAST | {"evry": "PT1H"}, "'evry' is not a field of a job; the fields are name, function, every, cron"),
         ({"function": "app:refresh"}, "name null is refused: it must be 1 to 100 characters of a-z"),
         (LEAST | {"name": "Refresh"}, "name 'Refresh' is refused"),

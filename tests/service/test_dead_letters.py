@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import discard, of_targets, page_of, redrive
 from shardclock_server.sql.deliveries import dead_letters
@@ -68,7 +69,7 @@ async def test_the_dead_letters_beyond_the_limit_may_be_changed_after_again_in_s
 async def test_an_unknown_dead_letter_is_named(operator: Session, dry_run: bool) -> None:
     for act in (redrive, discard):
         none = await act(operator, DeadLetterFilter(timer_key=999), dry_run=dry_run)
-        assert none == BulkResult([], "there is no dead letter 999", more=False)
+        assert none == BulkResult([], UNKNOWN_DEAD_LETTER.sentence(timer_key=999), more=False)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

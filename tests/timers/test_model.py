@@ -125,7 +125,7 @@ def test_a_checked_timer_is_immutable() -> None:
         ({"due_date": 1_769_846_400}, "due_date 1769846400 is refused: it must be an ISO 8601 date-time"),
         ({"due_date": "infinity"}, "due_date 'infinity' is not an ISO 8601 date-time"),
         ({"schedule": "R-2/PT1S"}, "schedule 'R-2/PT1S' has the count -2"),
-        ({"schedule": ["R/PT1S"]}, "schedule an array is refused: it must be an ISO 8601 repeat or cron"),
+        ({"schedule": ["R/PT1S"]}, "schedule […] is refused: it must be an ISO 8601 repeat or cron"),
         ({"name": ""}, "name '' is refused: it must be 1 to 200 characters"),
         ({"name": "x" * 201}, "… is refused: it must be 1 to 200 characters"),
         ({"name": "a\0"}, "name 'a\\x00' is refused"),

@@ -21,7 +21,7 @@ def test_a_policy_is_completed_with_defaults() -> None:
         ({"max_attempts": 0}, "max_attempts 0 is refused: it must be a whole number from 1 to 1,000"),
         ({"rate_per_s": float("nan")}, "rate_per_s nan is refused"),
         ({"retry_min_s": 86_000}, "retry_min (86000 s) is longer than retry_max"),
-        (["max_attempts"], "policy an array is refused: it must be an object"),
+        (["max_attempts"], "policy […] is refused: it must be an object"),
     ],
 )
 def test_a_wrong_policy_of_an_endpoint_is_refused_in_a_sentence(stored: Any, sentence: str) -> None:

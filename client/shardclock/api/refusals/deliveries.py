@@ -21,7 +21,9 @@ DELIVERY_OF_INSTANCE = CONFLICT.specific(
     "the delivery of timer {timer_key} belongs to instance {instance_key}: cancel the instance (shardclock processes"
     " cancel), or move its token",
 )
-UNKNOWN_DEAD_LETTER = NOT_FOUND.specific("unknown_dead_letter", "there is no dead letter {timer_key}")
+UNKNOWN_DEAD_LETTER = NOT_FOUND.specific(
+    "unknown_dead_letter", "there is no dead letter {timer_key}: list the dead letters (shardclock dead-letters)"
+)
 NOT_REDRIVEN = CONFLICT.specific("not_redriven", "{which} not redriven: {why}")
 DELIVERY_IS_DEAD_LETTER = NOT_FOUND.specific(
     "delivery_is_dead_letter", "the delivery of timer {timer_key} is a dead letter; /v1/dead-letters lists dead letters"
