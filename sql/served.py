@@ -28,7 +28,7 @@ class Served:
     """
 
     def __init__(self) -> None:
-        self.tenants: Tenants | None = None  # None means that the session is not a gateway's.
+        self.tenants: Tenants | None = None  # None means that the session does not belong to a gateway.
         self._key_prefix = ""  # The empty text means no API key.
         self._sent_tenants: Tenants | None = None
         self._sent_key_prefix = ""

@@ -41,8 +41,8 @@ EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
 # For writes that need not survive a crash: their commits don't wait for a disk or a replica.
 UNSYNCED = {"synchronous_commit": "off"}
 
-# Select the given backends that wait at commit for a synchronous standby. If such a backend got a cancel, its changes
-# would become visible although no standby has the changes. A failover would undo these changes:
+# Select, among the given backends, the backends that wait at commit for a synchronous standby. If a waiting backend got
+# a cancel, its changes would become visible although no standby has the changes. A failover would undo these changes:
 # docs/decisions/0027-a-commit-that-waits.md.
 WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
 

@@ -52,9 +52,9 @@ class RotatingScan:
     scheduled late or was leased may have become due before the window. The rotation finds this timer within
     `rotation_s`, or later if scans are slow.
 
-    There may be many dead rows that vacuum can't remove yet. So after a scan that took longer than `long_s`, successful
-    or not, the next scan reads fewer slots in full. After a quicker scan, the number of full slots may double, or grow
-    to the number that a scan can read within `long_s`.
+    There may be many dead rows that vacuum can't remove yet. Therefore the next scan reads fewer slots in full if a
+    scan, successful or not, took longer than `long_s`. After a quicker scan, the number of full slots may double, or
+    grow to the number that a scan can read within `long_s`.
 
     units:   now_s in seconds of the monotonic clock
     """

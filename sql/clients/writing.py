@@ -33,8 +33,8 @@ class LockPatience(NamedTuple):
 class Drawn(NamedTuple):
     """The keys for new timers, and the moment of the draw; schedules begin after this moment.
 
-    If the sequence was set back, it draws the same key a second time, at a later moment. So a timer is identified by
-    its key together with the moment of the draw.
+    A timer is identified by its key together with the moment of the draw, because a sequence that was set back draws
+    the same key a second time, at a later moment.
     """
 
     keys: Sequence[int]

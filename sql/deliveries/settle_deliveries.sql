@@ -46,7 +46,8 @@ attempt as materialized (
     cross join patience
 ),
 gone as (
-    -- The fence is a condition of the delete itself. The keys are an array instead of a join, as in fire_due.
+    -- The fence (holder and claims) is a condition of the delete itself. The keys are an array instead of a join, as in
+    -- fire_due.
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is not null and a.is_free))
         and d.claimed_by = :holder::bigint

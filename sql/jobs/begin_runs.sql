@@ -122,8 +122,8 @@ hundredth as materialized (
         from shardclock.deliveries d
         where d.target = q.target and d.target like 'job:%' and d.tenant_id = q.tenant_id
             and d.slot % (select me.part_count from me) = (select me.part from me)
-            -- "is true" fits no index, so Postgres reads the starts in the order of their due dates, up to the
-            -- hundredth.
+            -- "is true" fits no index, so Postgres reads the starts in the order of their due dates, and stops after
+            -- the hundredth start.
             and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
             and d.claimed_by is null
         order by d.due_date, d.timer_key

@@ -183,7 +183,7 @@ async def claim_operation(session: Session, operation_id: int, *, now: datetime 
 
 
 async def take_page(session: Session, operation_id: int) -> Sequence[int]:
-    """Remove the next page of keys from a locked operation; the caller changes these rows in the same transaction.
+    """Remove the next page of keys from a locked operation; the same transaction changes the rows with these keys.
 
     shape:   the keys; empty after the last page
     errors:  StoreUnavailable  no answer before the timeout

@@ -69,8 +69,8 @@ async def apply_steps(
     """Write the results of a batch of signals.
 
     An instance is not written if another engine has advanced the instance since the read, or is advancing the instance
-    now; the signals of this instance then stay due. It is safe to repeat the call with the same batch: a written
-    instance has a new version, so the second call does not change it.
+    now; the signals of this instance then stay due. A call with the same batch may be repeated: a written instance has
+    a new version, so the second call does not change the instance.
 
     errors:  StoreUnavailable  the outcome is unknown: read the signals again
              StatementRefused  Postgres refuses a row of the batch; nothing was written

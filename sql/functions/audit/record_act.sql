@@ -12,7 +12,7 @@ create or replace function shardclock.record_act(
 )
 returns bigint
 language plpgsql
--- The function runs as its owner. So an operator's role can add records through this function, but can't change or
+-- The function runs as its owner, so that an operator's role can add records through this function, but can't change or
 -- delete records.
 security definer
 set search_path = pg_catalog, pg_temp

@@ -24,8 +24,8 @@ begin
     if owner.origin <> here then
         return format('the database is a copy, or was moved: it ran as %s and is %s now', owner.origin, here);
     end if;
-    -- A database without a name belongs to every cluster. So a cluster continues to fire while an operator gives the
-    -- database a name.
+    -- A database without a name belongs to every cluster, so that a cluster continues to fire while an operator gives
+    -- the database a name.
     if owner.name <> foreign_reason.identity then
         return format(
             'the database belongs to %s, and the cluster %s', owner.name,

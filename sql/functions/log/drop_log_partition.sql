@@ -29,7 +29,7 @@ begin
     if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
         return;
     end if;
-    -- A day counts as past only if the next day was recorded, too. So a jump of the clock makes no day past.
+    -- A day counts as past only if the next day was recorded, too, so that no day is past because the clock jumped.
     if keep_days > (
         select count(*)
         from shardclock.log_days d

@@ -40,8 +40,8 @@ begin
             select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
             from ours m
             where m.locktype = 'advisory'
-                -- Any session may take these advisory locks. So check that the session has also locked the table, as
-                -- each writer of the log does before its mark. A prepared transaction has no pid. During the
+                -- Check that the session has also locked the table, as each writer of the log does before its mark,
+                -- because any session may take these advisory locks. A prepared transaction has no pid. During the
                 -- preparation, one of its two locks may still have a pid.
                 and (
                     m.pid is null

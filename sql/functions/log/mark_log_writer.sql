@@ -1,8 +1,8 @@
 -- Marks a writer of the log before it draws its first position: docs/decisions/0024-the-log-reads-by-position.md.
 --
 -- A transaction that inserts records takes a mark: a shared advisory lock, held until the transaction ends. The lock's
--- key is the current value of the position sequence. So all positions that the transaction draws later are above its
--- mark, and no new record can appear below the lowest mark.
+-- key is the current value of the position sequence. All positions that the transaction draws later are above its mark,
+-- so no new record can appear below the lowest mark.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,5 +1,5 @@
--- Raises 55P03 immediately if another transaction (a dump, a long report) has locked a partition. Otherwise the
--- caller's request for a lock on the whole log would wait, and all writers would wait behind it.
+-- Raises 55P03 immediately if another transaction (a dump, a long report) has locked a partition. Without this check,
+-- the caller's request for a lock on the whole log would wait, and all writers would wait behind the request.
 --
 -- in:    partition_name text
 -- out:   nothing

@@ -10,7 +10,7 @@ as $$
 declare
     keys bigint[];
 begin
-    -- If a schedule fires during this call, its next occurrence has another key. So search again until none is left.
+    -- Search again until no start is left: if a schedule fires during this call, its next occurrence has another key.
     loop
         keys := array(
             select t.timer_key

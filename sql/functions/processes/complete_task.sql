@@ -35,7 +35,7 @@ begin
         elsif present_assignee <> complete_task.assignee then
             return 'TAKEN';
         end if;
-        -- The former assignee has released the task after the update took its snapshot.
+        -- The former assignee released the task after the snapshot of the update, so try the update again.
     end loop;
     -- The update does not change the assignee: if the token has stopped, the completion has no effect, and the task is
     -- open again with the same assignee.

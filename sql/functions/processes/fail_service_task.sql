@@ -21,8 +21,8 @@ begin
         raise exception 'retry_after % is not between 0 and a year: name a shorter one, or 0 retries', retry_after
             using errcode = 'invalid_parameter_value', constraint = 'invalid_retry_after';
     end if;
-    -- If an attempt is left, this update retries the task. Otherwise the call below ends the task, and checks the claim
-    -- and the tenant.
+    -- If an attempt is left, this update retries the task. If none is left, the call below ends the task, and checks
+    -- the claim and the tenant.
     update shardclock.deliveries d
     set claimed_by = null,
         claimed_until = null,

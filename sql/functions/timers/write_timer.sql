@@ -70,8 +70,8 @@ begin
                 using errcode = 'unique_violation', constraint = 'name_taken';
         end if;
         select t.* into other from shardclock.timers t where t.timer_key = bearer;
-        -- The timer with the name has ended in the meantime. Now the name is free, or belongs to the next occurrence of
-        -- the schedule.
+        -- The timer with this name has ended since the call of pending_key. Now the name is free, or belongs to the
+        -- next occurrence of the schedule.
         continue when not found;
         if on_conflict = 'ignore' or shardclock.is_same_timer(wanted, other) then
             return (other.timer_key, coalesce(other.paused_due_date, other.due_date), 'unchanged'::text);
