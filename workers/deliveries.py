@@ -270,7 +270,7 @@ class Deliveries(KeeperPart):
 
     def _take(self, claimed: Sequence[ClaimedDelivery], *, claimed_s: float) -> None:
         if claimed and self._planner.is_idle:
-            # End the idle state: no notification announces the next attempts of the claimed deliveries.
+            # Poll again, because no notification announces the next attempts of the claimed deliveries.
             self._planner.is_idle = False
             self._planner.soon.set()
             self._search_soon.set()

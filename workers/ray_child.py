@@ -1,8 +1,8 @@
 """A process of the user's code below a Ray actor, for an app with its own Python.
 
-Ray can start actors only with the server's Python. So the actor does not run the user's code; it reserves the
-resources, and starts the app's Python as a child process (`local_process`). Calls over the socket go directly to the
-child; calls through Ray go through the actor. When the actor ends, the kernel kills the child.
+The actor does not run the user's code, because Ray can start actors only with the server's Python. The actor reserves
+the resources, and starts the app's Python as a child process (`local_process`). Calls over the socket go directly to
+the child; calls through Ray go through the actor. When the actor ends, the kernel kills the child.
 """
 
 from collections.abc import Sequence

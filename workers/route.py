@@ -15,8 +15,8 @@ class Route:
     """A checked endpoint and its policy.
 
     If `endpoint` is None, the route is closed: no delivery is sent, and `closed_reason` has the reason. If the reason
-    `is_final`, the deliveries become dead letters. Otherwise each attempt fails and is retried, because an operator may
-    allow the endpoint again.
+    `is_final`, the deliveries become dead letters. If the reason is not final, each attempt fails and is retried,
+    because an operator may allow the endpoint again.
     """
 
     stored: StoredEndpoint | None

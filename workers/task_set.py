@@ -10,9 +10,9 @@ OnFault = Callable[[BaseException], None]
 class TaskSet:
     """The asyncio tasks of the calls that have not ended.
 
-    A failure of a target is an outcome, which the task records without an exception. So an exception in a task is a bug
-    of the worker. `on_fault` then stops the worker: if it continued, it would renew the leases of the task's deliveries
-    for ever.
+    An exception in a task is a bug of the worker, because a task records the failure of a target as an outcome, without
+    an exception. `on_fault` then stops the worker: if the worker continued, it would renew the leases of the task's
+    deliveries for ever.
     """
 
     def __init__(self, on_fault: OnFault) -> None:

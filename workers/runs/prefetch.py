@@ -1,6 +1,6 @@
 """Let more runs start than processes are free while runs are short (pure).
 
-A SQL statement that starts or ends one run costs nearly as much as a statement for ten runs. So while runs are shorter
+A SQL statement that starts or ends one run costs nearly as much as a statement for ten runs. While runs are shorter
 than these statements, a worker starts additional runs ahead: runs that wait for the next free processes.
 """
 
