@@ -8,9 +8,9 @@ slots of a silent keeper, and which keepers start or retire (`takeover_plan`). T
 (`keeper_processes` starts, watches and ends the keepers). The coordinator stores all its state in Postgres and in the
 fleet, so a new coordinator can continue after a kill.
 
-No timer depends on the coordinator. With a coordinator, other keepers take over from a dead keeper after about 0.2 s;
-without, after the lease of 10 s. The coordinator also scales the roles, and moves keepers away from a draining node.
-The coordinator can't know whether a silent keeper is dead; `heartbeat_monitor` measures the silences. So the
+No timer depends on the coordinator. Other keepers take over from a dead keeper after about 0.2 s; without a
+coordinator, after the lease of 10 s. The coordinator also scales the roles, and moves keepers away from a draining
+node. The coordinator can't know whether a silent keeper is dead; `heartbeat_monitor` measures the silences. The
 coordinator suspends a silent keeper early, because a suspension does no harm if the keeper is alive, and kills the
 keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts fail. `placement`
 chooses the nodes for the keepers of a role.

@@ -15,8 +15,8 @@ from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.cluster.leadership import Leadership, hand_over
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-# The other coordinator takes an offered lead within 0.25 s. Otherwise this coordinator takes the lead back after this
-# time.
+# The other coordinator takes an offered lead within 0.25 s. If the other coordinator does not take the lead, this
+# coordinator takes the lead back after this time.
 GIVEN_S = 3.0
 # Without a running shard of the leader, the lead moves after this time. If only one shard fails, Ray replaces it
 # sooner.

@@ -22,8 +22,8 @@ COMMIT_S = 0.125
 # A "newest" scan reads no due dates before this period: an earlier scan has read them, or a full scan will read them.
 RECENT_S = 2.0
 LATE_MAX = 2.0  # A scan after a long pause reads more slots, at most this many times the planned number.
-# After a scan that took longer, scans read fewer slots in full. A scan takes this long only if it reads a million dead
-# rows of fired timers, or if Postgres hangs.
+# After a scan that took longer than this time, scans read fewer slots in full. A scan takes this long only if it reads
+# a million dead rows of fired timers, or if Postgres hangs.
 SLOW_S = 0.5
 
 

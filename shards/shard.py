@@ -44,14 +44,14 @@ from shardclock_server.timers.refusal import InvalidTimer
 # The SQLSTATE of a duplicate key. The sequence of keys causes this error, not the refused timer:
 # docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
-# After Postgres has refused a scan, scans fire no timers for this time and only lease timers. So one bad row can't
+# After Postgres has refused a scan, scans fire no timers for this time and only lease timers, so that one bad row can't
 # prevent the firing of other timers.
 CLAIM_ONLY_S = 10.0
 # The precision of the alarm for the soonest timer. If the estimate of Postgres's time changes by more than this, the
 # alarm is set again.
 ALARM_SLACK_S = 0.001
 # A notification starts a claim. The time between two such claims is at least NOTIFIED_S, and at least NOTIFIED_SHARE
-# times the duration of the last claim. So claims after notifications take at most a quarter of a shard's time.
+# times the duration of the last claim: claims after notifications take at most a quarter of a shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 
@@ -136,8 +136,8 @@ class Shard(Keeper):
     async def fire_turn(self) -> float:
         """Run the fire loop once: wait until the soonest timer is due, then fire all due timers.
 
-        After the registration, the first iteration opens the connection and plans the statement. Otherwise the first
-        firing would do this, and the first timer would be at least 50 ms late.
+        After the registration, the first iteration opens the connection and plans the statement. If the first firing
+        did this work, the first timer would be at least 50 ms late.
         """
         if not self._heartbeat.began:
             return self._settings.poll_s
