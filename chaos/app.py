@@ -2,10 +2,10 @@
 
 Each handler records its call in a file, and then performs the action in the payload.
 
-A handler writes each line with one system call to an append-only file in the run's directory. So a line is complete
-even if the process dies after the write, and the file does not depend on the product's own tables. This file imports no
-module of the rig, because a cluster runs this file as a user's app. `behaviours` lists the expected end of each
-delivery.
+A handler writes each line with one system call to an append-only file in the run's directory. A line is therefore
+complete even if the process dies after the write. The file does not depend on the product's own tables. This module
+imports no module of the rig, because a cluster runs this module as a user's app. `behaviours` lists the expected end of
+each delivery.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: RunI
     """Check a history against every promise.
 
     `invalid`: a promise is broken. `unknown`: nothing fired, too few faults took effect, the recording is incomplete,
-    or a promise in `exercised` has no case. Otherwise the history is `valid`.
+    or a promise in `exercised` has no case. `valid`: every other history.
 
     shape:   `run` is the index of this history, if the caller has built it already
     """

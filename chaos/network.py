@@ -1,7 +1,7 @@
 """Simulate hosts on one machine as network namespaces; a router can separate any two hosts.
 
-The simulation needs root and iproute2. The router drops packets without a notice, as a failed switch does. So both
-hosts detect the loss only by a timeout.
+The simulation needs root and iproute2. The router drops packets without a notice, as a failed switch does. Both hosts
+detect the loss only by a timeout.
 """
 
 from __future__ import annotations

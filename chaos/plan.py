@@ -110,7 +110,7 @@ def draw(
              a target; with `webhooks`, half of the targets are webhooks. `instances_per_s` process instances start per
              second.
     """
-    # Each part of the plan has a separate random generator. So with the same seed, the faults do not depend on the
+    # Each part of the plan has a separate random generator, so that with the same seed the faults do not depend on the
     # load, and the timers do not depend on the share of targets.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
@@ -175,8 +175,8 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
 def _create(chance: random.Random, at_s: float, tenant_id: str, *, number: int, left_s: float) -> CreateTimers:
     """Draw the timers of a call.
 
-    All tenants use the same names, and each tenant uses a name once. So the checker finds a change of another tenant's
-    timer by the name.
+    All tenants use the same names, and each tenant uses a name once, so that the checker finds a change of another
+    tenant's timer.
     """
     if chance.random() < 0.15:
         timer = PlannedTimer(due_in_s=0.0, name=f"rule {number}", rule=_rule(chance, left_s))

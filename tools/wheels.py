@@ -1,8 +1,8 @@
 """Build the wheels of both distributions reproducibly into dist/: python -m tools.wheels.
 
-The bytes of a wheel depend on the modes and times of its files, and setuptools also packs the folder `build` of an
-earlier build. So each build uses a new copy of the sources, in which files have fixed modes, and the time of the last
-commit or SOURCE_DATE_EPOCH.
+Each build uses a new copy of the sources, in which files have fixed modes, and the time of the last commit or
+SOURCE_DATE_EPOCH: the bytes of a wheel depend on the modes and times of its files, and setuptools also packs the folder
+`build` of an earlier build.
 """
 
 from __future__ import annotations

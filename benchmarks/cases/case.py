@@ -78,7 +78,7 @@ def lags_of(firings: Sequence[Firing]) -> dict[str, float]:
 
 
 def memory_of(contender: Contender) -> dict[str, float]:
-    """Return the resident memory in bytes of the contender's largest process; empty if it has no process."""
+    """Return the resident memory in bytes of the contender's largest process; {} if the contender has no process."""
     resident = [float(it.memory_info().rss) for it in contender.processes()]
     return {"rss": max(resident)} if resident else {}
 

@@ -223,7 +223,7 @@ class ScriptedRun:
         self.commit(at_s, row._replace(claimed_by=None, claimed_until=None, failed_attempts=failed))
 
     def ending(self, at_s: float, worker: int | None, key: int, intent: str, attempt: int = 1) -> Recorded:
-        """Make the record of the end or the redrive of a delivery."""
+        """Return the record of the end or the redrive of a delivery."""
         detail = json.dumps({"attempt": attempt, "ms": 3})
         return self.fired[key]._replace(
             position=0, recorded_at=at(at_s), intent=intent, holder=worker, payload=None, detail=detail
