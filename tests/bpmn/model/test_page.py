@@ -35,7 +35,7 @@ def test_events_that_the_page_excludes_are_refused(event: str) -> None:
 def test_the_page_has_the_limits() -> None:
     bounds = PAGE.partition("## Bounds")[2]
     mib = document.MODEL_BYTES_MAX // 2**20
-    assert f"{mib} MiB, {document.ELEMENTS_MAX:,} elements, {document.DEPTH_MAX} deep" in bounds
+    assert f"{mib} MiB, {document.ELEMENTS_MAX:,} elements, {document.DEPTH_MAX} levels of elements" in bounds
     assert f"| the id of a process, an element or a flow | {ID_CHARS_MAX} characters |" in bounds
     assert f"| incoming flows of all joining inclusive gateways of a process | {FLOWS_JOINED_MAX:,} |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
