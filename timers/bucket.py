@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-EMPTY = 1e-9  # the largest error of rounding
+EMPTY = 1e-9  # the largest rounding error, in units
 
 
 @dataclass(slots=True)
@@ -40,10 +40,9 @@ class Bucket:
             self._set_refill(now_s, self.refill_s(now_s) + count / self.per_s)
 
     def refund(self, count: float = 1, *, of: float | None = None) -> None:
-        """Put back `count` unused units of the `of` units that an earlier `take` requested.
+        """Put back `count` unused units; `of` is the number of units that the earlier `take` requested.
 
-        The limit of the debt may have reduced the number of units that were taken. Only units that were really taken
-        are put back.
+        If the limit of the debt reduced the number of taken units, only taken units are put back.
         """
         if self.per_s is not None:
             of = count if of is None else of

@@ -35,7 +35,8 @@ WORKDAY = re.compile(r"(?P<day>[0-9]+)W")
 WEEKDAY_IN_MONTH = re.compile(r"(?P<day>[0-9]+|[A-Z]{3})(?:L|#(?P<nth>[0-9]+))")
 
 MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# Bit d stands for day d of a month; bit 0 is never set. This mask has the bits 0, 7, 14, 21 and 28.
+# A set of days is a bit mask: bit d stands for day d of a month. Shifted left by the first day of a weekday, this mask
+# is the set of all days of this weekday.
 EVERY_SEVENTH = 0b10000001000000100000010000001
 
 
@@ -49,7 +50,7 @@ class Month(NamedTuple):
 class YearDays(NamedTuple):
     """The matching days of a year with a given length and first weekday.
 
-    A set of bits for each month, and the total number of days.
+    `months` has one bit mask for each month; `total` is the number of days in all months.
     """
 
     months: tuple[int, ...]
@@ -78,7 +79,7 @@ class CronFields(NamedTuple):
 
 
 class CronFieldKind(NamedTuple):
-    """The allowed values of a field: the range, the numbers' names in order, and the first number of `*`."""
+    """The allowed values of a field: the range, the numbers' names in order, and the first number of a `*` (`star`)."""
 
     name: str
     lowest: int

@@ -65,12 +65,12 @@ class OnConflict(StrEnum):
 class ClaimedTimer:
     """The columns that a shard needs to fire a timer.
 
-    A schedule without `anchor_occurrence` has no first due date yet. `missed_before` is the moment of a resume that
-    chose `missed` for the occurrences before it; None: `missed` is the schedule's policy. `starts_job`: the target is a
-    job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the `xmin` of the row that was read; a
-    firing of another version has no effect (the fence). `request_number` is the number of the request to Postgres that
-    read the row; a result with a higher number is newer. The order of requests is a number and not a time, because
-    clocks may be set back.
+    A schedule without `anchor_occurrence` has no first due date yet. If a resume chose `missed` for the occurrences
+    before the resume, `missed_before` is the moment of the resume; None: `missed` is the schedule's policy.
+    `starts_job`: the target is a job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the
+    `xmin` of the row that was read; a firing of another version has no effect (the fence). `request_number` is the
+    number of the request to Postgres that read the row; a result with a higher number is newer. The order of requests
+    is a number and not a time, because clocks may be set back.
     """
 
     timer_key: int
@@ -102,7 +102,7 @@ def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
 
 
 def _due_date(text: str, zone: str) -> datetime:
-    # Remove UTC, because it may be only the default: a local time without an offset must be refused.
+    # Pass no zone for UTC, because UTC may be only the default, and then a local time without an offset is refused.
     return parse_due_date(text, None if zone == "UTC" else zone_of(zone))
 
 

@@ -69,7 +69,7 @@ def clock_changes(zone: ZoneInfo, start: datetime, until: datetime) -> Iterator[
 
 
 def offset_spans(zone: ZoneInfo, year: int) -> tuple[OffsetSpan, ...]:
-    """Divide a UTC year at the changes of a zone's clock. For a far year, use the changes of a similar earlier year."""
+    """Divide a UTC year at the changes of a zone's clock. From 2129 on, use the changes of a similar earlier year."""
     if year < RULES_FROM_YEAR + KINDS_CYCLE_YEARS:
         return _searched_spans(zone, year)
     like = _like(_kind_of(year))

@@ -87,7 +87,8 @@ def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
     if not has_date_after(earliest):
         return first.due_date
     ends = [change.at - SECOND for change in clock_changes(rule.zone, earliest, first.due_date)]
-    # The previous date has the offset that ends first of all offsets after which the rule has no date.
+    # Of the offsets' ends, find the first end after which the rule has no date before `first`: the rule's previous date
+    # has this offset.
     index = bisect_left(ends, True, key=lambda end: not has_date_after(end))
     return ends[index] if index < len(ends) else first.due_date
 

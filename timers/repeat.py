@@ -24,7 +24,7 @@ REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>
 # As for cron rules, a period has at least a second. With a limit of a millisecond, ten thousand schedules would use up
 # the throughput of a whole cluster.
 PERIOD_MIN = timedelta(seconds=1)
-FREQUENT_MAX = 10  # a repeat with a shorter period may fire at most this many times
+FREQUENT_MAX = 10  # a repeat with a period below PERIOD_MIN may fire at most this many times
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -71,7 +71,7 @@ class Repeat:
         return self._occurrence(current.number + 1, current.anchor, current.anchor_number)
 
     def before(self, current: ScheduledOccurrence) -> datetime | None:
-        """Return the grid point before an occurrence, also before the start; None: it is before the year 1."""
+        """Return the grid point before an occurrence, even before the start; None if it is before the year 1."""
         return self._due_date(current.number - current.anchor_number - 1, current.anchor)
 
     def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:

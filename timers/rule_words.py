@@ -135,7 +135,7 @@ def _of_hours(hours: Sequence[int]) -> str:
 def _days(day: str, weekday: str, *, is_spring: bool) -> str:
     """Describe the days.
 
-    Return whether both day fields must match: in Spring's cron always, in Unix cron if a field begins with `*`.
+    In Spring's cron both day fields must match; in Unix cron both must match only if one of them begins with `*`.
     """
     both = is_spring or day.startswith("*") or weekday.startswith("*")
     by_day, by_weekday = _days_of_month(day), _weekdays(weekday, is_spring=is_spring)

@@ -40,7 +40,7 @@ class MissedChoice(StrEnum):
 
 
 class Following(NamedTuple):
-    """The decision about an occurrence: whether it fires, the number of skipped ones, and the next (or None).
+    """The decision about an occurrence: whether it fires, the number of skipped occurrences, and the next occurrence.
 
     `skipped` includes the current occurrence if it does not fire.
     """
@@ -65,7 +65,7 @@ def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
 
 
 def missed_choice_of(text: str | None, *, called: str = "missed") -> MissedChoice:
-    """Parse how a resume treats missed occurrences; None: as the schedule's policy says.
+    """Parse a resume's choice for missed occurrences; None: the schedule's policy.
 
     errors:  InvalidTimer  the choice is unknown
     """
@@ -104,8 +104,9 @@ def following(
     """Decide whether the current occurrence fires, and find the next occurrence.
 
     fire_once: the current occurrence fires once, for all occurrences that are due by now. fire_all: the current
-    occurrence fires, and the next occurrence follows, due or not. skip: all occurrences that are late by more than
-    MISSED_AFTER are skipped; if the current occurrence is not that late, fire_once applies.
+    occurrence fires, and the next occurrence is the next grid point, even if it is already due. skip: all
+    occurrences that are late by more than MISSED_AFTER are skipped; if the current occurrence is not that
+    late, fire_once applies.
 
     With `missed_before`, the moment of a resume, the policy is the resume's choice. The choice applies to all
     occurrences before `missed_before`, including the current occurrence: `fire_once` fires once for all of them, and
