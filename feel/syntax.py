@@ -102,7 +102,8 @@ class UnaryTest:
 class RangeOf:
     """A range `[start..end]`.
 
-    `(`, `)`, `]` or `[` excludes an end. `is_bare` marks a range without brackets, as in `for i in 1..3`.
+    A parenthesis, a `]` at the start or a `[` at the end excludes this end. `is_bare` marks a range without brackets,
+    as in `for i in 1..3`.
     """
 
     start: Node

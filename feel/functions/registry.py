@@ -134,7 +134,7 @@ def _declaring(name: str, declaration: str, *, is_counted: bool) -> Callable[[Ma
     def declare(implementation: Made) -> Made:
         declared = FUNCTIONS.setdefault(name, [])
         declared.append(Builtin(name, parameters, takes_any_number, is_counted, implementation))
-        # A `*` parameter is tried last, so that a list argument does not count as one item.
+        # A declaration with a `*` parameter is tried last, so that a list argument does not count as one item.
         declared.sort(key=lambda one: one.takes_any_number)
         return implementation
 
