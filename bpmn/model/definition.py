@@ -60,7 +60,7 @@ class TimerTrigger:
 class MessageTrigger:
     """A message event.
 
-    A message event. `correlation` is the expression of the correlation key; None for a start event.
+    `correlation` is the expression of the correlation key; None for a start event.
     """
 
     name: Text
@@ -141,7 +141,7 @@ class MultiInstance:
 
     @property
     def result_name(self) -> str | None:
-        """Return the variable that has an execution's result; None if `output_item` is no path of a variable."""
+        """Return the variable with an execution's result; None if `output_item` is no variable and no path."""
         found = PATH.fullmatch(self.output_item.text) if self.output_item else None
         return found[1] if found else None
 

@@ -6,7 +6,7 @@ from shardclock_server.bpmn.step.tokens import StepContext
 
 
 def join(step: StepContext, scope: Token) -> bool:
-    """Let one token pass each join of a scope that all expected tokens have reached.
+    """Let one token pass each join in a scope if all tokens that the join expects have arrived.
 
     shape:   true if a token passed a join
     """

@@ -30,9 +30,9 @@ def finish(step: StepContext, token: Token, results: Mapping[str, Json] | None =
 
 
 def _keeps_results(node: FlowNode) -> bool:
-    """Return whether only the token's own variables get the results.
+    """Return whether results are written only to the token's own variables.
 
-    This is so if there are output mappings, or after a caught error.
+    The node has output mappings, or is a boundary event that caught an error.
     """
     return bool(node.outputs) or (node.kind == NodeKind.BOUNDARY and isinstance(node.trigger, ErrorTrigger))
 

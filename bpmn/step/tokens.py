@@ -25,7 +25,7 @@ from shardclock_server.bpmn.step.wait_closing import closed_by_end
 from shardclock_server.feel import Json
 
 SENTENCE_CHARS_MAX = 2_000
-# Nested call activities. One pass of an engine propagates a cancellation by one level of calls.
+# The limit of nested call activities. One turn of an engine propagates a cancellation by one level of calls.
 CALLS_DEPTH_MAX = 100
 
 

@@ -28,7 +28,7 @@ class EvaluationFailed(ValueError):
 def evaluate_value(text: Text, instance: Instance, token: Token, budget: EvaluationBudget, *, levels: int = 0) -> Json:
     """Evaluate a text or an expression of a model, and return JSON.
 
-    shape:   `levels` is the number of lists and contexts of the target variable around the value
+    shape:   `levels` is the number of lists and contexts in the target variable that will contain the value
     errors:  EvaluationFailed  the expressions exceed a limit, an `assert` fails, or Postgres can't store the value
     """
     if not isinstance(text, str):
