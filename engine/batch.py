@@ -31,9 +31,9 @@ class CanceledBeforeStart(Missing):
 
 
 class SortedSignals(NamedTuple):
-    """The signals of one turn, grouped by instance: of active instances and of ended instances; and thrown signals.
+    """The signals of one turn: of running instances, of ended instances, and thrown signals.
 
-    The keys of the first two are instances.
+    shape:   one list for each instance; one list for each thrown signal
     """
 
     running: list[Signals]
@@ -82,7 +82,7 @@ class StepBatch:
     full: dict[int, str] = field(default_factory=dict)
 
     def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
-        """Refuse the start of a process with call activities in a full family; its calls would be refused too.
+        """Refuse to start a process with call activities in a full family, because its calls would be refused, too.
 
         errors:  FamilyIsFull
         """
@@ -130,7 +130,7 @@ class StepBatch:
 
 
 class Unwritable(Exception):
-    """A batch can't be written, perhaps because of only one of its instances."""
+    """The write of a batch failed, perhaps because of a single instance."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))

@@ -69,7 +69,7 @@ class Outbox:
         self.passes: list[TokenChanged] = []
         self.ended: InstanceEnded | None = None
         self.incidents: dict[int, IncidentRaised] = {}
-        # the nodes of closed waits that have rows; values as in WaitClosed
+        # The closed waits that have rows in the database: `node_id` and `at` of each WaitClosed.
         self.closed_nodes: list[tuple[str | None, str]] = []
         self._owner = owner
         self._definition = definition

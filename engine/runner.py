@@ -82,7 +82,8 @@ class SignalRunner:
         self._queue = TenantScheduler()
         self._quotas = TenantQuotas(session)
         self._next_tenant = ""  # The position at which the next search for lanes starts.
-        self._behind: Mapping[str, LaneCursor] = {}  # The positions of lanes in which every signal waits.
+        # The cursors of tenants' lanes: up to its cursor, a lane has no signal that is ready.
+        self._behind: Mapping[str, LaneCursor] = {}
         # For each root instance: the reason why the instances below it may call no more instances.
         self._full: dict[int, str] = {}
         self._failed = FailedSignals(session, holder, definitions=self._definitions, stats=stats, log=log)
@@ -111,7 +112,8 @@ class SignalRunner:
             without=chain.from_iterable(self._skipped.values()),
             lanes=LaneOrder(self._queue.ahead_s(), self._next_tenant, self._behind),
         )
-        # Read a lane with a result from its beginning again, because an earlier signal may be ready.
+        # A lane with a result has no cursor: the next poll reads it from the start, where an earlier signal may be
+        # ready.
         self._behind = poll.behind
         is_round_over = bool(self._skipped or self._next_tenant or self._behind)
         self._next_tenant = poll.next_tenant
