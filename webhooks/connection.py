@@ -184,7 +184,7 @@ class BoundedConnection(ResponseHandler):
     def _answer(self, head: MalformedHead) -> StreamReader:
         self._is_final = True
         payload = StreamReader(self, BODY_BYTES_MAX, loop=self._loop)
-        payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # the sum stays below the limit at which the reader pauses
+        payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # half of the limit, so that the reader never pauses
         super().feed_data((_message_of(head), payload), 0)
         return payload
 
