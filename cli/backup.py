@@ -34,7 +34,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 STDIN, STREAM = 0, Path("-")  # The argument `-` stands for standard output or input.
 MAGIC = b"PGDMP"  # The first bytes of each file in pg_dump's custom format.
 OWNER_ONLY = 0o600  # Only the owner may read the file, because it contains payloads and keys.
-LOCK_WAIT_S = 60.0  # Longer than a migration holds a lock. The lock of a forgotten session may never end.
+LOCK_WAIT_S = 60.0  # Longer than a migration holds a lock. The lock of an idle session may never end.
 LOCK_TIMEOUT = "canceling statement due to"  # The text in pg_dump's error message after --lock-wait-timeout.
 DUMP = ["--format=custom", "--schema=shardclock", "--no-owner", "--no-privileges"]
 RESTORE = ["--no-owner", "--no-privileges", "--file=-"]

@@ -82,9 +82,7 @@ COMMANDS: Mapping[str, Place] = {
         "List timers: pending timers soonest first, paused timers by key, or ended timers newest first.",
     ),
     "show": Place("inspect:show", "Show one timer and its last records."),
-    "explain": Place(
-        "explain:explain", "Explain from stored records why a timer or schedule fired at its moment, or did not fire."
-    ),
+    "explain": Place("explain:explain", "Explain from stored records why a timer or schedule fired or did not fire."),
     "cancel": Place("verbs:cancel", "Cancel a pending timer, or many; fail if a timer has fired already."),
     "reschedule": Place(
         "reschedule:reschedule", "Move a pending timer, or many with --shift; fail if a timer has fired already."

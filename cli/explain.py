@@ -27,7 +27,7 @@ def explain(
     zone: Zone = None,
     as_json: Json = False,
 ) -> int:
-    """Explain from stored records why a timer or schedule fired at its moment, or did not fire."""
+    """Explain from stored records why a timer or schedule fired or did not fire."""
     which = timer_ref_of(timer_key, name, tenant)
     asked = None if at is None else moment_of("--at", at, clock_of(zone))
 

@@ -23,7 +23,7 @@ from shardclock_server.timers.payload import payload_of
 from shardclock_server.timers.refusal import Refusal, shortened
 
 SHOWN_REFUSALS = 20
-# The columns of the database that have another name in the file; `cron` and `repeat` are the same column.
+# Maps columns of the database to the names of these fields in the file; `cron` and `repeat` share one column.
 WORDS = {"every_s": "every", "schedule": "cron or repeat"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The job's name.")]
