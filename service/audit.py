@@ -54,7 +54,7 @@ RECORDED_NUMBERS = frozenset({"token"})
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """One page of audit records. `next` is the `page` of the next call; None: this is the last page."""
+    """One page of audit records. `next` is the argument `page` for the next page; None: this is the last page."""
 
     acts: list[AuditRecord]
     next: str | None

@@ -38,7 +38,7 @@ NONE = "there is no such dead letter"
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """One page of dead letters. `next` is the `page` of the next call; None: this is the last page."""
+    """One page of dead letters. `next` is the argument `page` for the next page; None: this is the last page."""
 
     letters: list[DeadLetter]
     next: str | None

@@ -52,7 +52,7 @@ def holder_name(delivery: DeliveryState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPage:
-    """One page of deliveries. `next` is the `page` of the next call; None: this is the last page."""
+    """One page of deliveries. `next` is the argument `page` for the next page; None: this is the last page."""
 
     deliveries: list[FoundDelivery]
     next: str | None

@@ -1,4 +1,4 @@
-"""Compute a pending timer's next occurrences, under the assumption that each occurrence fires on time (pure)."""
+"""Compute a pending timer's next occurrences, under the assumption that each occurrence fires on time; no I/O."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -176,7 +176,7 @@ async def _change_locked(
 
 @dataclass(frozen=True, slots=True)
 class OperationPage:
-    """One page of operations. `next` is the `page` of the next call; None: this is the last page."""
+    """One page of operations. `next` is the argument `page` for the next page; None: this is the last page."""
 
     operations: list[Operation]
     next: str | None

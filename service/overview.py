@@ -39,7 +39,7 @@ class Punctuality:
 
 @dataclass(frozen=True)
 class Coming:
-    """The overdue timers and the timers of each of the next 30 minutes, by target."""
+    """The numbers of overdue timers, and of timers that are due in each of the next 30 minutes, by target."""
 
     counts: Sequence[ComingTimers]
 
@@ -123,7 +123,7 @@ def judge_lag(status: Status) -> Punctuality:
 
 
 async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) -> Coming:
-    """Count a tenant's overdue timers, and its timers of the next 30 minutes.
+    """Count a tenant's overdue timers, and its timers that are due in the next 30 minutes.
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
