@@ -99,7 +99,7 @@ class TooLate(ApiError):
 
 
 class NameTaken(ApiError):
-    """A pending timer has this name (409)."""
+    """Another pending timer has the requested name (409)."""
 
 
 class InFlight(ApiError):

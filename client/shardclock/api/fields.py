@@ -37,7 +37,7 @@ class Put(TypedDict, total=False):
 
 
 class New(Put, total=False):
-    """The fields of a new timer; `on_conflict` decides if a pending timer has the same name."""
+    """The fields of a new timer; `on_conflict` is the rule if a pending timer has the same name."""
 
     name: str
     on_conflict: str

@@ -131,6 +131,6 @@ def _line_of(number: int, timer: New | NewLine) -> bytes:
 
 
 def _is_repeatable(timer: New | NewLine) -> bool:
-    """Return whether a repeated line can't schedule a second timer."""
+    """Return whether a line may be sent twice without scheduling a second timer."""
     is_left = timer.get("name") is not None and timer.get("on_conflict") == "ignore"
     return is_left or timer.get("idempotency_key") is not None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from shardclock.api.codes import CONFLICT, NO_KEY, NOT_FOUND
 
-# The counted things of each quota, and the way out.
+# For each quota: the counted resources, and the advice that a refusal gives.
 QUOTAS: Mapping[str, tuple[str, str]] = {
     "timers": ("pending timers", "cancel some, or wait until some have fired"),
     "schedules": ("pending schedules", "cancel some, or wait until some have ended"),
