@@ -37,7 +37,7 @@ WAIT_S = 10.0  # The longest time of one create: its wait in the queue and its w
 # a longer wait would delay the other timers of the batch.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
 APART_S = 10.0  # For this time after a refusal, the tenant's timers have a separate writer.
-ALONE_SHARE = 4  # One session in 4 may write single timers, which may wait for a lock.
+ALONE_SHARE = 4  # One session in 4 may write timers one by one; each of these writes may wait for a lock.
 
 
 @dataclass(slots=True)
@@ -103,7 +103,8 @@ class Combiner:
         self._apart_until_s: dict[str, float] = {}  # For each tenant with a separate writer: the end of this time.
         # For each locked name: the queue of its timers, which are written in separate batches.
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}
-        # 80 % of the statement timeout, so that the wait for a lock ends before the statement and the outcome is known.
+        # 80 % of the statement timeout: the wait for a lock ends before the statement times out, and the outcome is
+        # known.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()

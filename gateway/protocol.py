@@ -192,7 +192,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return end >= 0 and self._bare_bytes - len(data) + end <= HEAD_BYTES_MAX
 
     def _refuse(self) -> None:
-        if self._is_answered:  # drop the bytes: the client would read them as a further response
+        if self._is_answered:  # otherwise the client would read this as the response to an earlier request
             self.transport.write(TOO_LARGE)
         self.transport.close()
 

@@ -30,7 +30,7 @@ from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
 
 STOP_S = 10  # After the stop, requests in progress have this time to finish.
-IDLE_S = 75  # Longer than load balancers keep an idle connection open.
+IDLE_S = 75  # Longer than the idle timeout of most load balancers.
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
 PORT_FAULTS = (errno.EADDRINUSE, errno.EACCES)

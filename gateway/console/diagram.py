@@ -13,7 +13,7 @@ LINES_MAX = 4
 CHARACTER_PX = 6.5
 LINE_PX = 13
 DRAWINGS_MAX = 64
-# Paths around the point 0, 0, at most 18 pixels wide.
+# The SVG path of each marker: its centre is the point 0, 0, and it is at most 18 pixels wide.
 MARKERS = {
     "timer": "M0-8a8 8 0 1 1 0 16a8 8 0 1 1 0-16M0-5V0L4 2",
     "message": "M-8-5H8V6H-8zL0 1L8-5",
@@ -173,7 +173,7 @@ def _name(shape: Shape, look: str) -> list[Text]:
 
 
 def _line(flow: FlowLine) -> tuple[str, str, Sequence[Text]]:
-    """Return the class, the path and the name of a flow."""
+    """Return the CSS class, the SVG path and the name of a flow."""
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y in flow.points)
     look = "flow" if flow.kind == "sequenceFlow" else "faint-flow"
     if not flow.name or len(flow.points) < 2:

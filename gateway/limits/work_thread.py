@@ -1,7 +1,7 @@
 """Run long computations in a thread, one at a time, round robin over tenants.
 
-On the event loop, a long computation would block all other requests. In a transaction, a long computation would prolong
-the locks.
+A long computation on the event loop would block all other requests. A long computation in a transaction would hold the
+locks of the transaction for longer.
 """
 
 import asyncio

@@ -60,7 +60,7 @@ CLI_VERBS = {
     "consumers remove": "consumers drop",
 }
 CONSOLE = "/console/"
-ADDRESS_CHARS_MAX = 100  # a longer text is cut, because a proxy on this machine may send any text
+ADDRESS_CHARS_MAX = 100  # a longer address is cut, because a proxy on this machine may send any text as address
 
 
 def verb_of(method: str, path: str) -> str:

@@ -45,7 +45,7 @@ def json_of(text: str | None, chars: int = EXCERPT_CHARS) -> Excerpt | None:
 
 
 def first_line(text: str | None, chars: int = REASON_CHARS) -> str:
-    """Return the first line of a text, cut to a number of characters."""
+    """Return the first line of a text, cut to `chars` characters."""
     line = next(iter((text or "").splitlines()), "")
     return line if len(line) <= chars else f"{line[: chars - 1]}…"
 

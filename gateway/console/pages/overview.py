@@ -1,4 +1,4 @@
-"""Show the overview: punctuality, the timers of the next 30 minutes, and problems that need a person."""
+"""Show the overview: punctuality, the timers due in the next 30 minutes, and problems that need a person."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

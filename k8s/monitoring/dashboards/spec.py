@@ -44,8 +44,8 @@ class Stat(Panel):
     """A panel that shows the last value of each query in large digits."""
 
     color: Color = "text"
-    color_from: Mapping[float, Color] = field(default_factory=dict)  # the values from which a colour is used, ascending
-    names: Mapping[int, tuple[str, Color]] = field(default_factory=dict)  # values that are shown as a text
+    color_from: Mapping[float, Color] = field(default_factory=dict)  # the least value for each colour, ascending
+    names: Mapping[int, tuple[str, Color]] = field(default_factory=dict)  # values that the panel shows as texts
     decimals: int | None = None
     sparkline: bool = True
     shows: Literal["value", "name", "value_and_name"] = "value"
