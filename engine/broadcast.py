@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 
 class Broadcast(NamedTuple):
-    """The number of receivers, and for each signal that can't be sent the reason."""
+    """The number of receivers, and the reason for each signal that can't be sent."""
 
     sent: int
     failed: list[tuple[Signals, Exception]]

@@ -1,8 +1,8 @@
 """Define the kinds of FEEL's values, and compare two values.
 
-A value is None, a bool, a number (an int of at most 34 digits, or a finite Decimal), a str, one of the five temporal
-kinds, a list, a context (a dict with keys of text), a range or a function. Values are immutable by convention, so
-several values may share an element.
+A value is None, a bool, a number, a str, one of the five temporal kinds, a list, a context, a range or a function. A
+number is an int of at most 34 digits, or a finite Decimal. A context is a dict with texts as keys. Values are immutable
+by convention, so several values may share an element.
 """
 
 from __future__ import annotations

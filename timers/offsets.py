@@ -31,7 +31,8 @@ PROBE = 3 * DAY
 FIRST_CHANGE_YEAR = 1844
 # The last single change in the zone database is Morocco's in 2087. Later changes follow rules that depend only on the
 # year's length and on the weekday of 1 January. There are fourteen combinations of a year's length (365 or 366 days)
-# and the weekday of 1 January. Each of them occurs in any 28 years without a year such as 2100 or 2200.
+# and the weekday of 1 January. Each combination occurs in any 28 consecutive years if no year such as 2100 or 2200 is
+# among them.
 RULES_FROM_YEAR = 2101
 KINDS_CYCLE_YEARS = 28
 

@@ -58,7 +58,10 @@ class Repeat:
         return None if varies or self.end else self.period.average()
 
     def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
-        """Find the first occurrence: a period after `created`, or the start, or the grid point after a past start."""
+        """Find the first occurrence: the start, or if it is past, the first grid point from `created` on.
+
+        Without a start, the first occurrence is a period after `created`.
+        """
         if self.start is None:
             return self._occurrence(number, created, number - 1)
         if self.start >= created:

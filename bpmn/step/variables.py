@@ -2,9 +2,9 @@
 
 A variable belongs to a scope: the process, a sub-process, or one execution of an activity. If several scopes have a
 variable with the same name, an expression reads the variable of the nearest scope. A result is written to the nearest
-scope that has the variable, or else to the process. If a task has an input mapping for the name of its result, the
-nearest scope with this variable is the task itself, and the result stays inside the task. An output mapping writes to
-the scope around the task.
+scope that has the variable, or else to the process. If a task has an input mapping for the name of its result, the task
+itself is the nearest scope with this variable. So the result stays inside the task. An output mapping writes to the
+scope around the task.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
