@@ -39,7 +39,7 @@ class Lags:
 
 
 def claimed_timer(row: Record, request_number: int) -> ClaimedTimer:
-    """Make a leased timer from a row of a result; `request_number` identifies the request that got this result."""
+    """Return a leased timer from a row of a result; `request_number` identifies the request that got this result."""
     return ClaimedTimer(*(*_columns(row), request_number))
 
 

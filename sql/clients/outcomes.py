@@ -32,7 +32,7 @@ class Refused:
 
     @classmethod
     def of(cls, code: RefusalCode, **fields: object) -> Self:
-        """Make the refusal with a code's standard text."""
+        """Return the refusal with a code's standard text."""
         return cls(code.sentence(**fields), code)
 
 

@@ -1,4 +1,4 @@
-"""Handle timers of idempotent requests: find stored responses, and make the responses to store."""
+"""Handle timers of idempotent requests: find stored responses, and create the responses to store."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -66,7 +66,7 @@ class ScheduleBatch:
         return [self._outcomes[n] for n in range(len(self.timers))]
 
     def alone(self, number: int) -> "ScheduleBatch":
-        """Make a batch of one locked timer; the timer keeps its key, because an earlier attempt may have written it."""
+        """Return a batch of one locked timer, with the same key: an earlier attempt may have written the timer."""
         requests = [self.requests[number]] if self.requests else ()
         return ScheduleBatch(
             [self.timers[number]], requests, _drawn=Drawn([self._keys[number]], self._drawn_at[number])

@@ -65,11 +65,11 @@ async def lead(
 ) -> Leadership:
     """Take or renew the leader's lease.
 
-    A `fresh` coordinator takes over from its cluster's last coordinator immediately. Its later calls are without
-    `fresh`, and only renew its lease, so that a frozen predecessor can't take the lease back. A coordinator never leads
-    if the database belongs to another installation than its `identity`. A coordinator takes a free lead only after
-    `patience_s`, so that another cluster can take the lead first. `node_id` is the coordinator's node: if the lead was
-    handed over to another node of its cluster, this coordinator doesn't take the lead.
+    A `fresh` coordinator takes over from its cluster's last coordinator immediately. Later calls of this coordinator
+    only renew its lease, without `fresh`, so that a frozen predecessor can't take the lease back. A coordinator never
+    leads if the database belongs to another installation than its `identity`. A coordinator takes a free lead only
+    after `patience_s`, so that another cluster can take the lead first. `node_id` is the coordinator's node: if the
+    lead was handed over to another node of its cluster, this coordinator doesn't take the lead.
 
     errors:  StoreUnavailable  the outcome is unknown: the caller must not act as the leader
     source:  sql/cluster/lead.sql

@@ -61,7 +61,7 @@ def key_of(row: Record) -> ApiKey:
 
 
 async def make_key(session: Session, wanted: WantedKey, proof: Proof, *, now: datetime | None = None) -> ApiKey | None:
-    """Make an API key; None if there are already `LIVE_MAX` live keys with this name.
+    """Create an API key; None if there are already `LIVE_MAX` live keys with this name.
 
     errors:  StoreUnavailable  the outcome is unknown: read whether the key exists
              StatementRefused  another key has its prefix, or a rule of the table is broken
@@ -89,7 +89,7 @@ async def rotate_key(
     lifetime: Duration | None = None,
     now: datetime | None = None,
 ) -> Rotated | None:
-    """Make a second key with the name of a live key; the first key then expires after the overlap, or earlier.
+    """Create a second key with the name of a live key; the first key then expires after the overlap, or earlier.
 
     shape:   None if the first key is not live, or is not the only live key of its name
     errors:  StoreUnavailable  the outcome is unknown: read whether there is a second key

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 THROTTLE = timedelta(minutes=5)  # Within this time, an endpoint gets one delivery for each kind and subject.
 EVENTS_MAX = 4_000  # The limit of events that one call takes: the call must end within `coordinator_timeout_s`.
 OPERATORS_TENANT = "default"  # The events of jobs and of the cluster belong to this tenant.
-# The kinds in the order in which users read them. sql/schema/0010_notify.sql has the same list.
+# The kinds of events, in the order of the lists for users. sql/schema/0010_notify.sql has the same kinds.
 TENANT_KINDS = ("delivery.dead", "endpoint.disabled", "process.incident", "schedule.paused", "quota.reached")
 OPERATOR_KINDS = ("job.failed", "job.late", "cluster.lag", "cluster.takeover", "cluster.hold")
 EVENT_KINDS = (*TENANT_KINDS, *OPERATOR_KINDS)

@@ -1,6 +1,6 @@
--- If a database has no owner, the first cluster that runs on it becomes its owner. A database without a name gets the
--- name `identity` only if all running holders have this identity. Without this condition, a cluster that connects by
--- mistake could take the database from a running cluster.
+-- If a database has no owner, the first cluster that uses the database becomes its owner. A database without a name
+-- gets the name `identity` only if all running holders have this identity. Without this condition, a cluster that
+-- connects by mistake could take the database from a running cluster.
 --
 -- in:    identity text
 -- out:   nothing
