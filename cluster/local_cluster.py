@@ -73,8 +73,8 @@ async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> in
 def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
     """Handle SIGTERM and the lines of `up`: lead if Ray's host is lost, stand by if Ray's host is ready, or stop.
 
-    If the lines end without the line STOP, `up` was killed. Then the keepers continue until the keepers of the next
-    `up` have started, but only for a limited time.
+    If the lines end without the line STOP, `up` was killed. The keepers then continue for a limited time, at most until
+    the keepers of the next `up` have started.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,6 +1,6 @@
 """Import a shard's modules in the fork server, so that the shards' processes start in milliseconds and share memory.
 
-The first firing waits for the shard's imports. So the modules of workers and engines are not imported here.
+The modules of workers and engines are not imported here, because the first firing waits for these imports.
 """
 
 import gc

@@ -181,9 +181,9 @@ def _answers(socket_path: str) -> bool:
 def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
     """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
 
-    If the coordinator's home node was lost, Ray has restarted the coordinator on another node. Then this function kills
-    the restarted coordinator, and creates a coordinator on this node. Timers are not delayed in between, because
-    keepers work without the coordinator.
+    If the coordinator's home node was lost, Ray has restarted the coordinator on another node. In this case the
+    function kills the restarted coordinator, and creates a coordinator on this node. The replacement delays no timers,
+    because keepers work without the coordinator.
     """
     import ray
 

@@ -2,10 +2,10 @@
 
 The decisions are pure, and use the results of the last claims.
 
-In the index, two kinds of rows precede the waiting deliveries of a lane: settled deliveries that vacuum has not
-removed, and leased deliveries. So a claim in a known lane starts after the last row that the previous claim read. A
-search reads every lane from the start, to find new lanes and deliveries with expired leases. A search takes long if
-vacuum can't remove settled deliveries.
+A claim in a known lane starts after the last row that the previous claim read. In the index, two kinds of rows precede
+the waiting deliveries of a lane: settled deliveries that vacuum has not removed, and leased deliveries. A search reads
+every lane from the start, to find new lanes and deliveries with expired leases. A search takes long if vacuum can't
+remove settled deliveries.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Plan the polls for due starts of jobs: the time of each poll, and how many starts it reads (pure).
 
 A due start is blocked while an earlier run of its job is not over. The cost of a poll grows with the number of due
-starts, including blocked starts. So the planner skips useless polls. While many starts wait for capacity, most polls
-read only the first starts.
+starts, including blocked starts. Therefore the planner skips useless polls. While many starts wait for capacity, most
+polls read only the first starts.
 """
 
 from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPage
