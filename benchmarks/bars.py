@@ -1,7 +1,7 @@
 """Draw the picture of a table: a bar for each contender's first figure, with the spread of the rounds.
 
-If the greatest figure is more than `LINEAR_MAX` times the least, the short bars would be invisible. Then the picture
-has a logarithmic axis with marks instead of bars: on a logarithmic axis, the length of a bar has no meaning.
+If the greatest figure is more than `LINEAR_MAX` times the least, the picture has a logarithmic axis, because the short
+bars would be invisible. This axis has marks instead of bars, because the length of a bar would have no meaning.
 """
 
 from collections.abc import Sequence

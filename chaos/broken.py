@@ -87,7 +87,7 @@ class Result:
 
 
 def try_build(build: Build, *, seed: int = SEED, seconds: float = SECONDS) -> Result:
-    """Make a build in a temporary directory, and run its trial there."""
+    """Create a build in a temporary directory, and run its trial there."""
     with tempfile.TemporaryDirectory(prefix="sc-build-") as directory:
         make(build, Path(directory))
         options = ["--trial", build.trial, "--seed", str(seed), "--seconds", str(seconds)]

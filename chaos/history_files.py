@@ -95,7 +95,7 @@ def _tagged(commit: Commit) -> tuple[object, ...]:
 
 
 def _record(kind: type) -> Callable[[dict[str, Any]], Any]:
-    """Make the reader for a kind of record; the annotations of the record's class tell which fields are moments."""
+    """Return the reader for a kind of record; the annotations of the record's class tell which fields are moments."""
     moments = _moments(kind)
 
     def read(row: dict[str, Any]) -> Any:

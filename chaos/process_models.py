@@ -20,13 +20,13 @@ _PAID = (
 
 
 def _counts(node_id: str) -> str:
-    """Make a script that increments `n`: a wrong value of `n` reveals a script that did not run or ran twice."""
+    """Return a script that increments `n`: a wrong value of `n` reveals a script that did not run or ran twice."""
     script = '<zeebe:script expression="=n + 1" resultVariable="n"/>'
     return f'<scriptTask id="{node_id}"><extensionElements>{script}</extensionElements></scriptTask>'
 
 
 def _service(node_id: str) -> str:
-    """Make a service task; its handler performs the action in the variable `act`."""
+    """Return a service task; its handler performs the action in the variable `act`."""
     task = '<zeebe:taskDefinition type="chaos.async"/>'
     return f'<serviceTask id="{node_id}"><extensionElements>{task}</extensionElements></serviceTask>'
 

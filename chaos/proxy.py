@@ -83,7 +83,7 @@ class Proxy:
 
     @classmethod
     def before(cls, dsn: str) -> Self:
-        """Make a proxy in front of a database; its DSN has the socket's directory and port."""
+        """Create a proxy in front of a database; its DSN has the socket's directory and port."""
         (directory,), (port,) = (parse_qs(urlsplit(dsn).query)[name] for name in ("host", "port"))
         return cls(Path(directory) / f".s.PGSQL.{port}")
 

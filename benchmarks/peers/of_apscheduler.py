@@ -32,7 +32,7 @@ def scheduler_on(dsn: str) -> AsyncScheduler:
 
 
 async def open_(dsn: str) -> None:
-    """Make the peer's tables."""
+    """Create the peer's tables."""
     async with scheduler_on(dsn):
         pass
 

@@ -28,7 +28,7 @@ def client_on(dsn: str) -> awa.AsyncClient:
 
 
 async def open_(dsn: str) -> None:
-    """Make its tables."""
+    """Create the peer's tables."""
     async with client_on(dsn) as client:
         await client.migrate()
         await client.install_queue_storage()

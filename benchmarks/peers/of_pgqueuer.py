@@ -15,7 +15,7 @@ from recording import Sheet, until_told_to_stop
 
 
 async def open_(dsn: str) -> None:
-    """Make its tables."""
+    """Create the peer's tables."""
     connection = await asyncpg.connect(dsn)
     await Queries.from_asyncpg_connection(connection).install()
     await connection.close()

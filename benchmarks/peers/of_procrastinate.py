@@ -17,7 +17,7 @@ def app_on(dsn: str) -> procrastinate.App:
 
 
 async def open_(dsn: str) -> None:
-    """Make its tables."""
+    """Create the peer's tables."""
     app = app_on(dsn)
     async with app.open_async():
         await app.schema_manager.apply_schema_async()

@@ -17,7 +17,7 @@ FAR_S = 600.0
 
 
 def payload(key: int) -> str:
-    """Make the payload of a client's timer."""
+    """Return the payload of a client's timer."""
     return f'{{"of":{key}}}'
 
 

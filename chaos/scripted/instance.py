@@ -98,14 +98,14 @@ class ScriptedInstance:
     def advanced(
         self, told: Sequence[SignalJson], passes: str, *, outcome: str | None = None, result: str | None = None
     ) -> list[Change]:
-        """Make the rows that a step writes for the instance."""
+        """Return the rows that a step writes for the instance."""
         row = InstanceWritten(self.version == 1, self.key, self.tenant_id, self.process, self.version, outcome, result)
         words = passes.split()
         went = [[int(token), word[:-1], MARKS[word[-1]]] for token, word in zip(words[::2], words[1::2], strict=True)]
         return [row, InstanceStepped(self.key, self.version, ENGINE, json.dumps(list(told)), json.dumps(went))]
 
     def timer(self, key: int, due_s: float, node_id: str) -> TimerWritten:
-        """Make the row of a timer that belongs to a node."""
+        """Return the row of a timer that belongs to a node."""
         self.run.payloads[key], self.run.targets[key] = None, SIGNAL
         return TimerWritten(
             True, key, at(due_s), self.tenant_id, None, None, 1, None, None, paused=False, instance_key=self.key,
@@ -130,7 +130,7 @@ class ScriptedInstance:
         self.run.commit(at_s, DeliveryDeleted(key), record, *closed)
 
     def task(self, key: int, node_id: str) -> TaskWritten:
-        """Make the row of a user task."""
+        """Return the row of a user task."""
         return TaskWritten(True, key, self.key, node_id, completed=False)
 
     def complete(self, at_s: float, task_key: int) -> int:
@@ -141,7 +141,7 @@ class ScriptedInstance:
         return key
 
     def job(self, key: int, node_id: str) -> DeliveryWritten:
-        """Make the row of a service task."""
+        """Return the row of a service task."""
         payload = json.dumps({"act": "return", "order": self.name})
         return DeliveryWritten(True, key, JOB, None, None, 0, 0, self.tenant_id, self.key, node_id, True, payload)
 
@@ -162,7 +162,7 @@ class ScriptedInstance:
         return signal
 
     def ending(self, at_s: float, key: int, intent: str, worker: int | None) -> Recorded:
-        """Make the record of a service task's end."""
+        """Return the record of a service task's end."""
         return Recorded(
             0, at(at_s), key, self.tenant_id, None, at(at_s), 1, intent, worker, None, None, '{"attempt": 1}', JOB,
             self.key,

@@ -124,7 +124,7 @@ class ScriptedRun:
         return self.call(at_s, "schedule", tenant_id, outcome, timers=requests)
 
     def row_of(self, at_s: float, tenant_id: str, request: TimerRequest) -> TimerWritten:
-        """Make the first row of a timer; the caller sets the first due date of a schedule."""
+        """Return the first row of a timer; the caller sets the first due date of a schedule."""
         due_date = request.due_date or at(at_s + 0.003 + (request.delay_s or 0.0))
         self.payloads[request.timer_key] = request.payload
         self.targets[request.timer_key] = request.target
@@ -139,7 +139,7 @@ class ScriptedRun:
         self.commit(at_s, *(self.rows[key]._replace(claimed_by=holder, claimed_until=until) for key in keys))
 
     def record(self, at_s: float, key: int, intent: str, holder: int | None, **more: object) -> Recorded:
-        """Make a timer's record."""
+        """Return a timer's record."""
         row = self.rows[key]
         record = Recorded(
             0, at(at_s), key, row.tenant_id, row.name, row.due_date, row.occurrence, intent, holder, row.schedule,
@@ -163,7 +163,7 @@ class ScriptedRun:
         self.fire(due_s + LAG_S, holder, key, *others)
 
     def next_of(self, key: int, next_key: int, due_s: float, *, number: int | None = None) -> TimerWritten:
-        """Make the row of the next occurrence of a schedule."""
+        """Return the row of the next occurrence of a schedule."""
         row = self.rows[key]
         self.payloads[next_key] = self.payloads[key]
         self.targets[next_key] = self.targets[key]
@@ -200,7 +200,7 @@ class ScriptedRun:
         self.commit(at_s, row, self.record(at_s, key, "RESUMED", None))
 
     def delivery(self, key: int, target: str) -> DeliveryWritten:
-        """Make the first row of a delivery."""
+        """Return the first row of a delivery."""
         return DeliveryWritten(True, key, target, None, None, 0, 0)
 
     def take(self, at_s: float, worker: int, key: int) -> None:
