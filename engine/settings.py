@@ -9,9 +9,11 @@ from shardclock_server.sql.processes.apply import DESCENDANTS_MAX
 class EngineSettings(KeeperSettings):
     """The settings of one engine; the database's address comes from its node."""
 
-    signal_poll_s: float = Field(0.01, gt=0, description="the time between two polls for signals while signals are due")
+    signal_poll_s: float = Field(
+        0.01, gt=0, description="the longest pause between two polls in the first 2 s after the last due signal"
+    )
     signal_poll_idle_s: float = Field(
-        0.2, gt=0, description="the time between two polls after a period without signals"
+        0.2, gt=0, description="the pause between two polls after 2 s without a due signal"
     )
     signal_stripes: int = Field(
         1, gt=0, le=16, description="concurrent batches of one engine: the engine advances one while it writes another"
