@@ -88,7 +88,7 @@ def backoff_s(attempt: int, policy: JobPolicy, *, jitter: Jitter = random.unifor
 
 
 def too_long(policy: JobPolicy) -> str:
-    """Return the reason of a run that ended by its timeout, as text."""
+    """Return the text of the reason for a run that reached its timeout."""
     return f"the run took longer than {policy.max_runtime_s:g} s, its max_runtime"
 
 

@@ -87,8 +87,8 @@ def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
     if not has_date_after(earliest):
         return first.due_date
     ends = [change.at - SECOND for change in clock_changes(rule.zone, earliest, first.due_date)]
-    # Of the offsets' ends, find the first end after which the rule has no date before `first`: the rule's previous date
-    # has this offset.
+    # The first of these moments after which the rule has no date before `first`: its offset is that of the previous
+    # date.
     index = bisect_left(ends, True, key=lambda end: not has_date_after(end))
     return ends[index] if index < len(ends) else first.due_date
 

@@ -18,7 +18,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.repeat import REPETITIONS_MAX, parse_repeat
 from shardclock_server.timers.zone import zone_of
 
-# An occurrence counts as missed if it is late by more than this; a takeover delays timers by less time.
+# An occurrence counts as missed if it is late by more than this time. A takeover causes a shorter delay.
 MISSED_AFTER = timedelta(seconds=60)
 
 
