@@ -14,7 +14,7 @@ changes.
 
 All functions here are pure: they use no clock, no database, and no files except those of the zone database. Only
 Postgres's clock decides when a timer is due. So callers pass `now` as an argument. Moments are aware and in UTC,
-because Python considers a moment in a repeated hour never equal to a moment of another zone (PEP 495). Fractions of a
+because Python never considers a moment in a repeated hour equal to a moment of another zone (PEP 495). Fractions of a
 microsecond are rounded up, because a timer may be late but never early.
 
 Parsers raise `refusal.InvalidTimer` for invalid input. The error's message is one sentence with the value, the rule,

@@ -40,7 +40,7 @@ CYCLE = 146_097 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron rule for a zone's wall clock. The anchor of each occurrence is the occurrence itself."""
+    """A cron rule for a zone's wall clock. Each occurrence is its own anchor."""
 
     text: str
     zone: ZoneInfo

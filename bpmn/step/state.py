@@ -54,8 +54,8 @@ class Phase(IntEnum):
     HAS_INPUTS = 1  # The input mappings are evaluated.
     IS_WATCHED = 2  # The boundary events wait.
     WAITS = 3  # The node's work has begun.
-    IS_DONE = 4  # The node's work is done, the output mappings are not evaluated.
-    LEAVES = 5  # The output mappings are evaluated, the outgoing flows are not chosen.
+    IS_DONE = 4  # The node's work is done, but the output mappings are not evaluated yet.
+    LEAVES = 5  # The output mappings are evaluated, but the outgoing flows are not chosen yet.
 
 
 PHASES = tuple(Phase)
