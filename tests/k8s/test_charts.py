@@ -56,7 +56,7 @@ def by_name(objects: list[Object]) -> dict[str, Object]:
     found = {}
     for each in objects:
         of_object = each["metadata"].get("annotations", {})
-        for name in ("helm.sh/resource-policy", "shardclock/postgres-secret"):
+        for name in ("helm.sh/resource-policy", "shardclock/postgres-secret", "shardclock/postgres-mode"):
             if of_object.pop(name, None) and not of_object:
                 del each["metadata"]["annotations"]
         if each["kind"] == "Job":

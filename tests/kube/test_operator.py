@@ -183,13 +183,35 @@ def test_zero_keepers_are_refused(place: Namespace) -> None:
 # --- the database -----------------------------------------------------------------------------------------------------
 
 
+def test_an_upgrade_with_another_mode_keeps_the_trial_postgres(place: Namespace) -> None:
+    trial = SHARED_VALUES | {"postgres": {"mode": "trial"}}
+    helm(place, "install", "shardclock", str(SHARED), values=trial)
+    postgres = field(place, "statefulset/shardclock-postgres", ".metadata.uid")
+
+    code, said = tried(place, "upgrade", "shardclock", str(SHARED), values=SHARED_VALUES)
+
+    assert code == 1
+    assert "the release shardclock has the `postgres.mode` trial" in said
+    assert field(place, "statefulset/shardclock-postgres", ".metadata.uid") == postgres
+    helm(place, "uninstall", "shardclock")
+    helm(place, "install", "shardclock", str(SHARED), values=SHARED_VALUES)
+
+
+def test_a_host_without_gateways_is_refused(place: Namespace) -> None:
+    values = SHARED_VALUES | {"gateway": {"enabled": False, "ingress": {"host": "timers.example.org"}}}
+    code, said = tried(place, "install", "shardclock", str(SHARED), values=values)
+    assert code == 1
+    assert "set `gateway.enabled`" in said
+
+
 def test_the_database_outlives_a_wrong_mode_and_its_release(place: Namespace) -> None:
     values = SHARED_VALUES | {"postgres": {"mode": "cloudnative-pg"}}
     helm(place, "install", "shardclock", str(SHARED), values=values)
     database = field(place, f"{DATABASE}/shardclock-postgres", ".metadata.uid")
 
-    helm(place, "upgrade", "shardclock", str(SHARED), values=SHARED_VALUES)
-    assert field(place, f"{DATABASE}/shardclock-postgres", ".metadata.uid") == database
+    code, said = tried(place, "upgrade", "shardclock", str(SHARED), values=SHARED_VALUES)
+    assert code == 1
+    assert "set `postgres.mode=cloudnative-pg`" in said
     helm(place, "upgrade", "shardclock", str(SHARED), values=values)
     helm(place, "uninstall", "shardclock")
     assert field(place, f"{DATABASE}/shardclock-postgres", ".metadata.uid") == database

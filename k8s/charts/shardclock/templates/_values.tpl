@@ -34,7 +34,12 @@
 {{- if eq . "dashboards" -}}{{- $own = mergeOverwrite $own $value.labels -}}
 {{- else -}}{{- $own = merge $own $value.labels $monitoring.labels -}}{{- end -}}
 {{- $_ := set $object.metadata "labels" $own -}}
-{{- with $value.namespace -}}{{- $_ := set $object.metadata "namespace" . -}}{{- end -}}
+{{- /* Several installations may write into one namespace, so the name has the namespace of the release. */ -}}
+{{- $namespace := $.root.Release.Namespace -}}
+{{- with $value.namespace -}}
+{{- $_ := set $object.metadata "namespace" . -}}
+{{- if ne . $namespace -}}{{- $_ := set $object.metadata "name" (printf "%s-%s" $object.metadata.name $namespace) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- $part -}}
 {{- end -}}
