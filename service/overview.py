@@ -10,6 +10,7 @@ from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
 from shardclock_server.sql.deliveries.dead_letters import TargetLetters, count_dead_letters_by_target
+from shardclock_server.sql.deliveries.failing import FailingHandler, find_failing_handlers
 from shardclock_server.sql.deliveries.unserved import find_unserved_targets
 from shardclock_server.sql.endpoints.endpoints import ListedEndpoint, list_disabled_or_failing_endpoints
 from shardclock_server.sql.metrics.coming import MINUTES, ComingTimers, count_coming
@@ -24,7 +25,7 @@ JUDGED_S = 60.0  # Older firings are ignored, because they say nothing about the
 LETTERS_MAX = 1_000  # At most this many dead letters of one target are counted.
 TARGETS_MAX = 50
 INCIDENTS_MAX = 100
-ENDPOINTS_MAX = 100
+ENDPOINTS_MAX = HANDLERS_MAX = 100
 REFUSED_MAX = 100
 OTHERS = "other targets"
 
@@ -74,13 +75,14 @@ class Attention:
 
     `unserved` is a sentence about handlers and jobs without a running worker, or ''.
 
-    shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, and INCIDENTS_MAX, ENDPOINTS_MAX and
-             REFUSED_MAX rows: a full list means that there may be more rows
+    shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, and INCIDENTS_MAX, ENDPOINTS_MAX,
+             HANDLERS_MAX and REFUSED_MAX rows: a full list means that there may be more rows
     """
 
     dead_letters: Mapping[str, TargetLetters]
     incidents: Sequence[FoundIncident]
     endpoints: Sequence[ListedEndpoint]
+    handlers: Sequence[FailingHandler]
     jobs: JobTrouble
     refused: Sequence[RefusedTimer]
     unserved: str
@@ -96,7 +98,7 @@ class Attention:
     @property
     def is_empty(self) -> bool:
         """Return whether nothing needs the attention of a person."""
-        of_tenant = self.dead_letters or self.incidents or self.endpoints or self.refused
+        of_tenant = self.dead_letters or self.incidents or self.endpoints or self.handlers or self.refused
         of_jobs = self.jobs.late_s or self.jobs.failed or self.jobs.long_runs
         return not (of_tenant or of_jobs or self.unserved)
 
@@ -140,7 +142,8 @@ async def read_attention(session: Session, tenant_id: str, *, jobs: JobTrouble |
     letters = await count_dead_letters_by_target(session, tenant_id, targets_max=TARGETS_MAX, letters_max=LETTERS_MAX)
     incidents = await find_incidents(session, IncidentFilter(tenant_id), limit=INCIDENTS_MAX)
     endpoints = await list_disabled_or_failing_endpoints(session, tenant_id, limit=ENDPOINTS_MAX)
+    handlers = await find_failing_handlers(session, tenant_id, limit=HANDLERS_MAX)
     is_operator = jobs is not None
     refused = await find_refused(session, tenant_id, with_jobs=is_operator, limit=REFUSED_MAX)
     unserved = line_of(await find_unserved_targets(session)) if is_operator else ""
-    return Attention(letters, incidents, endpoints, jobs or JobTrouble({}, {}), refused, unserved)
+    return Attention(letters, incidents, endpoints, handlers, jobs or JobTrouble({}, {}), refused, unserved)

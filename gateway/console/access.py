@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from shardclock.api.codes import NOT_ALLOWED
+from shardclock.api.codes import CONFLICT, NOT_ALLOWED
 from shardclock_server.gateway.access import admit, admit_bulk, admit_operator
 from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.requests.callers import OWN_SITES, Caller
@@ -75,13 +75,27 @@ async def signed_in(request: Request) -> Caller:
     return caller
 
 
+async def acting(request: Request, caller: Annotated[Caller, Depends(signed_in)], acting_for: str = "") -> Caller:
+    """Refuse a form of a page that shows another tenant than the tenant that the viewer has chosen since then.
+
+    errors:  Problem  conflict: names both tenants; nothing was changed
+    """
+    if acting_for not in ("", caller.tenant_id) and request.method not in SAFE_METHODS:
+        raise Problem(
+            CONFLICT,
+            f"this page shows tenant {shortened(acting_for)}, and you have chosen tenant {shortened(caller.tenant_id)}"
+            " since then; nothing was changed: choose the tenant again, or reload the page",
+        )
+    return caller
+
+
 def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Caller]]:
     """Create the dependency of a page that needs a scope; quotas and the audit work as for a route of the API.
 
     `is_bulk`: the page changes all rows that match a filter, and the audit records this change.
     """
 
-    async def require(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
+    async def require(request: Request, caller: Annotated[Caller, Depends(acting)]) -> Caller:
         await admit(request, caller, scope)
         if request.method not in SAFE_METHODS and scope == "write":
             await gateway_of(request).quotas.take_write(caller.tenant_id)
@@ -95,7 +109,7 @@ def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Call
 def installation(scope: str) -> Callable[..., Awaitable[Caller]]:
     """Create the dependency of a page about the whole installation; the page needs a key for all tenants."""
 
-    async def require(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
+    async def require(request: Request, caller: Annotated[Caller, Depends(acting)]) -> Caller:
         admit_operator(request, caller, scope)
         return caller
 

@@ -23,6 +23,11 @@ def url_of(request: Request, path: str, /, *parts: object, **query: object) -> s
     return f"{base}?{urlencode(given)}" if given else base
 
 
+def acting_for(tenant_id: str, action: str) -> str:
+    """Add the page's tenant to the address of a form, so that a page of another tenant can't act by mistake."""
+    return f"{action}{'&' if '?' in action else '?'}{urlencode({'acting_for': tenant_id})}"
+
+
 def path_of(request: Request) -> str:
     """Return the request's path within the console, with the query, as sent by the browser."""
     raw = request.scope["raw_path"].decode("ascii", "replace").partition("?")[0]

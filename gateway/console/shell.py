@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from shardclock_server.gateway.console import formats
-from shardclock_server.gateway.console.addresses import path_of, url_of
+from shardclock_server.gateway.console.addresses import acting_for, path_of, url_of
 from shardclock_server.gateway.console.assets import asset_url
 from shardclock_server.gateway.console.cookies import MESSAGE, drop_cookie, message_of, theme_of
 from shardclock_server.gateway.console.navigation import links_for
@@ -76,6 +76,7 @@ def page(
         "caller": caller if is_personal else replace(caller, key=None, name=None, subject=None),
         "links": links_for(caller, paths),
         "can": partial(allows, caller.scopes),
+        "acting": partial(acting_for, caller.tenant_id),
         "is_live": values.pop("live", status == HTTPStatus.OK),
     }
     response = respond(request, template, shared | values, status=status)

@@ -68,6 +68,8 @@ seen as materialized (
                 - (:minutes::integer - 1) * interval '1 minute'
             and l.recorded_at < coalesce(:now::timestamptz, now()) + interval '1 minute'
             and l.intent in ('TRIGGERED', 'DELIVERED', 'DEAD')
+            -- A failed start of a job and a failed service task leave no dead letter.
+            and (l.intent <> 'DEAD' or (l.target not like 'job:%' and l.timer_type <> 'SERVICE_TASK'))
             and (:tenant_id::text is null or l.tenant_id = :tenant_id)
             and (:target::text is null or l.target = :target)
             and (:with_jobs::boolean or l.target not like 'job:%')

@@ -75,6 +75,14 @@ async def test_firings_deliveries_and_dead_letters_are_counted_by_minute(dsn: st
     assert await numbers(dsn) == [(119, 3, 0, 0.0, 0, 0), (60, 3, 2, 90.0, 2, 0), (0, 0, 0, None, 0, 4)]
 
 
+async def test_a_failed_start_of_a_job_is_no_new_dead_letter(dsn: str) -> None:
+    await record(dsn, 5, "TRIGGERED", 1, to="job:nightly")
+    await record(dsn, 5, "DEAD", 3, to="job:nightly")
+    await record(dsn, 5, "DEAD", 2)
+
+    assert await numbers(dsn, with_jobs=True) == [(5, 1, 0, 0.0, 0, 2)]
+
+
 async def test_the_counts_are_of_one_tenant_and_one_target_and_leave_out_jobs(dsn: str) -> None:
     await record(dsn, 5, "TRIGGERED", 1)
     await record(dsn, 5, "TRIGGERED", 2, to="b")

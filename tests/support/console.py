@@ -42,7 +42,7 @@ class Shown:
     @property
     def actions(self) -> list[str]:
         """List the paths of the forms that change something."""
-        return re.findall(r'<form method="post" action="([^"]*)"', self.text)
+        return re.findall(r'<form method="post" action="([^"?]*)', self.text)
 
     def assert_escapes(self, text: str = XSS) -> None:
         """Assert that the page contains a tenant's text only in escaped form."""

@@ -1,4 +1,4 @@
-"""Test that the console shows failing jobs, paused schedules, ended timers and late attempts during an outage."""
+"""Test the console during an outage: failing work, ended timers, late attempts, and a form of an old page."""
 
 from __future__ import annotations
 
@@ -95,3 +95,31 @@ async def test_an_attempt_that_is_late_leads_to_its_explanation(dsn: str, browse
 
     assert re.search(r"Next attempt \S+ \S+ 1 min .*ago : why not yet\?", shown.main)
     assert f'href="/console/timers/{row["timer_key"]}"' in shown.text
+
+
+async def test_a_form_of_an_old_page_does_not_act_on_another_tenant(browser: Browser) -> None:
+    page = await browser.get("/timers/new")
+    (action,) = re.findall(r'<form method="post" action="/console(/timers/new[^"]*)"', page.text)
+    await browser.submit("/tenant", {"to": "/", "tenant": "shop"})
+
+    refused = await browser.submit(html.unescape(action), {"delay": "PT1H", "name": "late"})
+
+    assert refused.status == 409
+    assert "this page shows tenant 'default', and you have chosen tenant 'shop' since then" in refused.main
+    for tenant in ("shop", "default"):
+        await browser.submit("/tenant", {"to": "/", "tenant": tenant})
+        assert "late" not in (await browser.get("/timers")).main
+    assert (await browser.submit(html.unescape(action), {"delay": "PT1H", "name": "late"})).status == 303
+
+
+async def test_a_handler_with_failing_deliveries_needs_a_person(dsn: str, browser: Browser) -> None:
+    await declare(dsn, HANDLER, "calm")
+    await add_deliveries(
+        dsn, 3, target=HANDLER, tenant_id="'default'", failed_attempts="case when i < 3 then 2 else 0 end"
+    )
+    await add_deliveries(dsn, 3, target="calm", tenant_id="'default'")
+
+    shown = (await browser.get("")).main
+
+    assert f"Handler {HANDLER} 2 failing, the oldest fired or redriven" in shown
+    assert "Handler calm" not in shown
