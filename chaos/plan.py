@@ -110,8 +110,8 @@ def draw(
              a target; with `webhooks`, half of the targets are webhooks. `instances_per_s` process instances start per
              second.
     """
-    # Each part of the plan has a separate random generator, so that with the same seed the faults do not depend on the
-    # load, and the timers do not depend on the share of targets.
+    # Each part of the plan has a separate random generator. With the same seed, the faults therefore do not depend on
+    # the load, and the timers do not depend on the share of targets.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS

@@ -207,7 +207,7 @@ def _make_server(postmaster: Postmaster, settings: Sequence[str]) -> None:
     postmaster.ensure_up()
     postmaster.stop()
     with (postmaster.pgdata / "postgresql.auto.conf").open("a") as conf:
-        # Disable fsync, which protects only against the loss of a machine. The rig can't cause such a loss, and a
+        # Disable fsync, which protects only against the loss of a machine. The rig never stops the machine, and a
         # killed Postgres loses no data without fsync.
         conf.write("\n".join(["wal_level = logical", "fsync = off", "log_min_messages = fatal", *settings, ""]))
     postmaster.ensure_up()

@@ -11,14 +11,14 @@ from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of
 from shardclock_server.service.wording import counted, until_of
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
-from shardclock_server.sql.cluster.leadership import set_ramp
+from shardclock_server.sql.cluster.leadership import RAMP_PER_S, set_ramp
 from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"
-DEFAULT, DEFAULT_PER_S = "default", 150_000  # The rate of a new database, as in sql/schema/0003_cluster.sql.
+DEFAULT = "default"
 
 
 def ramp(
@@ -26,7 +26,7 @@ def ramp(
         str | None,
         typer.Argument(
             metavar=f"[PER_SECOND|{OFF}|{DEFAULT}]",
-            help=f"Timers a second; 0 stops overdue timers, {OFF} is no limit, {DEFAULT} is {DEFAULT_PER_S:,}.",
+            help=f"Timers a second; 0 stops overdue timers, {OFF} is no limit, {DEFAULT} is {RAMP_PER_S:,}.",
             show_default=False,
         ),
     ] = None,
@@ -81,7 +81,7 @@ async def _set(session: Session, *, per_s: int | None, as_json: bool) -> int:
 
 def _rate(text: str) -> int | None:
     if text in (OFF, DEFAULT):
-        return None if text == OFF else DEFAULT_PER_S
+        return None if text == OFF else RAMP_PER_S
     if text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= PER_S_MAX:
         return int(text)
     raise Refusal(f"ramp {shortened(text)} is not a rate: use 0 to {PER_S_MAX} timers a second, {OFF}, or {DEFAULT}")

@@ -23,8 +23,8 @@ from shardclock_server.workers.app import App
 
 READY_S = 60.0
 TEND_S = 0.2
-# After a loss of Ray, the next Ray starts at the earliest after this time, because its start uses all processors of a
-# small machine for seconds. By then the local keepers have taken over.
+# The shortest time from a loss of Ray to the start of the next Ray. The local keepers must take over first, because
+# Ray's start uses all processors of a small machine for seconds.
 TAKEOVER_S = 2.0
 
 

@@ -17,9 +17,9 @@ HEAD = """\
 
 <!-- Written by `make docs` from tests/engine/models: change those, and write it anew. -->
 
-Each row has an element, a small model with this element, and the history of an instance of the model after each move.
-The expected histories follow Camunda 8's documentation. A test deploys each model, makes the moves on a cluster, and
-compares the whole history. [BPMN](bpmn.md) has the other rules for models.
+Each row has an element, and a small model with this element. The last column has the history of an instance of this
+model, move by move. The histories follow Camunda 8's documentation. A test deploys each model, makes the moves on a
+cluster, and compares the whole history. [BPMN](bpmn.md) has the other rules for models.
 
 `pack+` means that a token enters the node `pack`. `pack-` means that a token leaves the node, and `packx` that the
 engine terminates a token there. If a move continues several instances, ` / ` separates their histories. BPMN does not

@@ -75,8 +75,12 @@ async def signed_in(request: Request) -> Caller:
     return caller
 
 
-async def acting(request: Request, caller: Annotated[Caller, Depends(signed_in)], acting_for: str = "") -> Caller:
-    """Refuse a form of a page that shows another tenant than the tenant that the viewer has chosen since then.
+async def of_shown_tenant(
+    request: Request, caller: Annotated[Caller, Depends(signed_in)], acting_for: str = ""
+) -> Caller:
+    """Refuse a form if the viewer has chosen another tenant since the form's page was shown.
+
+    `acting_for` is the tenant of the form's page; "": the form names no tenant.
 
     errors:  Problem  conflict: names both tenants; nothing was changed
     """
@@ -95,7 +99,7 @@ def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Call
     `is_bulk`: the page changes all rows that match a filter, and the audit records this change.
     """
 
-    async def require(request: Request, caller: Annotated[Caller, Depends(acting)]) -> Caller:
+    async def require(request: Request, caller: Annotated[Caller, Depends(of_shown_tenant)]) -> Caller:
         await admit(request, caller, scope)
         if request.method not in SAFE_METHODS and scope == "write":
             await gateway_of(request).quotas.take_write(caller.tenant_id)
@@ -109,7 +113,7 @@ def viewer(scope: str, *, is_bulk: bool = False) -> Callable[..., Awaitable[Call
 def installation(scope: str) -> Callable[..., Awaitable[Caller]]:
     """Create the dependency of a page about the whole installation; the page needs a key for all tenants."""
 
-    async def require(request: Request, caller: Annotated[Caller, Depends(acting)]) -> Caller:
+    async def require(request: Request, caller: Annotated[Caller, Depends(of_shown_tenant)]) -> Caller:
         admit_operator(request, caller, scope)
         return caller
 

@@ -24,7 +24,7 @@ def url_of(request: Request, path: str, /, *parts: object, **query: object) -> s
 
 
 def acting_for(tenant_id: str, action: str) -> str:
-    """Add the page's tenant to the address of a form, so that a page of another tenant can't act by mistake."""
+    """Add the page's tenant to the address of a form; `access.of_shown_tenant` compares it with the chosen tenant."""
     return f"{action}{'&' if '?' in action else '?'}{urlencode({'acting_for': tenant_id})}"
 
 

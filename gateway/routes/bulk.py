@@ -260,16 +260,16 @@ class _CountToken:
     token: str
 
     @classmethod
-    def of(cls, matched: int, what: str, until_s: int | None = None, nonce: str | None = None) -> "_CountToken":
-        """Create the token for a count; `what` is the identity of the request."""
+    def of(cls, matched: int, identity: str, until_s: int | None = None, nonce: str | None = None) -> "_CountToken":
+        """Create the token for a count; `identity` identifies the request."""
         until_s = int(time.time()) + TOKEN_S if until_s is None else until_s
         # Random bytes, so that two dry runs have different tokens: with one token, timers move only once.
         nonce = secrets.token_hex(8) if nonce is None else nonce
-        text = "\n".join((what, str(matched), str(until_s), nonce))
+        text = "\n".join((identity, str(matched), str(until_s), nonce))
         return cls(matched, until_s, f"{matched}-{until_s}-{nonce}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
 
     @classmethod
-    def read(cls, token: str | None, what: str) -> "_CountToken":
+    def read(cls, token: str | None, identity: str) -> "_CountToken":
         """Read the token of a real request.
 
         errors:  Problem  the token is missing, belongs to another request, or is too old
@@ -279,7 +279,7 @@ class _CountToken:
                 REFUSED, "token is missing: first ask with dry_run=true, which counts the timers and returns a token"
             )
         written = TOKEN.fullmatch(token)
-        counted = None if written is None else cls.of(int(written[1]), what, int(written[2]), written[3])
+        counted = None if written is None else cls.of(int(written[1]), identity, int(written[2]), written[3])
         if counted is None or counted.token != token:
             raise Problem(REFUSED, f"token {shortened(token)} belongs to another request; ask with dry_run=true again")
         if counted.until_s < time.time():

@@ -26,7 +26,7 @@ from shardclock_server.service import hold as holds
 from shardclock_server.service import scaling
 from shardclock_server.service.scaling import Bounds, Scale
 from shardclock_server.sql.cluster.holders import ROLES, SHARD, list_holders
-from shardclock_server.sql.cluster.leadership import read_policy, set_ramp
+from shardclock_server.sql.cluster.leadership import RAMP_PER_S, read_policy, set_ramp
 from shardclock_server.sql.metrics.forecast import read_forecast
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.metrics.status import read_status
@@ -63,7 +63,7 @@ class RampRequest(BaseModel):
         ge=0,
         le=INTEGER_MAX,
         examples=[2_000],
-        description="timers a second; 0 holds these timers back; null: no limit. A new database has 150,000.",
+        description=f"timers a second; 0 holds these timers back; null: no limit; a new database has {RAMP_PER_S:,}",
     )
 
 

@@ -18,8 +18,8 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
-# Concurrent transactions may write records whose positions are not in the order of their times. A busy log writes this
-# many records within seconds.
+# Concurrent transactions may write records with positions in another order than their times. Two records in the wrong
+# order are at most this many positions apart; a busy log writes this many records within seconds.
 DISORDER = 20_000
 
 

@@ -1,5 +1,5 @@
--- Begins a run if exactly one start of a job is due, and if no queue, reserved resource or earlier claim affects the
--- start. begin_runs.sql begins all other runs, and would begin this run with the same result.
+-- Begins a run if exactly one start of a job is due. The start must have no earlier claim, and its job no queue and no
+-- reserved resources. begin_runs.sql begins all other runs, and would begin this run with the same result.
 --
 -- in:    :holder bigint, :lease interval, :now timestamptz or null
 -- out:   one row, or none if no run has begun: server_time timestamptz, job text, function text, timer_key bigint,

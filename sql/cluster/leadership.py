@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from shardclock_server.sql.session import Session
 
+RAMP_PER_S = 150_000  # the rate of a new database: sql/schema/0003_cluster.sql
+
 
 @dataclass(frozen=True, slots=True)
 class RampRate:

@@ -7,15 +7,9 @@
 -- index: deliveries_failing, up to 100 rows for each handler
 select h.target, f.failing, f.failing_since
 from shardclock.handlers h
+cross join lateral (select h.target, :tenant_id::text as tenant_id) l
 cross join lateral (
-    select count(*) as failing, min(d.since) as failing_since
-    from (
-        select coalesce(d.redriven_at, d.fired_at) as since
-        from shardclock.deliveries d
-        where d.target = h.target and d.tenant_id = :tenant_id::text and d.failed_attempts > 0
-        order by d.next_attempt_at
-        limit 100
-    ) d
+    -- include: included/failing_of_lane.sql
 ) f
 where f.failing > 0
 order by h.target

@@ -25,14 +25,9 @@ select
     ) as waiting,
     f.failing, f.failing_since, a.attempts, a.accepted
 from shardclock.endpoints e
+cross join lateral (select 'webhook:' || e.name as target, e.tenant_id) l
 cross join lateral (
-    select count(*) as failing, min(d.since) as failing_since
-    from (
-        select coalesce(d.redriven_at, d.fired_at) as since
-        from shardclock.deliveries d
-        where d.target = 'webhook:' || e.name and d.tenant_id = e.tenant_id and d.failed_attempts > 0
-        limit 100
-    ) d
+    -- include: included/failing_of_lane.sql
 ) f
 cross join lateral (
     select count(*) as attempts, count(*) filter (where a.failure is null) as accepted

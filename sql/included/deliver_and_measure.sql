@@ -1,8 +1,7 @@
 -- Writes the deliveries of the timers in `firing`, counts the timers, and measures their lags. Claims deliveries for
 -- workers that accept more deliveries of the target (docs/decisions/0083-a-firing-hands-its-delivery-over.md).
 taker as materialized (
-    -- Check the worker's row in the same way as the worker's own claim does, so that an ended or silent worker gets no
-    -- delivery.
+    -- Check the worker's row as the worker's own claim does. So an ended or silent worker gets no delivery.
     select h.holder, h.part, h.part_count
     from shardclock.holders h
     where h.holder = any (:granted_by::bigint[])

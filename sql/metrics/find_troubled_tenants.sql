@@ -51,19 +51,13 @@ failing (target, tenant_id, number) as (
     where f.number < :endpoints_max::integer
 ),
 endpoint as materialized (
-    select f.tenant_id, s.failing_since
-    from failing f
-    join shardclock.endpoints e on e.tenant_id = f.tenant_id and e.name = substr(f.target, 9)
+    select l.tenant_id, f.failing_since
+    from failing l
+    join shardclock.endpoints e on e.tenant_id = l.tenant_id and e.name = substr(l.target, 9)
     cross join lateral (
-        select min(d.since) as failing_since
-        from (
-            select coalesce(d.redriven_at, d.fired_at) as since
-            from shardclock.deliveries d
-            where d.target = f.target and d.tenant_id = f.tenant_id and d.failed_attempts > 0
-            limit 100
-        ) d
-    ) s
-    where f.target like 'webhook:%'
+        -- include: included/failing_of_lane.sql
+    ) f
+    where l.target like 'webhook:%'
 ),
 troubled as materialized (
     select t.tenant_id

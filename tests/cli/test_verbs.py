@@ -218,3 +218,8 @@ def test_a_resume_chooses_the_rule_for_the_missed_occurrences(shell: Shell) -> N
     assert shell("resume", key, "--missed", "fire_all", "--json").json == {"state": "PENDING"}
 
     assert shell("show", key, "--json").json["records"][0]["detail"]["missed"] == "fire_all"
+
+
+@pytest.mark.parametrize("verb", ["show", "explain", "cancel", "pause", "resume", "run-now"])
+def test_an_empty_name_is_refused(shell: Shell, verb: str) -> None:
+    assert_refused(shell(verb, "--name", ""), "--name '' is refused: it must be 1 to 200 characters")

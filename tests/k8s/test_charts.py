@@ -365,3 +365,17 @@ def test_the_page_names_existing_values() -> None:
 @each_chart
 def test_the_readme_is_the_output_of_make_docs(chart: Path) -> None:
     assert (chart / "README.md").read_text() == read_page(chart), "a chart's values have changed: run make docs"
+
+
+def test_monitoring_in_another_namespace_is_named_after_its_installation() -> None:
+    place = {"namespace": "monitoring"}
+    monitoring = {"enabled": True, "rules": place, "dashboards": place}
+
+    def names(namespace: str) -> set[str]:
+        objects = render(SHARED, {"identity": "shop", "monitoring": monitoring}, namespace)
+        return {it["metadata"]["name"] for it in objects if it["metadata"]["namespace"] == "monitoring"}
+
+    assert "shardclock-shop" in names("shop")
+    assert len(names("shop")) > 1
+    assert not names("shop") & names("other")
+    assert "shardclock" in names("monitoring")

@@ -12,7 +12,7 @@ import pytest
 from shardclock_server.metrics.families import TABLE
 from shardclock_server.metrics.tables import AGE_EDGES, AGES, ALL_TIME
 from shardclock_server.sql.cluster.holders import SHARD, end_holders
-from shardclock_server.sql.cluster.leadership import lead, resign, scale, set_policy, set_ramp
+from shardclock_server.sql.cluster.leadership import RAMP_PER_S, lead, resign, scale, set_policy, set_ramp
 from shardclock_server.sql.metrics.forecast import MINUTES, read_forecast
 from shardclock_server.sql.metrics.measures import (
     EVER,
@@ -159,7 +159,7 @@ async def test_a_cluster_that_never_started_is_measured_with_zeros(each_session:
 
     assert measured.pop("wal_bytes") > 0
     assert measured == {
-        "shards_wanted": 2, "shards_min": None, "shards_max": None, "target_per_s": 5000, "ramp_per_s": 150_000,
+        "shards_wanted": 2, "shards_min": None, "shards_max": None, "target_per_s": 5000, "ramp_per_s": RAMP_PER_S,
         "leader_alive": False, "shards_alive": 0, "holders_on_hold": 0, "is_held": False, "slots_assigned": 0,
         "workers_wanted": 0, "workers_alive": 0, "paused": 0,
         "oldest_overdue_s": 0.0, "oldest_due_s": 0.0,

@@ -75,9 +75,11 @@ async def test_firings_deliveries_and_dead_letters_are_counted_by_minute(dsn: st
     assert await numbers(dsn) == [(119, 3, 0, 0.0, 0, 0), (60, 3, 2, 90.0, 2, 0), (0, 0, 0, None, 0, 4)]
 
 
-async def test_a_failed_start_of_a_job_is_no_new_dead_letter(dsn: str) -> None:
+async def test_a_failed_start_of_a_job_and_a_failed_service_task_are_no_new_dead_letters(dsn: str) -> None:
     await record(dsn, 5, "TRIGGERED", 1, to="job:nightly")
     await record(dsn, 5, "DEAD", 3, to="job:nightly")
+    await record(dsn, 5, "DEAD", 4, to="charge")
+    await query(dsn, "update shardclock.command_log set timer_type = 'SERVICE_TASK' where target = 'charge'")
     await record(dsn, 5, "DEAD", 2)
 
     assert await numbers(dsn, with_jobs=True) == [(5, 1, 0, 0.0, 0, 2)]

@@ -23,7 +23,7 @@ from shardclock_server.service.operator_hold import read_operator_hold
 from shardclock_server.service.scaling import Bounds
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ROLES, list_ended_holders, list_holders
-from shardclock_server.sql.cluster.leadership import list_stand_bys, set_ramp
+from shardclock_server.sql.cluster.leadership import RAMP_PER_S, list_stand_bys, set_ramp
 from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.timers.model import INTEGER_MAX
@@ -81,6 +81,7 @@ async def show_cluster(request: Request, caller: Operator) -> Response:
             "stand_bys": await list_stand_bys(session),
             "ended": await list_ended_holders(session, limit=ENDED_SHOWN),
             "held": await read_operator_hold(session),
+            "ramp_per_s": RAMP_PER_S,
         }
     serving = [it for it in keepers if it.part is not None and it.silent_s < settings.silent_s]
     values["heirs"] = {role: [it for it in serving if it.role == role] for role in ROLES}

@@ -1,6 +1,6 @@
 -- A restored dump, a clone of the database and a replica by logical replication have other origins than their source. A
--- base backup or a snapshot of a volume has the same origin as its source; only the name of the installation
--- distinguishes such a copy from its source.
+-- base backup and a snapshot of a volume have the same origin as their source. Only the name of the installation
+-- distinguishes them from their source.
 --
 -- in:    nothing
 -- out:   text

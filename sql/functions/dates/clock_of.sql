@@ -1,6 +1,6 @@
 -- Returns a zone's local time at a moment.
 --
--- `at time zone` reads a name first as an abbreviation, so the name CET would mean one hour from UTC even in summer. An
+-- `at time zone` reads a name first as an abbreviation: CET would mean one hour from UTC even in summer. An
 -- abbreviation contains no slash. For a name without a slash, the function calls named_clock, which is a few
 -- microseconds slower.
 --

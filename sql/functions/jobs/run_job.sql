@@ -1,5 +1,5 @@
--- The start is due at the time of the call, not at the begin of the transaction, so that the start of a long
--- transaction does not run before starts that were requested earlier.
+-- The start is due at the time of the call. At the begin of a long transaction, the start would be due before starts
+-- that were requested earlier.
 --
 -- in:    name text, config jsonb
 -- out:   bigint

@@ -1,5 +1,5 @@
--- The query has no condition on the target: each row with claimed_by 0 is a service task. With such a condition, a plan
--- that was made for an empty table could read all service tasks.
+-- The query has no condition on the target, because each row with claimed_by 0 is a service task. With a condition on
+-- the target, a plan that was made for an empty table could read all service tasks.
 --
 -- in:    task_key bigint, claim integer, tenant_id text
 -- out:   text
