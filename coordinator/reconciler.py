@@ -138,7 +138,8 @@ class Reconciler:
         else:
             await self._scaling.stand_by()
         await self._turn_crews(leadership, wanted, seen)
-        if leadership.leads:
+        # While the first local shards start, the next iteration must assign their slots without delay.
+        if leadership.leads and not any(crew.needs_processors for crew in self._crews):
             await self._retention.turn()
             await self._events.turn()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import structlog
@@ -18,7 +19,7 @@ from shardclock_server.sql.cluster.holders import SHARD, WORKER, Incarnation, be
 from shardclock_server.sql.cluster.leadership import Leadership
 from shardclock_server.sql.session import Session
 from tests.support.clock import Clock
-from tests.support.factories import query
+from tests.support.factories import query, value
 from tests.support.fake_fleet import BLUE, LEASE_S, FakeFleet, ask, incarnation, kept
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -66,6 +67,22 @@ async def test_a_local_worker_starts_when_the_first_shards_have_their_slots(sess
 
     assert await kept(session) == {11: 0, 12: 1}
     assert list(fleets.workers.there) == ["worker-1"], "in the same turn"
+
+
+async def test_the_partitions_of_the_log_wait_until_the_first_shards_have_their_slots(
+    dsn: str, session: Session, fleets: Fleets
+) -> None:
+    missing = f"command_log_{datetime.now(UTC) + timedelta(days=1):%Y%m%d}"
+    await query(dsn, f"drop table shardclock.{missing}")
+    await fleets.reconciler.turn()
+    assert not await value(dsn, "select to_regclass('shardclock.' || $1)::text", missing)
+
+    for number in (1, 2):
+        await register_holder(session, incarnation(10 + number, actor_name=f"shard-{number}"))
+    await fleets.reconciler.turn()
+
+    assert await kept(session) == {11: 0, 12: 1}
+    assert await value(dsn, "select to_regclass('shardclock.' || $1)::text", missing), "in the same turn"
 
 
 async def test_a_worker_waits_for_shards_that_do_not_start_for_two_seconds(fleets: Fleets, clock: Clock) -> None:
