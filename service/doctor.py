@@ -11,7 +11,7 @@ from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.cluster.rights import LacksRights, require_rights
 from shardclock_server.sql.cluster.server import PostgresState, read_server
 from shardclock_server.sql.keys.keys import EXPIRES_SOON, count_expiring
-from shardclock_server.sql.migrate import WrongSchema, require_current
+from shardclock_server.sql.migrate import WrongSchema, require_current, require_objects
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.sql.tenant_limits.tenant_limits import list_tenants, measure_pending
 from shardclock_server.timers.refusal import shortened
@@ -138,6 +138,7 @@ def _clock(server: PostgresState, *, sent: datetime, received: datetime) -> Find
 
 async def _schema(session: Session) -> Finding:
     try:
+        await require_objects(session)
         await require_current(session)
     except WrongSchema as error:
         return Finding("schema", Level.FAULT, str(error))

@@ -34,6 +34,7 @@ connects to Postgres:
     retry       repeat calls that are safe to repeat
     bisection   write many rows in one statement, and each refused row in a separate statement
     migrate     update the schema, or check that the schema has this program's version
+    dropped     find tables and other objects that were dropped after a migration
     scripts     the files that create the schema, in the order of their execution
     copies      create a database as a copy of another database
     dsn         the address of the database, with the password hidden

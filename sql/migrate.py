@@ -9,10 +9,11 @@ docs/decisions/0078-one-file-for-each-function.md
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from shardclock_server.sql.dropped import find_dropped
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.scripts import (
     BOOKKEEPING,
@@ -143,8 +144,9 @@ async def migrate(dsn: Dsn | str, *, roles: bool = False) -> MigrationResult:
     if the owner or the policies of row-level security change. A running cluster is not blocked for long: if a table is
     in use, the function releases its locks and tries again, for about half a minute.
 
-    errors:  WrongSchema       a step was edited after it had been applied; or a version before the first release made
-                               the schema; or `roles` is set, and a later release has migrated the database
+    errors:  WrongSchema       a step was edited after it had been applied; or an object of a step was dropped; or a
+                               version before the first release made the schema; or `roles` is set, and a later release
+                               has migrated the database
              WrongEncoding     the database can't store all characters
              StatementRefused  the role has no right to change the schema, or to create roles
              TablesInUse       the tables were in use at every attempt; nothing was applied
@@ -171,8 +173,10 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> MigrationResult:
     ):
         await _require_utf8(connection)
         await connection.execute(_LOCK)
-        if (await _lacks(connection)).is_newer:
+        found = await _lacks(connection)
+        if found.is_newer:
             return _nothing(roles=roles)
+        await _require_objects(connection, found.steps)
         owner = await _become_owner(connection)
         await connection.execute(BOOKKEEPING)
         await _remove_functions(connection)
@@ -252,6 +256,20 @@ async def require_current(session: Session) -> None:
         )
 
 
+async def require_objects(session: Session) -> None:
+    """Raise an error if an object of an applied step was dropped, unless a later release has migrated the database.
+
+    A cluster starts without this check, because most timers fire without a rarely used table.
+
+    errors:  WrongSchema       the message names the object and the remedy
+             StoreUnavailable  no answer before the timeout
+    """
+    async with session.connection() as connection:
+        lacks = await _lacks(connection)
+        if not lacks.is_newer:
+            await _require_objects(connection, lacks.steps)
+
+
 async def _require_utf8(connection: Connection) -> None:
     row = await connection.fetchrow(_ENCODING)
     assert row is not None
@@ -263,7 +281,8 @@ async def _require_utf8(connection: Connection) -> None:
 async def _lacks(connection: Connection) -> _Lacks:
     """Compare the database with this program's scripts.
 
-    errors:  WrongSchema  a step was applied with another text, or a version before the first release created the schema
+    errors:  WrongSchema  a step was applied with another text; or the table of steps was dropped; or a version before
+                          the first release created the schema
     """
     row = await connection.fetchrow(_TABLES)
     assert row is not None
@@ -273,6 +292,8 @@ async def _lacks(connection: Connection) -> _Lacks:
             "a version before the first release made the schema of this database, and no release can change it: make a"
             " new database, and run `shardclock migrate` there"
         )
+    if has_functions and not has_steps:
+        raise _incomplete("the table migrations")
     if not has_steps:
         return _Lacks(steps(), functions(), is_newer=False)
     applied = {each["version"]: each["checksum"] for each in await connection.fetch(_STEPS)}
@@ -283,6 +304,19 @@ async def _lacks(connection: Connection) -> _Lacks:
         {name: script for name, script in functions().items() if there.get(name) != script.checksum},
         is_newer=max(applied, default=0) > steps()[-1].version
         or any(_order_of(each["release"]) > _order_of(release()) for each in made),
+    )
+
+
+async def _require_objects(connection: Connection, missing: Sequence[SqlScript]) -> None:
+    dropped = await find_dropped(connection, [step for step in steps() if step not in missing])
+    if dropped:
+        raise _incomplete(dropped)
+
+
+def _incomplete(dropped: str) -> WrongSchema:
+    return WrongSchema(
+        f"the schema shardclock has lost {dropped}, and no migration brings back the rows: restore the database from a"
+        " backup"
     )
 
 

@@ -32,6 +32,7 @@ insert into shardclock.functions (name, checksum, release) values ('{name}', '{c
 on conflict (name) do update
 set checksum = excluded.checksum, release = excluded.release, applied_at = excluded.applied_at;
 """
+_OBJECT = re.compile(r"^create (table|view|sequence|type) shardclock\.(\w+)|^create (trigger) (\w+)", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: +(.*(?:\n--  +.*)*)", re.MULTILINE)
 
 
@@ -51,6 +52,11 @@ class SqlScript:
     def version(self) -> int:
         """The number of a step."""
         return int(self.name[:4])
+
+    @property
+    def objects(self) -> list[tuple[str, str]]:
+        """Return the kind and the name of each table, view, sequence, type and trigger that a step creates."""
+        return [(found[1] or found[3], found[2] or found[4]) for found in _OBJECT.finditer(self.text)]
 
     @property
     def needs(self) -> list[str]:

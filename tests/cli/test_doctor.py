@@ -13,7 +13,7 @@ from shardclock_server.cli import doctor
 from shardclock_server.cluster.settings import Settings
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
-from tests.support.cli_asserts import DONE, DOWN, NOT_DONE
+from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, WRONG_SCHEMA
 from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import BOUND_S, add_holder, add_timers, query
 from tests.support.program import Done, Shell, run
@@ -188,6 +188,22 @@ def test_an_edited_schema_is_a_fault_and_ends_the_checks(dsn: str, capsys: pytes
 
     assert "shardclock migrate" in findings(done)["schema"]["text"]
     assert "shards" not in findings(done)
+
+
+def test_a_dropped_table_is_a_fault_and_no_migration_accepts_the_rest(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(query(dsn, "drop table shardclock.dead_letters, shardclock.endpoint_attempts"))
+    sentence = (
+        "the schema shardclock has lost the table dead_letters and 2 more objects, and no migration brings back the"
+        " rows: restore the database from a backup"
+    )
+
+    found = findings(Shell(dsn, capsys)("doctor", "--json"))
+    migrated = Shell(dsn, capsys)("migrate")
+
+    assert (found["schema"]["level"], found["schema"]["text"]) == ("fault", sentence)
+    assert (migrated.code, migrated.err.strip()) == (WRONG_SCHEMA, f"shardclock: {sentence}")
 
 
 @pytest.mark.parametrize(
