@@ -32,6 +32,8 @@ SHOWN_MAX = 50
 VARIABLES_CHARS_SHOWN = 8_000
 STATES = ("starting", "running", "completed", "canceled", "error", "ended", "incident")
 
+RETRIED = "; if the cause remains, the step fails again, and this page shows a new incident"
+
 router = page_router()
 
 
@@ -164,7 +166,7 @@ def _excerpt(variables: object) -> str | None:
 async def cancel(request: Request, caller: Changer, instance_key: Key) -> Response:
     """Cancel an instance and all its waits."""
     await changes.cancel_instance(instance_key, request, caller)
-    return _done(request, instance_key, "the cancellation was sent")
+    return _queued(request, instance_key, "the cancellation is queued")
 
 
 @router.post("/instances/{instance_key:key}/variables")
@@ -176,14 +178,14 @@ async def set_variables(request: Request, caller: Changer, instance_key: Key) ->
         raise InvalidTimer('variables are not a JSON object; write an object such as {"paid": true}')
     asked = changes.SetVariablesRequest(variables=variables, token=form.token)
     await changes.send_variables(request, caller, instance_key, asked)
-    return _done(request, instance_key, "the variables were sent")
+    return _queued(request, instance_key, "the variables are queued")
 
 
 @router.post("/instances/{instance_key:key}/resolve")
 async def resolve(request: Request, caller: Manager, instance_key: Key) -> Response:
     """Resolve an incident: the token continues where it stopped."""
     await changes.send_resolution(request, caller, instance_key, await form_of(request, changes.ResolveIncidentRequest))
-    return _done(request, instance_key, "the resolution was sent")
+    return _queued(request, instance_key, "the resolution is queued", RETRIED)
 
 
 @router.post("/instances/{instance_key:key}/move")
@@ -196,8 +198,10 @@ async def move(request: Request, caller: Manager, instance_key: Key) -> Response
     begun = [it.strip() for it in form.begun.split(",") if it.strip()]
     asked = changes.MoveTokensRequest(terminated=[int(it) for it in terminated], begun=begun)
     await changes.send_moves(request, caller, instance_key, asked)
-    return _done(request, instance_key, "the moves were sent")
+    return _queued(request, instance_key, "the moves are queued")
 
 
-def _done(request: Request, instance_key: int, sentence: str) -> Response:
-    return done(request, url_of(request, "/instances/{}", instance_key), f"instance {instance_key}: {sentence}")
+def _queued(request: Request, instance_key: int, sentence: str, outlook: str = "") -> Response:
+    """Show the instance's page, with a message that explains why the page may not show the change yet."""
+    until = f"for an engine; until an engine has run it, this page shows the state before it{outlook}"
+    return done(request, url_of(request, "/instances/{}", instance_key), f"instance {instance_key}: {sentence} {until}")

@@ -99,7 +99,9 @@ async def test_an_incident_is_shown_and_resolved(dsn: str, api: Api, browser: Br
     assert '<g class="token stuck">' in shown.text
     done = await browser.submit("/instances/101/resolve", {"token": 3})
 
-    assert "instance 101: the resolution was sent" in (await browser.follow(done)).text
+    told = (await browser.follow(done)).text
+    assert "instance 101: the resolution is queued for an engine" in told
+    assert "if the cause remains, the step fails again, and this page shows a new incident" in told
     assert await value(dsn, "select count(*) from shardclock.deliveries where target = 'process:instance'") == 1
     assert await recorded(dsn) == ["processes resolve"]
 
@@ -108,9 +110,9 @@ async def test_the_verbs_of_an_instance_send_signals(dsn: str, api: Api, browser
     await write(dsn, api, drawn_model())
 
     for verb, fields, sentence in (
-        ("variables", {"variables": '{"paid": true}', "token": 1}, "the variables were sent"),
-        ("move", {"begun": "e"}, "the moves were sent"),
-        ("cancel", {}, "the cancellation was sent"),
+        ("variables", {"variables": '{"paid": true}', "token": 1}, "the variables are queued for an engine"),
+        ("move", {"begun": "e"}, "the moves are queued for an engine"),
+        ("cancel", {}, "the cancellation is queued for an engine"),
     ):
         done = await browser.submit(f"/instances/101/{verb}", fields)
         assert f"instance 101: {sentence}" in (await browser.follow(done)).text
