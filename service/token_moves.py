@@ -50,10 +50,12 @@ async def move(
     `definition` is the instance's definition; without a definition, nodes are not checked. The check reads the present
     state, so the move has no effect if the instance advances before the engine processes the move.
 
-    errors:  Refusal           the present state has no such token, the process has no such node, or a newer release has
-                               written the state
+    errors:  Refusal           the move names no token and no node, the present state has no such token, the process has
+                               no such node, or a newer release has written the state
              StoreUnavailable  the outcome is unknown
     """
+    if not terminated and not begun:
+        raise Refusal("the move names neither a token nor a node; give a token to end or a node to begin")
     found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
     if found is not None and found.state is not None:
         try:

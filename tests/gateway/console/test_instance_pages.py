@@ -126,6 +126,7 @@ async def test_a_refused_verb_has_the_sentence_of_the_refusal(dsn: str, api: Api
         ("variables", {"variables": "{"}, "is not JSON"),
         ("move", {"terminated": "three"}, "token 'three' is not a number"),
         ("move", {"terminated": "99"}, "99"),
+        ("move", {"terminated": " ,", "begun": ""}, "the move names neither a token nor a node"),
         ("resolve", {"token": 3}, "instance 101 has no incident at token 3"),
     ]
     for verb, fields, words in cases:
