@@ -7,7 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -20,6 +20,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from shardclock_server.cli.database import DatabaseAccess, access_of, without_options
 from shardclock_server.cli.output import DONE, Json, err, is_terminal, print_json, print_line, print_note
 from shardclock_server.cli.postgres_programs import ProgramFailed, ended_by_signal, pieces, program_of, running
+from shardclock_server.cli.streams import AnswerLost, discard_answer
 from shardclock_server.cluster.database import Database, open_database, require_data
 from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.service.hold import read_hold
@@ -36,6 +37,20 @@ MAGIC = b"PGDMP"  # The first bytes of each file in pg_dump's custom format.
 OWNER_ONLY = 0o600  # Only the owner may read the file, because it contains payloads and keys.
 LOCK_WAIT_S = 60.0  # Longer than a migration holds a lock. The lock of an idle session may never end.
 LOCK_TIMEOUT = "canceling statement due to"  # The text in pg_dump's error message after --lock-wait-timeout.
+# A part of an error message, and the way out; the last way is for all other errors.
+DUMP_WAYS = (
+    ("permission denied", "use the role that owns the schema, or a superuser"),
+    ("row-level security", "use the role that owns the schema, or a superuser"),
+    ("", "correct the cause, and repeat the dump"),
+)
+RESTORE_WAYS = (
+    ("permission denied", "use the role that owns the database, or grant the right to create a schema in it"),
+    ("No space left on device", "free some space on the server, and repeat the restore"),
+    ("unsupported version", "the file is from a later pg_dump, so restore it with the programs of that version"),
+    ('"shardclock.identity" does not exist', "the file has no schema shardclock: name a file of `shardclock dump`"),
+    ("pg_restore: ", "the file is truncated, damaged or no dump: copy it again, or restore another dump"),
+    ("", "correct the cause, and repeat the restore"),
+)
 DUMP = ["--format=custom", "--schema=shardclock", "--no-owner", "--no-privileges"]
 RESTORE = ["--no-owner", "--no-privileges", "--file=-"]
 PSQL = ["--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--output={os.devnull}"]
@@ -151,7 +166,7 @@ def _write(database: Database, file: Path, server: int) -> int:
                     count(size)
         except ProgramFailed as failed:
             if LOCK_TIMEOUT not in str(failed):
-                raise
+                raise _with_way_out(failed, DUMP_WAYS) from None
             raise ProgramFailed(
                 f"pg_dump: a table of shardclock was locked by another session for {LOCK_WAIT_S:g} s: find the session"
                 " in pg_locks (mode AccessExclusiveLock), end it, and repeat the dump"
@@ -170,6 +185,7 @@ def _read(source: FileIO, database: Database, server: int) -> None:
     writing = [program_of("psql", server), *PSQL, access.dsn]
     size = os.fstat(source.fileno()).st_size if source.seekable() else None
     with (
+        _explained(),
         _counted("restore", size) as count,
         running(reading, access, stdin=source, stdout=subprocess.PIPE) as reader,
         running(writing, access, stdin=subprocess.PIPE) as writer,
@@ -186,6 +202,18 @@ def _read(source: FileIO, database: Database, server: int) -> None:
             writer.stdin.write(f"{hold_of_restore()};\ncommit;\n".encode())
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except ProgramFailed as failed:
+        raise _with_way_out(failed, RESTORE_WAYS) from None
+
+
+def _with_way_out(failed: ProgramFailed, ways: Sequence[tuple[str, str]]) -> ProgramFailed:
+    return ProgramFailed(f"{failed}; nothing was changed: {next(way for text, way in ways if text in str(failed))}")
+
+
 def _access_of(database: Database) -> DatabaseAccess:
     """Return the database access with fixed session settings: the database's own settings could prevent a dump."""
     access = access_of(database)
@@ -198,8 +226,12 @@ def _access_of(database: Database) -> DatabaseAccess:
 def _target(file: Path) -> Iterator[IO[bytes]]:
     """Open standard output, or create a file that only its owner may read; remove the file if the dump fails."""
     if file == STREAM:
-        yield sys.stdout.buffer
-        sys.stdout.flush()
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.flush()
+        except AnswerLost as lost:
+            discard_answer()
+            raise FileNotWritten(f"{lost}; the dump is incomplete: free some space, and repeat the dump") from None
         return
     part = file.with_name(f"{file.name}.part")
     try:

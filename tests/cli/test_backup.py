@@ -164,7 +164,10 @@ def test_a_failed_dump_leaves_no_file(
     done = Shell(dsn, capsys)("dump", file)
 
     assert done.code == NOT_DONE
-    assert done.err.strip() == "shardclock: pg_dump: no matching schemas were found"
+    assert done.err.strip() == (
+        "shardclock: pg_dump: no matching schemas were found; nothing was changed: correct the cause, and repeat the"
+        " dump"
+    )
     assert list(file.parent.iterdir()) == []
 
 
@@ -180,6 +183,28 @@ def test_a_dump_on_a_full_disk_reports_the_full_disk_and_leaves_no_file(dsn: str
     assert done.returncode == NOT_DONE
     assert f"{file} can't be written: File too large; free some space, or name a file on another disk" in line
     assert list(file.parent.iterdir()) == []
+
+
+def test_a_dump_on_a_full_standard_output_is_not_done(dsn: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", '"$@" > /dev/full', "bash", *PROGRAM, "dump", "-"],
+        capture_output=True,
+        env=os.environ | {"SHARDCLOCK_DSN": as_role(dsn, "owner")},
+        timeout=2 * BOUND_S,
+        check=False,
+    )
+    assert done.returncode == NOT_DONE
+    assert done.stderr.decode() == (
+        "shardclock: standard output can't be written: No space left on device; the dump is incomplete: free some"
+        " space, and repeat the dump\n"
+    )
+
+
+def test_a_dump_by_a_role_without_the_right_names_the_role_that_has_it(dsn: str, file: Path) -> None:
+    done = run("dump", str(file), environment={"SHARDCLOCK_DSN": as_role(dsn, "reader")})
+
+    assert done.code == NOT_DONE
+    assert done.err.endswith("nothing was changed: use the role that owns the schema, or a superuser\n")
 
 
 def test_the_file_of_a_killed_dump_is_reported_with_the_way_out(
@@ -261,6 +286,9 @@ def test_a_damaged_file_changes_nothing(dsn: str, empty: str, file: Path, capsys
 
     assert done.code == NOT_DONE
     assert done.err.startswith("shardclock: pg_restore: ")
+    assert done.err.endswith(
+        "nothing was changed: the file is truncated, damaged or no dump: copy it again, or restore another dump\n"
+    )
     assert asyncio.run(query(empty, "select to_regnamespace('shardclock')::text"))[0][0] is None
 
 
@@ -274,6 +302,7 @@ def test_a_restore_without_rights_names_the_server_s_cause(
 
     assert done.code == NOT_DONE
     assert done.err.startswith("shardclock: psql: permission denied for database")
+    assert "use the role that owns the database, or grant the right to create a schema in it" in done.err
 
 
 def test_a_restore_without_its_hold_changes_nothing(
@@ -287,7 +316,11 @@ def test_a_restore_without_its_hold_changes_nothing(
 
     done = Shell(empty, capsys)("restore", file)
 
-    assert (done.code, done.err) == (NOT_DONE, 'shardclock: psql: relation "shardclock.identity" does not exist\n')
+    assert done.code == NOT_DONE
+    assert done.err == (
+        'shardclock: psql: relation "shardclock.identity" does not exist; nothing was changed: the file has no schema'
+        " shardclock: name a file of `shardclock dump`\n"
+    )
     assert asyncio.run(query(empty, "select to_regnamespace('other')::text"))[0][0] is None
 
 
