@@ -5,10 +5,11 @@
 #   k8s/upgrade.sh OVERLAY COLOUR
 #   k8s/upgrade.sh prod green
 #
-#   k8s/upgrade.sh --helm NAMESPACE COLOUR [OPTION ...] [--shared OPTION ...] [--cluster OPTION ...]
+#   k8s/upgrade.sh --helm NAMESPACE COLOUR [--release NAME] [OPTION ...] [--shared OPTION ...] [--cluster OPTION ...]
 #   k8s/upgrade.sh --helm shardclock green --set image.tag=1.1.0 --cluster --set shards.replicas=5
 #
-# The options are Helm's --set, --values and similar options. The first options are for both charts, options after
+# --release names the release of the chart shardclock; without it, the name is shardclock.
+# The other options are Helm's --set, --values and similar options. The first options are for both charts, options after
 # --shared for the chart shardclock, and options after --cluster for the chart shardclock-cluster. Other values stay
 # unchanged. You can stop the script and start it again at any point: each step first checks whether it is done. If a
 # helm process was killed, the script prints the command to run first. No timer is lost or fired twice, because the two
@@ -57,9 +58,17 @@ main() {
 # Before Bash 4.4 an empty list is unset for `set -u`, hence `${list[@]+...}` where the script reads a list.
 sort_options() {
     local option charts=both
-    of_shared=() of_colour=()
-    for option in "$@"; do
+    of_shared=() of_colour=() release_of_shared=shardclock
+    while [ $# -gt 0 ]; do
+        option=$1
+        shift
         case $option in
+            --release)
+                release_of_shared=${1:-}
+                [[ $release_of_shared =~ ^[a-z0-9]([a-z0-9-]{0,51}[a-z0-9])?$ ]] ||
+                    refuse 2 "'$release_of_shared' is no name of a release: say --release NAME, with a name that \`helm list --namespace $namespace\` shows"
+                shift
+                ;;
             --shared) charts=shared ;;
             --cluster) charts=cluster ;;
             *)
@@ -117,8 +126,8 @@ read_helm() {
     local release
     command -v helm > /dev/null || refuse 3 "helm is not on PATH; install Helm 4, then say this again"
     refuse_pending
-    has_release shardclock ||
-        refuse 2 "there is no release shardclock in namespace $namespace: install it as docs/operate/kubernetes.md says"
+    has_release "$release_of_shared" ||
+        refuse 2 "there is no release $release_of_shared in namespace $namespace: install it as docs/operate/kubernetes.md says, or name another one with --release"
     values="{}"
     release=$(release_with_values)
     [ -z "$release" ] || values=$(helm_in get values "$release" --output json)
@@ -130,7 +139,7 @@ read_helm() {
 # release. The helm process may still run, so the script doesn't roll back.
 refuse_pending() {
     local name
-    name=$(helm_in list --pending --short --filter '^shardclock(-blue|-green)?$') ||
+    name=$(helm_in list --pending --short --filter "^($release_of_shared|shardclock-blue|shardclock-green)\$") ||
         refuse 3 "whether a release is pending could not be asked: helm says why above; nothing was changed"
     name=$(head -n 1 <<< "$name")
     [ -z "$name" ] ||
@@ -167,7 +176,7 @@ chart_of_colour() {
 }
 
 chart_of_shared() {
-    helm_in upgrade shardclock charts/shardclock --reset-then-reuse-values "$@" ${of_shared[@]+"${of_shared[@]}"}
+    helm_in upgrade "$release_of_shared" charts/shardclock --reset-then-reuse-values "$@" ${of_shared[@]+"${of_shared[@]}"}
 }
 
 # Waits for the keepers of the new cluster: for workers only if the cluster has pods for workers. The cluster wants an
@@ -212,7 +221,7 @@ share_by_kustomize() {
 # The chart names the Job after its content, so a complete Job has already migrated the schema.
 share_by_helm() {
     chart_of_shared --wait --wait-for-jobs --timeout="${WAIT_S}s" > /dev/null ||
-        refuse 4 "the release shardclock was not upgraded in $WAIT_S s: helm says why above, and nothing was taken down"
+        refuse 4 "the release $release_of_shared was not upgraded in $WAIT_S s: helm says why above, and nothing was taken down"
 }
 
 rolled_out() {

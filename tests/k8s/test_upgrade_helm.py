@@ -43,6 +43,19 @@ def test_an_upgrade_installs_the_other_colour_with_the_values_of_the_present_col
     }
 
 
+def test_the_release_of_the_shared_objects_may_have_any_name(place: Place) -> None:
+    place.becomes(releases={"timers": {}, "shardclock-blue": {"image.tag": "1.0.0"}})
+    missing = place.upgrade("--helm", NAMESPACE, "green")
+    wrong = place.upgrade("--helm", NAMESPACE, "green", "--release", "--set")
+    done = place.upgrade("--helm", NAMESPACE, "green", "--set", "image.tag=1.1.0", "--release", "timers")
+    assert (missing.returncode, wrong.returncode) == (BAD_INPUT, BAD_INPUT)
+    assert "there is no release shardclock in namespace shop" in missing.stderr
+    assert "or name another one with --release" in missing.stderr
+    assert "'--set' is no name of a release" in wrong.stderr
+    assert done.returncode == 0, done.stderr
+    assert place.state["releases"]["timers"] == {"image.tag": "1.1.0"}
+
+
 def test_each_chart_may_have_options_of_its_own(place: Place) -> None:
     both, shared, cluster = ("image.tag=1.1.0", "gateway.replicas=3", "shards.replicas=5,autoscaling.enabled=true")
     options = ["--set", both, "--cluster", "--set", cluster, "--shared", "--set", shared]
