@@ -334,6 +334,9 @@ def test_helm_s_test_schedules_a_timer_in_a_locked_pod_that_reaches_postgres() -
     assert container["securityContext"] == other["securityContext"]
     assert found["spec"]["securityContext"] == exporter.spec["securityContext"]
     assert found["metadata"]["labels"]["shardclock-postgres-client"] == "true"
+    # A failed pod stays for its log, and must not keep a node alive.
+    assert found["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
+    assert (found["spec"]["restartPolicy"], found["spec"]["activeDeadlineSeconds"]) == ("Never", 150)
     # The exporter's Deployment must not adopt the pod.
     assert found["metadata"]["labels"]["app.kubernetes.io/component"] == "test"
 
