@@ -223,6 +223,26 @@ def test_each_part_of_the_monitoring_is_a_choice_with_labels_and_a_namespace() -
     assert {it["metadata"]["namespace"] for it in dashboards} == {"grafana"}
 
 
+def test_the_links_to_runbooks_begin_with_the_address_of_the_docs() -> None:
+    address = "https://wiki.example.org/shardclock/"
+    (rule,) = of_kind(shared(monitoring={"enabled": True, "rules": {"docs": address}}), "PrometheusRule")
+    links = [
+        it["annotations"]["runbook_url"] for group in rule["spec"]["groups"] for it in group["rules"] if "alert" in it
+    ]
+    assert links
+    assert all(link.startswith(f"{address}docs/operate/runbooks/") for link in links)
+
+
+def test_the_policy_of_a_kept_postgres_is_kept_and_allows_dns() -> None:
+    dns = {"peers": [{"namespaceSelector": {}}], "ports": [5353]}
+    objects = shared(postgres={"mode": "cloudnative-pg"}, networkPolicy={"dns": dns})
+    kept = {(it["kind"], it["metadata"]["name"]) for it in objects if "keep" in str(it["metadata"].get("annotations"))}
+    assert kept == {("Cluster", "shardclock-postgres"), ("NetworkPolicy", "postgres")}
+    assert {"to": dns["peers"], "ports": [{"protocol": it, "port": 5353} for it in ("UDP", "TCP")]} in rules(
+        objects, "postgres", "egress"
+    )
+
+
 @pytest.mark.parametrize("part", ["podMonitor", "rules", "dashboards"])
 def test_a_part_of_the_monitoring_may_be_off(part: str) -> None:
     every = names(shared(monitoring={"enabled": True}))

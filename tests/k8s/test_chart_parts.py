@@ -202,6 +202,37 @@ def test_further_objects_are_printed_and_each_object_has_the_common_labels(chart
     ]
 
 
+@pytest.mark.parametrize(
+    ("chart", "values", "reason"),
+    [
+        (
+            SHARED,
+            {"extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shardclock-settings"}}]},
+            "`extraObjects` would replace the ConfigMap shardclock-settings",
+        ),
+        (SHARED, {"metrics": {"env": [{"name": "MY_PASSWORD", "value": "x"}]}}, "`env` has MY_PASSWORD in plain text"),
+        (SHARED, {"migrate": {"env": [{"name": "A", "value": "postgresql://a:b@c/d"}]}}, "`env` has A in plain text"),
+        (
+            SHARED,
+            {
+                "gateway": {
+                    "enabled": True,
+                    "autoscaling": {"enabled": True},
+                    "resources": {"requests": {"cpu": "0"}},
+                }
+            },
+            "`gateway.resources.requests.cpu` is 0",
+        ),
+        (CLUSTER, {"mode": "local", "shards": {"replicas": 5}}, "`shards` has no effect in the mode local"),
+        (CLUSTER, {"mode": "local", "autoscaling": {"enabled": True}}, "`autoscaling.enabled` has no effect"),
+    ],
+)
+def test_a_value_that_would_harm_or_do_nothing_is_refused(chart: Path, values: Object, reason: str) -> None:
+    done = template(chart, ({"identity": "shop"} if chart == SHARED else {}) | values)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
 def test_the_gateway_s_service_may_be_a_load_balancer_on_another_port() -> None:
     service = {"type": "LoadBalancer", "port": 8080, "annotations": {"lb": "internal"}}
     route = {"host": "timers.example.org", "parents": [{"name": "public"}]}

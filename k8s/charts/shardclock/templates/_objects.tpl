@@ -14,6 +14,14 @@
 {{- printf "%s/%s" .Values.postgres.secret.name .Values.postgres.secret.key -}}
 {{- end -}}
 
+{{/* Fails if a value in plain text is a password, a token, or a DSN with a password. */}}
+{{- define "shardclock.literal" -}}
+{{- $value := toString (default "" .value) -}}
+{{- if and $value (or (regexMatch "(?i)(password|passwd|token|secret|dsn)$" .name) (regexMatch "(?i)://[^/@ ]*:[^/@ ]+@|password=" $value)) -}}
+{{- fail (printf "`env` has %s in plain text, and each reader of the release or the pods can see it: put it into a Secret, and set `valueFrom.secretKeyRef`" .name) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Changes a pod's template in place: sets images and secrets, and the values of `.part` for the first container. */}}
 {{- define "shardclock.pod" -}}
 {{- $values := .root.Values -}}{{- $spec := .template.spec -}}{{- $metadata := .template.metadata -}}
@@ -55,6 +63,7 @@
 {{- with .part -}}
 {{- $main := first $spec.containers -}}
 {{- with .resources -}}{{- $_ := set $main "resources" (mergeOverwrite (deepCopy $main.resources) .) -}}{{- end -}}
+{{- range .env -}}{{- include "shardclock.literal" . -}}{{- end -}}
 {{- with .env -}}{{- $_ := set $main "env" (concat (default list $main.env) .) -}}{{- end -}}
 {{- with .volumeMounts -}}{{- $_ := set $main "volumeMounts" (concat (default list $main.volumeMounts) .) -}}{{- end -}}
 {{- with .volumes -}}{{- $_ := set $spec "volumes" (concat (default list $spec.volumes) .) -}}{{- end -}}
@@ -123,9 +132,15 @@ unchanged.
 
 {{/* Prints the objects; leaves out the chart's network policies if the values disable them. */}}
 {{- define "shardclock.print" -}}
-{{- $root := .root -}}
+{{- $root := .root -}}{{- $seen := dict -}}
 {{- range .objects -}}
 {{- if or $root.Values.networkPolicy.enabled (ne .kind "NetworkPolicy") (has . $root.Values.extraObjects) -}}
+{{- /* Of two objects with one name, Kubernetes would keep only the last. */ -}}
+{{- $key := printf "%s/%s/%s" .kind (default $root.Release.Namespace .metadata.namespace) .metadata.name -}}
+{{- if hasKey $seen $key -}}
+{{- fail (printf "`extraObjects` would replace the %s %s of this release: choose another name, or use the chart's values" .kind .metadata.name) -}}
+{{- end -}}
+{{- $_ := set $seen $key true -}}
 {{- if not (has . $root.Values.extraObjects) -}}
 {{- $_ := set .metadata "namespace" (default $root.Release.Namespace .metadata.namespace) -}}
 {{- end -}}

@@ -14,6 +14,7 @@
 {{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.postgres) -}}
 {{- else if and (eq .name "postgres") (eq $values.postgres.mode "cloudnative-pg") -}}
 {{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.apiServer "port" 443) -}}
+{{- include "shardclock.allow" (dict "spec" .spec "way" "egress" "value" $network.dns "port" 53) -}}
 {{- include "shardclock.allow" (dict "spec" .spec "way" "ingress" "value" $network.prometheus "port" 9187) -}}
 {{- with $network.postgresOperator.peers -}}
 {{- /* The servers of Postgres are also peers of this rule. */ -}}
@@ -34,6 +35,11 @@
 {{- if eq . "dashboards" -}}{{- $own = mergeOverwrite $own $value.labels -}}
 {{- else -}}{{- $own = merge $own $value.labels $monitoring.labels -}}{{- end -}}
 {{- $_ := set $object.metadata "labels" $own -}}
+{{- range $group := ternary (list) (default list (default dict $object.spec).groups) (empty $value.docs) -}}
+{{- range $group.rules -}}
+{{- with .annotations -}}{{- $_ := set . "runbook_url" (printf "%s%s" $value.docs .runbook_url) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- /* Several installations may write into one namespace, so the name has the namespace of the release. */ -}}
 {{- $namespace := $.root.Release.Namespace -}}
 {{- with $value.namespace -}}
