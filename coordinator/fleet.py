@@ -28,7 +28,7 @@ class KeeperHandle(Protocol):
     async def drain(self) -> None:
         """Ask the keeper to release its leases, and wait until the leases are released.
 
-        errors:  any  error: the keeper has ended, or can't be reached
+        errors:  Exception (of any type)  the keeper has ended, or can't be reached
         """
 
     async def kill(self) -> None:

@@ -74,7 +74,7 @@ class CronFields(NamedTuple):
 
     @property
     def times_per_day(self) -> int:
-        """Count the matching seconds of a matching day."""
+        """Return how many times the rule fires on a day that matches."""
         return len(self.hours) * len(self.minutes) * len(self.seconds)
 
 

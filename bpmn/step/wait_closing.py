@@ -1,4 +1,7 @@
-"""Close the waits of a token and of its boundary events: cancel their timers, messages and signals."""
+"""Decide which waits of a token and of its boundary events end.
+
+engine/outbox.py collects these waits, and sql/processes/apply_steps.sql cancels their timers, messages and signals.
+"""
 
 from collections.abc import Iterable, Iterator
 

@@ -143,7 +143,7 @@ def _unlike_behaviour(fired: Recorded | None, commit: DeliveryCommit) -> str:
             continue
         behaviour, attempt = behaviour_of(fired.payload), int(json.loads(end.detail or "{}").get("attempt", 1))
         if end.intent != behaviour.ending or attempt < behaviour.attempt:
-            return f"{record_of(end)}: the delivery ended at attempt {attempt}, and the handler had to {behaviour.name}"
+            return f"{record_of(end)}: the delivery ended at attempt {attempt}, but the handler should {behaviour.name}"
     return ""
 
 

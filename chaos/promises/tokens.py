@@ -73,7 +73,7 @@ def _out_of_turn(moves: Sequence[TokenMove], after: Mapping[str, Sequence[str]])
     for _, node_id, change in moves:
         if change == "entered":
             if missing := [early for early in after.get(node_id, ()) if early not in done]:
-                return f"{node_id} was entered before {missing[0]} was left"
+                return f"`{node_id}` was entered before `{missing[0]}` was left"
         else:
             done.add(node_id)
     return ""

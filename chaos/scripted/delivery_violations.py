@@ -269,8 +269,8 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("S10", an_attempt_fails_without_a_claim, "an attempt ended without a claim"),
     ("S10", an_attempt_is_left_out, "2 attempts have failed, and 0 before the change"),
     ("S10", a_good_handler_leaves_a_dead_letter, "DEAD by 57"),
-    ("S10", a_handler_that_always_raises_has_delivered, "ended at attempt 1, and the handler had to die"),
-    ("S10", a_handler_has_delivered_at_an_attempt_that_raises, "ended at attempt 1, and the handler had to raise"),
+    ("S10", a_handler_that_always_raises_has_delivered, "ended at attempt 1, but the handler should die"),
+    ("S10", a_handler_has_delivered_at_an_attempt_that_raises, "ended at attempt 1, but the handler should raise"),
     (
         "S10",
         a_delivered_timer_is_redriven,

@@ -276,7 +276,7 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("P4", a_script_is_lost, f"{_RACE}the scripts counted 0; the path has 1 (the path 'too late')"),
     ("P4", an_instance_completes_without_its_end, f"{_RACE}the instance has completed, and no token left expired"),
     ("P4", a_task_and_its_timer_both_win, f"{_RACE}the instance took the signals"),
-    ("P4", a_token_goes_where_no_flow_leads, f"{_MESSAGE}second was entered before first was left"),
+    ("P4", a_token_goes_where_no_flow_leads, f"{_MESSAGE}`second` was entered before `first` was left"),
     (
         "P4",
         a_token_leaves_a_node_that_it_had_not_entered,

@@ -1,4 +1,5 @@
--- A service task that a program has leased does not change, so that no handler gets the task during the lease.
+-- Makes deliveries due again. Leaves a service task that a program has leased unchanged, so that no handler gets the
+-- task during the lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint

@@ -1,13 +1,13 @@
 -- Finds the stored responses of idempotent requests.
 --
--- Reads only the slots of today and yesterday, because a lock on the third slot would block `forget_requests` until the
--- caller's transaction ends. The statement is planned for each call, because a cached plan would lock all three slots.
+-- Reads only the partitions of today and yesterday, because a lock on the third one would block `forget_requests` until the
+-- caller's transaction ends. The statement is planned for each call, because a cached plan would lock all three.
 --
 -- in:    tenants text[], keys text[], moment timestamptz
 -- out:   number bigint, fingerprint bytea, status smallint, body jsonb; number is the index in the arrays, from 1; a
 --        request without a stored response has no row
--- locks: nothing; it opens only the slots of today and yesterday
--- index: idempotent_requests_pkey of these two slots, one probe of each slot for each request
+-- locks: nothing; it opens only the two partitions of today and yesterday
+-- index: idempotent_requests_pkey of these two partitions, one probe of each for each request
 create or replace function shardclock.find_requests(tenants text[], keys text[], moment timestamptz)
 returns table (number bigint, fingerprint bytea, status smallint, body jsonb)
 language plpgsql
