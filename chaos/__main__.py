@@ -163,7 +163,9 @@ def _arguments() -> argparse.Namespace:
         " processes",
     )
     parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="the directory for the report")
-    parser.add_argument("--patience", type=float, default=1.0, help="the factor for the promised limits of lateness")
+    parser.add_argument(
+        "--patience", type=float, default=1.0, help="multiply the promised limits of lateness by this factor"
+    )
     return parser.parse_args()
 
 

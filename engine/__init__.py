@@ -1,8 +1,8 @@
 """Execute process instances: read due signals, advance the signals' instances in memory, and write all effects.
 
-An engine is a keeper: a process that owns some slots. An engine claims no rows. An engine reads signals and instances,
-advances the instances with `bpmn`, and writes the whole batch in one statement. The statement skips each instance that
-another engine has advanced since the read.
+An engine is a keeper: a process that owns some slots. An engine claims no rows; shards claim timers
+(sql/claims/claim_due.sql). An engine reads signals and instances, advances the instances with `bpmn`, and writes the
+whole batch in one statement. The statement skips each instance that another engine has advanced since the read.
 
 inbox:             parse signals from the database
 advance:           advance one instance by its signals, and collect the effects as rows

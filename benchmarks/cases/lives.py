@@ -110,7 +110,7 @@ async def live_through(contender: Engines, count: int) -> float:
             await asyncio.sleep(0 if some else 0.01)
         while await connection.fetchval(LEFT, life, timeout=PATIENCE_S):
             if time.monotonic() > give_up_s:
-                raise NotForIt(f"some did not end within {WITHIN_S:.0f} s")
+                raise NotForIt(f"some instances did not end within {WITHIN_S:.0f} s")
             await asyncio.sleep(0.05)
         return time.perf_counter() - began_s
 

@@ -133,11 +133,11 @@ def exp(budget: Budget, number: Number) -> Number | None:
 
 @builtin("odd", "number: number")
 def odd(number: Number) -> bool:
-    """Return whether a number is odd; a number with decimals is neither odd nor even."""
+    """Return whether a number is odd; a number with a fractional part is neither odd nor even."""
     return modulo(number, 2) == 1
 
 
 @builtin("even", "number: number")
 def even(number: Number) -> bool:
-    """Return whether a number is even; a number with decimals is neither odd nor even."""
+    """Return whether a number is even; a number with a fractional part is neither odd nor even."""
     return modulo(number, 2) == 0

@@ -34,8 +34,8 @@ def person_of(claims: Mapping[str, Any], registration: ClientRegistration) -> Pe
     groups = registration.grants.known(_groups_in(claims, registration.groups_claim))
     if not groups:
         raise SignInRefused(
-            f"{shortened(name)} is in no group that may sign in here: ask an operator of Shardclock for a group in"
-            " SHARDCLOCK_GATEWAY_OIDC_GROUPS"
+            f"{shortened(name)} is in no group that may sign in here: ask an operator of Shardclock to add one"
+            " of your groups to SHARDCLOCK_GATEWAY_OIDC_GROUPS, or to add you to one of its groups"
         )
     return Person(registration.issuer, subject, name, groups)
 

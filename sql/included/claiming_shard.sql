@@ -23,7 +23,7 @@ freed as materialized (
     -- read all holders, including the ended holders.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
     union all
-    -- Exclude the claiming shard: if it is marked as suspended, it has started to run again.
+    -- The claims of suspended holders are free, except the claims of this shard: it runs, so its mark is out of date.
     select h.holder
     from shardclock.holders h
     where h.suspended_at is not null and h.ended_at is null and h.holder <> :holder

@@ -43,12 +43,12 @@ class Limits:
         return self.timers_max is not None or self.payload_bytes_max is not None
 
 
-# The defaults of the limits of processes are also in shardclock.quota_of. NO_LIMIT is for a tenant without a limit.
+# The defaults of the limits of processes are also in shardclock.quota_of.
 DEFAULTS = {
     "instances_max": 1_000_000, "tasks_max": 1_000_000, "messages_max": 100_000, "definitions_max": 10_000,
     "schedules_max": 20_000,
 }  # fmt: skip
-NO_LIMIT = 2**63 - 1
+NO_LIMIT = 2**63 - 1  # This value of a limit switches the limit off; null means the default.
 COUNTED = tuple(name.removesuffix("_max") for name in DEFAULTS)
 LIMITS = tuple(field.name for field in fields(Limits))
 

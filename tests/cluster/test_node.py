@@ -84,7 +84,7 @@ def test_the_processes_that_up_starts_find_the_database_of_up(settings: Settings
         assert dsn_of_node().reveal() == DOWN
 
 
-def test_the_processes_of_up_use_the_embedded_database_despite_other_variables_of_the_shell(
+def test_up_passes_the_embedded_dsn_to_its_processes_even_if_the_shell_sets_another_dsn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = load_settings()

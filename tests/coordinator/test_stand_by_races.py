@@ -194,7 +194,7 @@ async def test_a_shard_of_a_lost_ray_that_registers_after_the_next_ray_is_ready_
     assert await two.leading() == LOCAL
 
 
-async def test_a_ray_with_an_orderly_end_serves_until_local_keepers_have_its_slots(two: Two) -> None:
+async def test_a_stopping_ray_cluster_serves_until_local_keepers_have_its_slots(two: Two) -> None:
     await two.ray_serves()
     two.ray.stop()
     ending = asyncio.create_task(two.ray.run())

@@ -113,7 +113,7 @@ async def test_the_depth_of_calls_is_a_setting() -> None:
 
 
 @pytest.mark.parametrize("turns", [4, 7])
-async def test_a_cancelled_instance_calls_no_process_at_any_speed_of_growth(turns: int) -> None:
+async def test_after_the_cancel_of_a_growing_family_no_further_instance_starts(turns: int) -> None:
     # Given an instance with descendants on several levels; each level has three times as many instances as the level
     # above
     async with running() as it:

@@ -99,7 +99,7 @@ def test_a_text_that_looks_like_a_date_is_not_converted() -> None:
 
 
 @pytest.mark.parametrize("text", ["for i in 1..20000 return big", "{a: big, b: big, c: big}", "[[big, big], [big]]"])
-def test_a_text_counts_each_time_that_it_occurs(text: str) -> None:
+def test_a_repeated_text_is_added_to_the_size_once_per_occurrence(text: str) -> None:
     value = compile_expression(text).evaluate({"big": "x" * 400_000}, now=NOW)
     with pytest.raises(TooLong, match="a value has more than 1,048,576 characters of text; return a smaller value"):
         to_json(value)

@@ -57,7 +57,7 @@ async def test_a_caller_without_a_free_slot_for_its_wait_starts_no_job(dsn: str)
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 
-async def test_a_wait_that_fails_still_answers_with_the_start(
+async def test_if_the_wait_for_a_run_fails_the_answer_still_has_the_timer_key(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await declare(dsn, job_spec())

@@ -94,7 +94,9 @@ async def test_a_known_lane_without_due_deliveries_reduces_no_share_of_another_l
     assert len(await scan(worker, {ORDERS: Position(moment, 0), CARTS: Position(moment, 0)}, 10)) == 10
 
 
-async def test_rows_claimed_or_settled_before_the_position_are_not_read(dsn: str, worker: WorkerClient) -> None:
+async def test_a_scan_does_not_read_the_claimed_and_deleted_rows_in_front_of_its_position(
+    dsn: str, worker: WorkerClient
+) -> None:
     await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
     await add_deliveries(dsn, 5_000, next_attempt_at="date_trunc('hour', now()) - interval '1 h' + i * interval '1 ms'")
     await query(

@@ -108,7 +108,9 @@ async def test_a_worker_must_send_a_runs_states_again_while_its_job_is_locked(
     assert (await job_of(dsn)).state == "RUNNING"
 
 
-async def test_a_new_unplanned_rule_takes_no_retry_from_a_run(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
+async def test_an_interrupted_run_is_retried_even_if_the_new_rule_has_no_due_date_yet(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
     await declare(dsn, job_spec(every_s=3_600.0, max_retries=3))
     await fire(shard)
     run = await worker.one()

@@ -109,7 +109,7 @@ async def test_a_run_whose_process_never_starts_waits_since_its_start_was_due(
     assert 3_600 <= (await of(session)).waiting_s < 3_610, "it is begun again"
 
 
-async def test_a_start_behind_the_present_run_or_before_its_next_attempt_is_not_late(
+async def test_a_start_is_not_late_while_it_waits_for_another_run_or_for_its_retry(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(overlap="queue", **EVERY))

@@ -291,7 +291,7 @@ async def test_a_replacement_whose_key_is_taken_at_the_last_moment_is_rolled_bac
     assert await intents(each_dsn) == {}
 
 
-async def test_a_released_copy_draws_no_key_that_it_holds(each_dsn: str) -> None:
+async def test_after_a_release_a_copy_draws_only_keys_above_the_keys_of_its_timers(each_dsn: str) -> None:
     keys = await add_timers(each_dsn, 5, "now() + interval '1 hour'")
     await query(each_dsn, "update shardclock.identity set origin = 'elsewhere'")
     await query(each_dsn, BACK)

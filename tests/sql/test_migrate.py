@@ -335,7 +335,7 @@ async def test_a_migration_waits_for_a_day_of_the_log_that_is_being_dropped(each
     try:
         await coordinator.execute("begin; select shardclock.drop_log_partition(1)")
 
-        # When the rights of all tables are renewed, then they wait for the end of that transaction.
+        # The migration renews the rights of all tables, so it waits for the end of that transaction.
         migrating = asyncio.create_task(migrate(each_dsn))
         async with asyncio.timeout(BOUND_S):
             await eventually(lambda: coordinator.fetchval("select exists (select from pg_locks where not granted)"))

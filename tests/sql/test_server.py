@@ -69,7 +69,7 @@ async def test_a_slot_without_a_reader_falls_behind(each_dsn: str) -> None:
     assert (await measure(each_dsn)).slots_inactive == before.slots_inactive
 
 
-async def test_the_wal_on_disk_is_the_size_of_its_files_and_the_expected_size_is_a_setting(
+async def test_the_measured_wal_has_whole_segments_and_its_expected_size_comes_from_settings(
     each_dsn: str,
 ) -> None:
     measured = await measure(each_dsn)

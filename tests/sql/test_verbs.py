@@ -131,7 +131,7 @@ async def test_a_timer_that_was_skipped_under_fire_once_has_fired(client: Holder
     ] * 2
 
 
-async def test_the_end_of_a_name_is_its_last_end_even_after_the_clock_was_set_back(
+async def test_a_verb_reports_how_the_newest_timer_of_a_name_ended_even_after_the_clock_was_set_back(
     client: HolderClient, shard: HolderClient
 ) -> None:
     await cancel(client, shard)

@@ -9,7 +9,7 @@ FETCHING = {"src", "srcset", "data", "poster", "action", "formaction", "backgrou
 
 
 class HtmlPage(HTMLParser):
-    """One page of HTML; each opened tag must be closed in its order."""
+    """One page of HTML; the tags must be nested correctly."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

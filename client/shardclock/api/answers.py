@@ -38,7 +38,7 @@ class StoredTimer(Answer):
     timer_key: int
     due_date: datetime
     outcome: str = Field(
-        description="created: a new timer; replaced: another timer had this name; unchanged: the existing timer was kept"
+        description="created: a new timer; replaced: another timer had this name; unchanged: the timer already exists"
     )
 
 

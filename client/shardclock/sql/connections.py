@@ -42,7 +42,7 @@ def timers(connection: Any, *, tenant: str = DEFAULT_TENANT) -> Timers | AsyncTi
     The methods never begin, commit or roll back a transaction, and change no setting. In autocommit mode, Postgres
     commits each statement.
 
-    shape:   the methods are awaited if the connection's own methods are awaited
+    shape:   the methods are asynchronous if the connection is asynchronous
     errors:  TypeError  `connection` is of no supported class: psycopg 3, asyncpg or SQLAlchemy 2
     """
     driver = driver_of(connection)
@@ -50,7 +50,7 @@ def timers(connection: Any, *, tenant: str = DEFAULT_TENANT) -> Timers | AsyncTi
 
 
 def driver_of(connection: Any) -> Any:
-    """Return the driver of a connection; the driver's methods are awaited if the connection's methods are awaited.
+    """Return the driver of a connection; the driver is asynchronous if the connection is asynchronous.
 
     errors:  TypeError  `connection` is of no supported class: psycopg 3, asyncpg or SQLAlchemy 2
     """

@@ -1,4 +1,4 @@
-"""Test the part of an endpoint's page about events for operators: what it shows, each verb, the rights of readers."""
+"""Test the section "operator events" of an endpoint's page: its content, its verbs, and the rights of readers."""
 
 from __future__ import annotations
 
