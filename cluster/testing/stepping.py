@@ -22,7 +22,7 @@ from shardclock_server.cluster.testing.webhooks import Webhook, WebhookBook
 from shardclock_server.sql.clock.moved import NextDue, move, next_due
 from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
 from shardclock_server.sql.log.partitions import ensure_log_partitions
-from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused
 
 if TYPE_CHECKING:
     from shardclock import AsyncClient
@@ -178,7 +178,10 @@ async def cluster(
     begins_at = target_of(datetime.min.replace(tzinfo=UTC), None, now or datetime.now(UTC))
     async with AsyncExitStack() as stack:
         dsn = await stack.enter_async_context((await databases()).lend(begins_at))
-        session = await stack.enter_async_context(Session(dsn, application="shardclock testing"))
+        # Without these settings, Postgres may plan the search for the next due row again at each moment, after an
+        # autovacuum has analyzed the tables. A plan takes longer than its execution.
+        session = Session(dsn, application="shardclock testing", plans=QUEUE_PLANS)
+        await stack.enter_async_context(session)
         await code.declare(session)
         book = WebhookBook()
         keepers = await stack.enter_async_context(keeping(dsn, session, code, book, random.Random(seed)))  # noqa: S311

@@ -19,6 +19,8 @@ from shardclock_server.sql.jobs.jobs import find_jobs
 from shardclock_server.sql.session import Session
 
 BEGIN = datetime(2026, 3, 27, 12, tzinfo=UTC)
+# The largest number of executions of one statement of the session for which Postgres has made a separate plan.
+CUSTOM_PLANS = "select max(custom_plans) from pg_prepared_statements where not from_sql"
 ran: list[str] = []
 
 
@@ -93,6 +95,26 @@ async def test_a_run_costs_three_statements_and_two_tasks(monkeypatch: pytest.Mo
     # On a slow machine a loop of the cluster may also run.
     assert 2 * runs <= tasks < 2.5 * runs
     assert moves == [BEGIN + timedelta(minutes=10)]
+
+
+async def test_no_statement_of_a_run_is_planned_at_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions: dict[str, Session] = {}
+    rows = Session.rows
+
+    async def noted(session: Session, statement_name: str, /, **values: object) -> list[Any]:
+        sessions[statement_name] = session
+        return await rows(session, statement_name, **values)
+
+    async with cluster(app=__name__, jobs="tick", now=BEGIN) as sc:
+        monkeypatch.setattr(Session, "rows", noted)
+        await sc.advance("PT10M")
+        monkeypatch.undo()
+        custom = {}
+        for name in ("next_due", "begin_only_start", "end_runs"):
+            async with sessions[name].connection() as connection:
+                custom[name] = await connection.fetchval(CUSTOM_PLANS)
+
+    assert custom == {"next_due": 0, "begin_only_start": 0, "end_runs": 0}
 
 
 async def test_a_name_without_a_job_is_refused() -> None:
