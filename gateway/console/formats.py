@@ -1,10 +1,12 @@
-"""Write moments, lengths of time and numbers for the console's templates."""
+"""Write moments, lengths of time and numbers for the console's templates, and read moments that pages show."""
 
+import re
 from datetime import UTC, datetime
 
 from shardclock_server.service.wording import span_of
 
 JUST_NOW_S = 1.0
+SHOWN = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}) ([0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)( ?UTC|Z)?")
 
 
 def iso(at: datetime) -> str:
@@ -15,6 +17,19 @@ def iso(at: datetime) -> str:
 def shown(at: datetime) -> str:
     """Write a moment to the second, in UTC."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def iso_of_shown(text: str, *, zone: str | None = None) -> str:
+    """Convert a moment that a page shows to ISO 8601; another text stays unchanged.
+
+    A moment without `UTC` or `Z` is a local time of the form's zone; without a zone, it is in UTC.
+    """
+    match = SHOWN.fullmatch(text.strip())
+    if match is None:
+        return text
+    day, time, offset = match.groups()
+    is_local = offset is None and zone not in (None, "", "UTC")
+    return f"{day}T{time}{'' if is_local else 'Z'}"
 
 
 def relative(at: datetime, now: datetime) -> str:

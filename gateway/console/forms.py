@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from shardclock.api.codes import REFUSED, UNREADABLE
 from shardclock.jsonb import fault_of
 from shardclock_server.gateway.console.cookies import keep_message
+from shardclock_server.gateway.console.formats import iso_of_shown
 from shardclock_server.gateway.fields import refused_field
 from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.requests.bodies import read_body
@@ -21,6 +22,13 @@ from shardclock_server.timers.model import LINE_BYTES_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 FORM = "application/x-www-form-urlencoded"
+# The names of fields with a moment: a user may copy the moment from a page.
+MOMENTS = frozenset(
+    {
+        *("at", "before", "since", "until", "due_date", "died_before"),
+        *("due_from", "due_before", "changed_from", "changed_before"),
+    }
+)
 FIELDS_MAX = 1_100  # a page of 1,000 selected rows, and the fields of its form
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -98,6 +106,8 @@ def _fields_of(text: str, model: type[BaseModel]) -> Inputs:
         else:
             # A browser sends the lines of a text area with CR LF.
             fields[name] = value.replace("\r\n", "\n")
+    for name in MOMENTS & fields.keys():
+        fields[name] = iso_of_shown(fields[name], zone=fields.get("zone"))
     return fields
 
 
