@@ -24,6 +24,7 @@ from shardclock_server.gateway.requests.shared_fields import ReasonRequest
 from shardclock_server.gateway.routes.deliveries import RetryRequest, own_delivery
 from shardclock_server.service import deliveries as use_cases
 from shardclock_server.service.deliveries import DeliveryPage, ShownDelivery, page_of, show
+from shardclock_server.sql.deliveries.failing import FailingGroup, group_failing_deliveries
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.deliveries.targets import Target, list_targets
 from shardclock_server.sql.session import Session
@@ -52,13 +53,16 @@ class DeliveriesFilter(BaseModel):
 
 @router.get("/deliveries")
 async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """List pending deliveries."""
+    """List pending deliveries; the first page of the failing deliveries also groups them by reason."""
     asked = filter_of(request, DeliveriesFilter)
     async with gateway.pool.session(caller.tenants) as session:
         targets = await targets_of(session, caller)
         found = DeliveryPage([], None)
         if asked.error is None:
             found = await page_of(session, asked.model.filter_of(caller), size=ROWS, page=asked.model.after)
+        groups: list[FailingGroup] = []
+        if found.deliveries and asked.model.failing and not asked.model.after:
+            groups = await group_failing_deliveries(session, caller.tenant_id, target=asked.model.target)
         target = asked.model.target if asked.error is None and not asked.model.after else None
         past = None
         if target:
@@ -72,6 +76,7 @@ async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Vie
         busiest=[] if asked.given else _busiest(targets, caller),
         is_operator=caller.is_operator,
         past=past,
+        groups=groups,
         deliveries=[(it, first_line(it.last_error)) for it in found.deliveries],
         **list_values(request, "/deliveries", asked, found.next),
     )
