@@ -19,7 +19,7 @@ from shardclock_server.gateway.console.navigation import links_for
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.recording import SAFE_METHODS
 from shardclock_server.service.keys import allows
-from shardclock_server.service.wording import span_of, until_of
+from shardclock_server.service.wording import counted, span_of, until_of
 
 # No inline scripts or styles, and no foreign origins, so that a tenant's text without escapes can't run in a page.
 POLICY = (
@@ -52,6 +52,7 @@ def _environment() -> Environment:
         "duration": formats.duration,
         "elapsed": formats.elapsed,
         "count": formats.count,
+        "counted": counted,
         "span": span_of,
         "until": until_of,
     }
