@@ -4,6 +4,7 @@ A use case needs Postgres but no running cluster, so no module here imports Ray.
 values or raises an error; it neither prints nor parses options.
 
     explain                 why a timer had fired, or had not fired, by a given moment
+    explain_delay           how a client's pause or move delayed the timer
     explain_delivery        how the delivery to the timer's target ended
     timeline                the records of a timer around a moment
     authors                 the names of the API keys and operators in an explanation

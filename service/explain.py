@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shardclock.log import LogRecord
+from shardclock_server.service.explain_delay import delayed_by_a_client
 from shardclock_server.service.explain_delivery import delivered
 from shardclock_server.service.next_due import next_due_of
 from shardclock_server.service.timeline import Timeline, author_of, deciding_record, detail_of, show_moment
@@ -147,31 +148,13 @@ def _share(timer: TimerState) -> str:
 
 
 def _left_by(timeline: Timeline, timer: TimerState) -> str:
-    if delay := _delayed_by_a_client(timeline, timer.timer_key, timer.due_date, timeline.now):
+    if delay := delayed_by_a_client(timeline, timer.timer_key, timer.due_date, timeline.now):
         return delay
     if timer.occurrence == 1 and timer.created_at > timer.due_date:
         return f"the timer was made at {show_moment(timer.created_at)}, with a date in the past"
     if not any(witness.alive for witness in timeline.witnesses):
         return "no shard was running when the timer became due"
     return "an outage left it"
-
-
-def _delayed_by_a_client(timeline: Timeline, timer_key: int, due_date: datetime, until: datetime) -> str | None:
-    """Describe the client's pause or move that delayed a timer; None: no client delayed the timer."""
-    for record in reversed(timeline.records):
-        if record.timer_key == timer_key and due_date <= record.recorded_at <= until:
-            if record.intent == "RESUMED":
-                return f"the timer was paused until {show_moment(record.recorded_at)}{_pause_reason(timeline, record)}"
-            if record.intent == "RESCHEDULED":
-                return f"the timer was moved to this date at {show_moment(record.recorded_at)}"
-    return None
-
-
-def _pause_reason(timeline: Timeline, resumed: LogRecord) -> str:
-    """Return a phrase with the reason of the pause that the resume in a record ended; '' without a reason."""
-    paused = [it for it in timeline.records if it.intent == "PAUSED" and it.position < resumed.position]
-    reason = detail_of(paused[-1]).get("reason") if paused else None
-    return f" ({reason}), since {show_moment(paused[-1].recorded_at)}" if reason else ""
 
 
 def _planned(timeline: Timeline, moment: datetime) -> Explanation | None:
@@ -209,7 +192,7 @@ def _decided(timeline: Timeline, moment: datetime) -> Explanation | None:
             "SKIPPED",
             f"{counted(record.count, 'occurrence')} from number {record.occurrence} on, missed and skipped"
             f" under {policy} at {show_moment(record.recorded_at)}"
-            f"{_outage(timeline, record)}{_next_after(timeline, record)}",
+            f"{_reason_for_skip(timeline, record)}{_next_after(timeline, record)}",
             record,
         )
     why = f"{number}due at {show_moment(record.due_date)}, fired {_length(late)} later, by {_holder(timeline, record)}"
@@ -248,15 +231,26 @@ def _not_due(timeline: Timeline, moment: datetime) -> str:
 def _reason_for_delay(timeline: Timeline, fired: LogRecord) -> str:
     then = f", and fired {_length(fired.recorded_at - fired.late_since)} after that"
     held = _held(timeline, fired)
-    if delay := _delayed_by_a_client(timeline, fired.timer_key, fired.due_date, fired.recorded_at):
-        return f": {delay}{f'; {held}' if held else then}"
+    is_caught_up = fired.schedule is not None and fired.created_at > fired.due_date
+    # A missed occurrence that is caught up with is fired as a timer with its own key.
+    timer_key = None if is_caught_up else fired.timer_key
+    if delay := delayed_by_a_client(timeline, timer_key, fired.due_date, fired.recorded_at):
+        return f": {delay}{f'; {held}' if held else '' if is_caught_up else then}"
     if held:
         return f": {held}"
-    if fired.schedule is not None and fired.created_at > fired.due_date:
+    if is_caught_up:
         return ": it was missed, and caught up with"
     if fired.created_at > fired.due_date:
         return f": the timer was made at {show_moment(fired.created_at)}, with a date in the past{then}"
     return _outage(timeline, fired)
+
+
+def _reason_for_skip(timeline: Timeline, skipped: LogRecord) -> str:
+    """Name the pause or the hold that ended before the skip, or the lack of live shards."""
+    if change := delayed_by_a_client(timeline, skipped.timer_key, skipped.due_date, skipped.recorded_at):
+        held = _held(timeline, skipped)
+        return f": {change}{f'; {held}' if held else ''}"
+    return _outage(timeline, skipped)
 
 
 def _held(timeline: Timeline, record: LogRecord) -> str:

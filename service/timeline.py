@@ -69,7 +69,7 @@ async def read_timeline(
     about = deciding_record(records, timer, moment)
     holders = {record.holder for record in records if record.holder is not None}
     plan = await read_upcoming(session, which)
-    late_since = about.late_since if about else plan.late_since if plan else moment
+    late_since = _late_since(records, about) if about else plan.late_since if plan else moment
     seen = await witnesses(session, holders, late_since)
     hold = await read_hold(session, identity, silent_s=silent_s)
     delivery = await find_delivery(session, about.timer_key) if about and about.target != "log" else None
@@ -78,6 +78,22 @@ async def read_timeline(
     ramp = await read_ramp(session, silent_s=silent_s) if is_overdue else None
     unserved = await find_unserved_targets(session, about.target) if about and delivery else []
     return Timeline(timer, records, seen, now, hold, plan, delivery, held, ramp, unserved)
+
+
+def _late_since(records: Sequence[LogRecord], about: LogRecord) -> datetime:
+    """Return the moment from which a firing or a skip is late; the record of a skip lacks the last change's moment."""
+    changed = change_between(records, about.timer_key, about.due_date, about.recorded_at)
+    if changed is None or about.intent != "SKIPPED":
+        return about.late_since
+    return max(about.late_since, changed.recorded_at)
+
+
+def change_between(
+    records: Sequence[LogRecord], timer_key: int | None, since: datetime, until: datetime
+) -> LogRecord | None:
+    """Return the record of the last resume or move between two moments, of one timer or of all; None: there is none."""
+    between = (it for it in reversed(records) if timer_key in (None, it.timer_key) and since <= it.recorded_at <= until)
+    return next((it for it in between if it.intent in ("RESUMED", "RESCHEDULED")), None)
 
 
 def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 
 import pytest
 
 from shardclock_server.service.explain import explain
-from shardclock_server.service.timeline import read_timeline
+from shardclock_server.service.timeline import read_timeline, show_moment
+from shardclock_server.sql.clients.history import records_of
 from shardclock_server.sql.clients.verbs import TimerRef, pause_timer, resume_timer
 from shardclock_server.sql.cluster.identity import hold, release
 from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.timers.schedule import MissedChoice
 from tests.support.explaining import why
 from tests.support.factories import HolderClient, add_schedule, add_timers, query
+
+HOUR = timedelta(hours=1)
 
 
 @pytest.mark.parametrize("missed", ["fire_once", "skip"])
@@ -61,9 +66,45 @@ async def test_a_pause_is_explained_with_its_reason_after_its_end(shard: HolderC
     await shard.take(fire_overdue=True)
 
     assert re.search(
-        r"the timer was paused until .+Z \(month-end close\), since .+Z, and fired",
+        r"the timer was paused from .+Z until .+Z by test_operator \(month-end close\), and fired",
         (await why(shard, TimerRef(key))).why,
     )
+
+
+@pytest.mark.parametrize("missed", ["skip", "fire_once", "fire_all"])
+async def test_occurrences_that_were_missed_during_a_pause_are_explained_by_the_pause(
+    shard: HolderClient, missed: str
+) -> None:
+    # Given an hourly schedule that was paused twice, and a hold that was released during the second pause
+    which, since = TimerRef(name="beat"), "now() - interval '150 minutes'"
+    await add_schedule(shard.dsn, "R/PT1H", since, created_at="now() - interval '9 hours'", anchor=since)
+    await pause_timer(shard.session, which, reason="an earlier pause")
+    await resume_timer(shard.session, which)
+    await pause_timer(shard.session, which, reason="month-end")
+    await pause_timer(shard.session, which, reason="month-end close", until=await read_clock(shard.session) + HOUR)
+    await hold(shard.session, "prices are wrong")
+    await release(shard.session, "")
+    begun = [it.recorded_at for it in await records_of(shard.session, which) if it.intent == "PAUSED"][1]
+
+    # When the resume decides about the missed occurrences
+    resumed_at = await read_clock(shard.session)
+    await resume_timer(shard.session, which, missed=MissedChoice(missed))
+    for _ in range(3):
+        await shard.fire((await shard.take(fire_overdue=True)).claimed)
+
+    # Then the explanations name the second pause only, with its beginning, its end, its author and its reason.
+    now = await why(shard, which)
+    records = await records_of(shard.session, which)
+    skips = [it for it in records if it.intent == "SKIPPED"]
+    assert (now.verdict, len(skips)) == {"skip": ("SKIPPED", 1), "fire_once": ("FIRED", 1), "fire_all": ("FIRED", 0)}[
+        missed
+    ]
+    at_the_skip = await why(shard, which, max(resumed_at, skips[0].recorded_at) if skips else None)
+    for told in (now.why, at_the_skip.why):
+        pause = f": the timer was paused from {show_moment(begun)} until "
+        assert pause in told, told
+        assert "by test_operator (month-end close)" in told
+        assert ("prices are wrong" in told, "an earlier pause" in told) == (False, False)
 
 
 async def test_the_last_fifty_holds_are_kept_and_a_new_reason_ends_the_previous_hold(shard: HolderClient) -> None:
