@@ -21,7 +21,6 @@ from shardclock_server.sql.session import Session
 OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date.
 OVERDUE_S = 1.0  # A timer that has just become due is overdue until its shard's next poll.
 JUDGED_FIRINGS = 100  # With fewer firings than this, a single late firing would decide the 99th percentile.
-JUDGED_S = 60.0  # Older firings are ignored, because they say nothing about the present.
 LETTERS_MAX = 1_000  # At most this many dead letters of one target are counted.
 TARGETS_MAX = 50
 INCIDENTS_MAX = 100
@@ -104,7 +103,7 @@ class Attention:
 
 
 def judge(status: Status, *, serving: int, hold: str | None) -> Punctuality:
-    """Judge whether timers fire on time, by the oldest overdue timer and the lag of the last firings."""
+    """Judge whether timers fire on time, by the oldest overdue timer and the lag of the last minute."""
     if hold is not None:
         return Punctuality(False, hold)
     if not serving:
@@ -118,10 +117,13 @@ def judge_lag(status: Status) -> Punctuality:
         return Punctuality(False, f"the oldest overdue timer waits for {span_of(status.oldest_overdue_s)}")
     if status.lag_p99_ms is None:
         return Punctuality(True, "no timer is overdue, and the last 10,000 records of the log contain no firing")
-    if status.fired < JUDGED_FIRINGS or (status.last_fired_s or 0.0) > JUDGED_S:
+    if status.lag_p99_lately_ms is None or status.fired_lately < JUDGED_FIRINGS:
         return Punctuality(True, "no timer is overdue; too few firings of the last minute for a lag")
-    lag = f"99 % of the last {status.fired:,} firings had a lag of at most {status.lag_p99_ms:.1f} ms"
-    return Punctuality(status.lag_p99_ms <= OBJECTIVE_MS, f"{lag}; the objective is {OBJECTIVE_MS:.0f} ms")
+    lag = (
+        f"99 % of {status.fired_lately:,} firings of the last minute had a lag of at most"
+        f" {status.lag_p99_lately_ms:.1f} ms"
+    )
+    return Punctuality(status.lag_p99_lately_ms <= OBJECTIVE_MS, f"{lag}; the objective is {OBJECTIVE_MS:.0f} ms")
 
 
 async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) -> Coming:

@@ -7,6 +7,7 @@
 --        fired bigint (the last thousand firings among the last 10,000 records), lag_p50_ms double precision,
 --        lag_p99_ms double precision, lag_max_ms double precision (of these firings; nulls if there is none),
 --        last_fired_s double precision or null (seconds since the last of these firings),
+--        fired_lately bigint (the firings of the last minute among these), lag_p99_lately_ms double precision or null,
 --        shards_wanted integer, workers_wanted integer, deliveries bigint and dead_letters bigint (100,000 at most),
 --        term bigint, leader bigint, leader_alive boolean, server_time timestamptz
 -- locks: nothing
@@ -62,6 +63,11 @@ recent as materialized (
     where l.intent = 'TRIGGERED'
     order by l.position desc
     limit 1000
+),
+lately as materialized (
+    select count(*) as fired, percentile_cont(0.99) within group (order by r.lag_ms) as lag_p99_ms
+    from recent r
+    where r.recorded_at > now() - interval '1 minute'
 )
 select
     -- A count of a million rows takes 0.1 s; for larger tables, use the estimate of the last vacuum.
@@ -75,6 +81,8 @@ select
     (select percentile_cont(0.99) within group (order by r.lag_ms) from recent r) as lag_p99_ms,
     (select max(r.lag_ms) from recent r) as lag_max_ms,
     (select extract(epoch from now() - max(r.recorded_at))::double precision from recent r) as last_fired_s,
+    lately.fired as fired_lately,
+    lately.lag_p99_ms as lag_p99_lately_ms,
     (select s.wanted from shardclock.scale s where s.role = 'shard') as shards_wanted,
     (
         select case when shardclock.has_targets() then s.wanted else 0 end from shardclock.scale s where s.role = 'worker'
@@ -86,6 +94,6 @@ select
     l.leader,
     coalesce(l.lease_until > now(), false) as leader_alive,
     clock_timestamp() as server_time
-from size, paused, oldest, shardclock.coordination c, (
+from size, paused, oldest, lately, shardclock.coordination c, (
     select l.term, l.leader, l.lease_until from shardclock.leadership l order by l.renewed_at desc limit 1
 ) l

@@ -18,7 +18,8 @@ FAILING_ENDPOINTS_MAX = 100  # of all tenants
 class Status:
     """The cluster's state: pending and overdue timers, lags, and the leader.
 
-    The lags are measured from the last thousand firings among the last 10,000 log records.
+    The lags are measured from the last thousand firings among the last 10,000 log records; `fired_lately` and
+    `lag_p99_lately_ms` are measured from those of the last minute.
 
     For a million timers or more, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are exact
     up to about 170,000 overdue timers; above that they are estimates from a sample of the slots.
@@ -37,6 +38,8 @@ class Status:
     lag_p99_ms: float | None
     lag_max_ms: float | None
     last_fired_s: float | None
+    fired_lately: int
+    lag_p99_lately_ms: float | None
     shards_wanted: int
     workers_wanted: int
     deliveries: int

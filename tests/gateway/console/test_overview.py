@@ -13,7 +13,7 @@ from shardclock_server.gateway.console import caching
 from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.service.overview import judge
 from shardclock_server.sql.metrics.coming import ComingTimers, count_coming
-from shardclock_server.sql.metrics.status import Status
+from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.console_forms import sign_in_as
@@ -26,6 +26,7 @@ from tests.support.sql_client import session
 WELL = Status(
     pending=10, pending_estimated=False, paused=0, overdue=0, overdue_estimated=False, oldest_overdue_s=0.0,
     left_by_outage=0, ramp_per_s=None, fired=100, lag_p50_ms=1.0, lag_p99_ms=5.0, lag_max_ms=9.0, last_fired_s=1.0,
+    fired_lately=100, lag_p99_lately_ms=5.0,
     shards_wanted=1, workers_wanted=0, deliveries=0, dead_letters=0, term=1, leader=1, leader_alive=True,
     server_time=datetime(2027, 1, 1, tzinfo=UTC),
 )  # fmt: skip
@@ -35,10 +36,10 @@ WELL = Status(
     ("status", "serving", "hold", "is_on_time", "word"),
     [
         (WELL, 1, None, True, "objective"),
-        (replace(WELL, lag_p99_ms=101.0), 1, None, False, "101.0 ms"),
+        (replace(WELL, lag_p99_lately_ms=101.0), 1, None, False, "101.0 ms"),
         (replace(WELL, lag_p99_ms=None), 1, None, True, "no timer is overdue"),
-        (replace(WELL, lag_p99_ms=900.0, fired=4), 1, None, True, "too few"),
-        (replace(WELL, lag_p99_ms=900.0, last_fired_s=240.0), 1, None, True, "too few"),
+        (replace(WELL, lag_p99_lately_ms=900.0, fired_lately=4), 1, None, True, "too few"),
+        (replace(WELL, lag_p99_ms=900.0), 1, None, True, "100 firings of the last minute"),
         (replace(WELL, oldest_overdue_s=61.0), 1, None, False, "1 min 1 s"),
         (WELL, 0, None, False, "no shard is running"),
         (WELL, 1, "billing is down", False, "billing is down"),
@@ -50,6 +51,16 @@ def test_timers_are_on_time_if_none_is_overdue_and_the_lag_is_within_the_objecti
     verdict = judge(status, serving=serving, hold=hold)
 
     assert (verdict.is_on_time, word in verdict.why) == (is_on_time, True)
+
+
+async def test_late_firings_of_an_earlier_hour_do_not_make_the_present_firings_late(dsn: str, owner: Session) -> None:
+    await query(dsn, FIRED, 3600, "TRIGGERED", 200)
+    now = FIRED.replace("date_trunc('minute', now()) - interval '7 minutes'", "now()")
+    await query(dsn, now, 0, "TRIGGERED", 150)
+
+    verdict = judge(await read_status(owner), serving=1, hold=None)
+
+    assert (verdict.is_on_time, "99 % of 150 firings of the last minute" in verdict.why) == (True, True)
 
 
 async def test_the_overdue_timers_of_another_tenant_lead_to_this_tenant(
