@@ -108,6 +108,16 @@ async def test_the_page_of_a_timer_shows_its_timeline_its_rule_and_its_next_occu
     assert (wrong.status, "at 'then'" in wrong.main) == (422, True)
 
 
+async def test_a_reason_that_is_too_long_is_refused_and_not_cut(api: Api, browser: Browser) -> None:
+    page = f"/timers/{await made(api, due_date='2030-01-31T08:00:00Z')}"
+
+    refused = await browser.submit(f"{page}/pause", {"reason": "x" * 1_001})
+
+    # A browser cuts a text without a message if the input has a maximum length.
+    assert "maxlength" not in (await browser.get(page)).text
+    assert (refused.status, "at most 1000 characters" in refused.main) == (422, True)
+
+
 async def test_the_verbs_of_a_timer_change_the_timer_and_report_the_change(
     dsn: str, api: Api, browser: Browser
 ) -> None:
