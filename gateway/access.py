@@ -23,6 +23,7 @@ from shardclock_server.gateway.requests.recording import (
     record_of,
 )
 from shardclock_server.service.audit import DONE
+from shardclock_server.service.keys import allows
 from shardclock_server.sql.audit.acts import record_act
 from shardclock_server.sql.jobs.declare import TARGET_OF_JOB
 from shardclock_server.sql.served import Tenants, author_of
@@ -82,6 +83,12 @@ def admit_bulk(request: Request, caller: Caller) -> None:
         quotas.take_audited(caller.tenant_id)
         give_back_unrecorded(request, partial(quotas.give_audited_back, caller.tenant_id))
     begin_record(request, caller, tenant_id=caller.tenant_id)
+
+
+def record_operator(request: Request, caller: Caller) -> None:
+    """Start the audit record of a client's verb, if the caller may operate the whole installation."""
+    if caller.is_operator and allows(caller.scopes, "operate"):
+        begin_record(request, caller, tenant_id=caller.tenant_id)
 
 
 def refuse_tenant_key(caller: Caller, target: str) -> None:

@@ -49,6 +49,8 @@ CLI_VERBS = {
     "jobs config": "jobs configure",
     "processes add": "deploy",
     "processes remove": "processes delete",
+    "instances cancel": "processes cancel",
+    "instances variables": "processes set",
     "instances move": "processes move",
     "instances resolve": "processes resolve",
     "incidents resolve": "processes resolve",

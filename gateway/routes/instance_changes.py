@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from shardclock.api.refusals.processes import UNKNOWN_INCIDENT
 from shardclock_server.bpmn.model import Definition
-from shardclock_server.gateway.access import Manager, Writer
+from shardclock_server.gateway.access import Manager, Writer, record_operator
 from shardclock_server.gateway.answers.processes import (
     CanceledAnswer,
     InstanceKeyAnswer,
@@ -19,6 +19,7 @@ from shardclock_server.gateway.gateway import Gateway, gateway_of
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.recording import note_body
 from shardclock_server.gateway.requests.shared_fields import (
     BUSINESS_KEY_CHARS_MAX,
     DryRun,
@@ -77,6 +78,7 @@ class MoveTokensRequest(BaseModel):
 @router.post("/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
 async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -> Response:
     """Cancel an instance and all its waits. The request also succeeds if the instance is cancelled already."""
+    record_operator(request, caller)
 
     async def do(session: Session) -> InstanceKeyAnswer:
         outcome = await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id)
@@ -94,6 +96,7 @@ async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -
 )
 async def cancel_instances(request: Request, caller: Writer, dry_run: DryRun = False) -> Response:
     """Cancel all unfinished instances with a business key, and all their waits."""
+    record_operator(request, caller)
     asked = await read_model(request, CancelInstancesRequest)
 
     async def do(session: Session) -> CanceledAnswer:
@@ -123,6 +126,8 @@ async def set_variables(instance_key: Key, request: Request, caller: Writer) -> 
 
 async def send_variables(request: Request, caller: Caller, instance_key: int, asked: SetVariablesRequest) -> Response:
     """Set variables of an instance, once for each idempotency key."""
+    record_operator(request, caller)
+    note_body(request, asked.model_dump())
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await token_moves.set_variables(

@@ -23,6 +23,10 @@ HOUR = {"delay": "PT1H"}
 URL = "https://billing.example.com/hooks?token=hunter2"
 MODEL = b"""<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><process id="hello" isExecutable="true">
 <startEvent id="start"/></process></definitions>"""
+# Clients use these routes, too; only an operator's request is recorded.
+OF_INSTANCES = {
+    "/v1/instances/cancel", "/v1/instances/{instance_key}/cancel", "/v1/instances/{instance_key}/variables",
+}  # fmt: skip
 GROUPS_MOVED = "shardclock.consumers where position > 0"
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
 
@@ -47,7 +51,12 @@ async def operations(api: Api) -> list[tuple[str, str]]:
 
 def filled(path: str) -> str:
     """Fill in the parameters of a path."""
-    path = path.replace("{timer_key}", "7").replace("{operation_id}", "7").replace("{group}", "n")
+    path = (
+        path.replace("{timer_key}", "7")
+        .replace("{instance_key}", "7")
+        .replace("{operation_id}", "7")
+        .replace("{group}", "n")
+    )
     return path.replace("{name}", "n").replace("{tenant}", "n")
 
 
@@ -61,7 +70,7 @@ async def test_each_operators_route_and_each_bulk_change_leaves_an_audit_record(
         before = len(await audited(dsn))
         await locked.ask(method, filled(path), {}, **admin)
         left[f"{method} {path}"] = len(await audited(dsn)) - before
-        expected = is_operators or path.startswith(("/v1/timers/bulk/", "/v1/operations/"))
+        expected = is_operators or path.startswith(("/v1/timers/bulk/", "/v1/operations/")) or path in OF_INSTANCES
         assert left[f"{method} {path}"] == int(expected and verb_of(method, path) not in UNRECORDED), (method, path)
     assert sum(left.values()) > 25
     assert {act["key_name"] for act in await audited(dsn)} == {"admin"} | {"write"}
@@ -128,6 +137,18 @@ async def test_reads_writes_and_refused_callers_leave_no_record(dsn: str, locked
     (await locked.put("/v1/tenants/acme", {})).assert_problem("no_key", 401)
 
     assert await audited(dsn) == []
+
+
+async def test_an_operators_change_of_variables_is_recorded_without_their_values(
+    dsn: str, locked: Api, owner: Session
+) -> None:
+    for tenant, scope in ((None, "write"), ("acme", "operate"), (None, "operate")):
+        key = await bearer(owner, tenant, scope)
+        await locked.post("/v1/instances/7/variables", {"variables": {"card": "hunter2"}, "token": 2}, **key)
+
+    (act,) = await audited(dsn)
+    assert (act["verb"], act["outcome"], act["key_name"]) == ("processes set", "not done", "operate")
+    assert act["parameters"] == {"instance_key": 7, "token": 2, "variables": "…"}
 
 
 async def test_a_tenants_key_leaves_records_of_its_tenant(dsn: str, locked: Api, owner: Session) -> None:
