@@ -1,12 +1,12 @@
 """Count the coordinator's actions since its start, and report the counts to the exporter of its node."""
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
 from shardclock_server.coordinator.lost_holders import DIED, NEVER_STARTED, SILENT, UNREACHABLE
+from shardclock_server.metrics.buckets import Buckets
 from shardclock_server.metrics.families import REASON
 from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
 from shardclock_server.sql.cluster.holders import SHARD, EndedHolder
@@ -24,16 +24,14 @@ class CrewStats:
     released: int = 0
     suspended: int = 0
     takeovers: Counter[str] = field(default_factory=Counter)
-    seconds: list[int] = field(default_factory=lambda: [0] * (len(TAKEOVER_EDGES_S) + 1))
-    seconds_sum: float = 0.0
+    silences: Buckets = field(default_factory=lambda: Buckets(TAKEOVER_EDGES_S))
 
     def count_takeovers(self, ended: Iterable[EndedHolder], why_gone: Mapping[int, str]) -> None:
         """Count ended holders and their takeovers by other holders."""
         for holder in ended:
             self.takeovers[REASONS.get(why_gone.get(holder.holder, ""), "other")] += 1
             self.released += holder.held
-            self.seconds[bisect_left(TAKEOVER_EDGES_S, holder.silent_s)] += 1
-            self.seconds_sum += holder.silent_s
+            self.silences.add(holder.silent_s)
 
     def samples(self) -> list[Sample]:
         """List the counts."""
@@ -46,7 +44,7 @@ class CrewStats:
 
     def histogram(self) -> Histogram:
         """Return the durations of the takeovers."""
-        return Histogram("takeover_seconds", (self.role,), tuple(self.seconds), self.seconds_sum)
+        return self.silences.histogram("takeover_seconds", (self.role,))
 
 
 def report(

@@ -49,9 +49,9 @@ class Source:
         """Return the next token without reading it."""
         return self.tokens[self.index]
 
-    def ahead(self, count: int = 1) -> FeelToken:
-        """Return the token `count` tokens after the next token; after the end, return the last token."""
-        return self.tokens[min(self.index + count, len(self.tokens) - 1)]
+    def ahead(self) -> FeelToken:
+        """Return the token after the next token; after the end, return the last token."""
+        return self.tokens[min(self.index + 1, len(self.tokens) - 1)]
 
     def take(self) -> FeelToken:
         """Read the next token."""

@@ -142,13 +142,13 @@ async def find_delays(session: Session, names: Collection[str]) -> JobDelays:
     return JobDelays(_late(jobs), {it.name: it.waiting_s for it in jobs if _is_waiting(it)})
 
 
-async def late_jobs(session: Session, names: Collection[str] | None = None) -> dict[str, float]:
-    """Find the jobs with an overdue success, of all jobs or of the named jobs.
+async def late_jobs(session: Session) -> dict[str, float]:
+    """Find the jobs with an overdue success.
 
     shape:   maps names to the age, in seconds, of the oldest start that was due since the last success
     errors:  StoreUnavailable  Postgres did not answer within the timeout
     """
-    return _late((await measure_jobs(session, names=names)).jobs)
+    return _late((await measure_jobs(session, names=None)).jobs)
 
 
 async def _long_runs(session: Session, names: Collection[str]) -> list[LongRun]:

@@ -125,18 +125,16 @@ async def find(session: Session, instance_key: int, *, tenant_id: str | None = N
     raise Refusal.of(UNKNOWN_INSTANCE, instance_key=instance_key)
 
 
-async def wait_for_end(
-    session: Session, instance_key: int, *, within_s: float, tenant_id: str | None = None
-) -> WholeInstance:
+async def wait_for_end(session: Session, instance_key: int, *, within_s: float) -> WholeInstance:
     """Wait until an instance has ended, but at most `within_s`; return the instance's present state.
 
     errors:  as `find`
     """
     deadline_s = time.monotonic() + within_s
-    found = await find(session, instance_key, tenant_id=tenant_id)
+    found = await find(session, instance_key)
     while found.found.ended_at is None and time.monotonic() < deadline_s:
         await asyncio.sleep(FOLLOW_S)
-        found = await find(session, instance_key, tenant_id=tenant_id)
+        found = await find(session, instance_key)
     return found
 
 

@@ -234,11 +234,11 @@ class Session:
             raise
 
     @asynccontextmanager
-    async def transaction(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
+    async def transaction(self) -> AsyncIterator[Connection]:
         """Lend the connection to the block in a transaction, which is committed at the end of the block."""
         lost: StoreUnavailable | None = None
         try:
-            async with self.connection(timeout_s=timeout_s) as connection, connection.transaction():
+            async with self.connection() as connection, connection.transaction():
                 around, self._in_transaction = self._in_transaction, connection
                 try:
                     yield connection

@@ -28,19 +28,17 @@ class PastFiring:
     skipped: int
 
 
-async def read_firings(
-    session: Session, tenant_id: str, names: Sequence[str], *, limit: int = FIRINGS_MAX
-) -> dict[str, list[PastFiring]]:
+async def read_firings(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, list[PastFiring]]:
     """Read the last firings of a tenant's schedules, in one statement.
 
-    shape:   for each schedule's name, at most `limit` firings, newest first, from the newest 100 records of the name; a
-             name without firings has no entry
+    shape:   for each schedule's name, at most FIRINGS_MAX firings, newest first, from the newest 100 records of the
+             name; a name without firings has no entry
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/read_firings.sql
     """
     found: defaultdict[str, list[PastFiring]] = defaultdict(list)
     if names:
-        values = {"tenant_id": tenant_id, "names": list(names), "firings_max": limit, "records_max": RECORDS_MAX}
+        values = {"tenant_id": tenant_id, "names": list(names), "firings_max": FIRINGS_MAX, "records_max": RECORDS_MAX}
         for name, *columns in await session.rows("read_firings", **values):
             found[name].append(PastFiring(*columns))
     return dict(found)

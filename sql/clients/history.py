@@ -10,6 +10,8 @@ from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.session import Session
 
+AROUND_MAX = 100  # The number of records before a moment, and the number of records after it.
+
 
 @dataclass(frozen=True, slots=True)
 class TimerState:
@@ -133,14 +135,14 @@ class Witness:
     alive: bool
 
 
-async def records_around(session: Session, which: TimerRef, moment: datetime, *, limit: int = 100) -> list[LogRecord]:
+async def records_around(session: Session, which: TimerRef, moment: datetime) -> list[LogRecord]:
     """Read the records of a timer, or of all timers with one name, just before and just after a moment.
 
-    shape:   at most `limit` before the moment and `limit` after it, oldest first
+    shape:   at most AROUND_MAX before the moment and AROUND_MAX after it, oldest first
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/clients/records_around.sql
     """
-    rows = await session.rows("records_around", **asdict(which), moment=moment, limit=limit)
+    rows = await session.rows("records_around", **asdict(which), moment=moment, limit=AROUND_MAX)
     return [record_of(row) for row in rows]
 
 

@@ -277,11 +277,11 @@ async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
     return bool(await session.rows("remove_endpoint", **endpoint._asdict()))
 
 
-async def count_timers_of_endpoint(session: Session, endpoint: EndpointName, *, most: int = COUNTED_MAX) -> int:
-    """Count the pending and paused timers that name an endpoint; the count stops at `most`.
+async def count_timers_of_endpoint(session: Session, endpoint: EndpointName) -> int:
+    """Count the pending and paused timers that name an endpoint; the count stops at COUNTED_MAX.
 
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/endpoints/count_timers_of_endpoint.sql
     """
-    (row,) = await session.rows("count_timers_of_endpoint", **endpoint._asdict(), most=most)
+    (row,) = await session.rows("count_timers_of_endpoint", **endpoint._asdict(), most=COUNTED_MAX)
     return int(row["timers"])

@@ -47,13 +47,13 @@ async def repair_job_waits(session: Session, holder: int) -> dict[str, str]:
     return {row["job"]: row["repair"] for row in await session.call("repair_job_waits", holder=holder)}
 
 
-async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) -> int:
+async def prune_runs(session: Session, holder: int) -> int:
     """Delete the oldest ended runs of each job, and return the number of deleted runs.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/prune_runs.sql
     """
-    row = await session.row("prune_runs", holder=holder, keep=keep, limit=FORGOTTEN_MAX)
+    row = await session.row("prune_runs", holder=holder, keep=KEPT_RUNS, limit=FORGOTTEN_MAX)
     return int(row["forgotten"]) if row else 0
 
 

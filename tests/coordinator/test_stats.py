@@ -121,8 +121,8 @@ async def test_a_death_is_counted_with_the_claims_of_the_holder(session: Session
     await reconciler.turn()
 
     stats = reconciler._crews[0].stats
-    assert (stats.takeovers.total(), stats.released, sum(stats.seconds)) == (1, 42, 1)
-    assert 0 < stats.seconds_sum < 10
+    assert (stats.takeovers.total(), stats.released, sum(stats.silences.counts)) == (1, 42, 1)
+    assert 0 < stats.silences.sum_s < 10
     assert stats.started == 3
     assert reconciler.leads
 

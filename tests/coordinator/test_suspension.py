@@ -145,7 +145,7 @@ async def test_a_suspended_shard_that_stays_silent_is_taken_over_quickly_and_is_
     silent = "select extract(epoch from suspended_at - seen_at)::float8 from shardclock.holders where holder = 11"
     silent_s = await value(dsn, silent)
     assert reconciler._crews[0].stats.takeovers == {"silent": 1}
-    assert reconciler._crews[0].stats.seconds_sum == pytest.approx(silent_s), (
+    assert reconciler._crews[0].stats.silences.sum_s == pytest.approx(silent_s), (
         "until its timers were free, not until its end"
     )
 

@@ -37,11 +37,11 @@ def tail_of(text: str | None, chars: int = EXCERPT_CHARS) -> Excerpt | None:
     return None if text is None else Excerpt(text[-chars:], max(0, len(text) - chars))
 
 
-def json_of(text: str | None, chars: int = EXCERPT_CHARS) -> Excerpt | None:
+def json_of(text: str | None) -> Excerpt | None:
     """Return the beginning of a JSON text, with one member per line; a long text stays in one line."""
-    if text is None or len(text) > chars:
-        return head_of(text, chars)
-    return head_of(json.dumps(json.loads(text), indent=2, ensure_ascii=False), chars)
+    if text is None or len(text) > EXCERPT_CHARS:
+        return head_of(text)
+    return head_of(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
 
 
 def first_line(text: str | None, chars: int = REASON_CHARS) -> str:
