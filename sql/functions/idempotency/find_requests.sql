@@ -1,7 +1,7 @@
 -- Finds the stored responses of idempotent requests.
 --
--- Reads only the partitions of today and yesterday, because a lock on the third one would block `forget_requests` until the
--- caller's transaction ends. The statement is planned for each call, because a cached plan would lock all three.
+-- Reads only the partitions of today and yesterday, because a lock on the third one would block `forget_requests` until
+-- the caller's transaction ends. The statement is planned for each call, because a cached plan would lock all three.
 --
 -- in:    tenants text[], keys text[], moment timestamptz
 -- out:   number bigint, fingerprint bytea, status smallint, body jsonb; number is the index in the arrays, from 1; a
