@@ -9,10 +9,11 @@ from structlog.testing import capture_logs
 from shardclock_server.coordinator import operator_events
 from shardclock_server.coordinator.operator_events import OperatorEvents
 from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.sql.cluster.holders import register_holder
 from shardclock_server.sql.session import Session
 from tests.support.deliveries import bury
 from tests.support.factories import add_timers, query
-from tests.support.fake_fleet import FakeFleet, reconciler_of
+from tests.support.fake_fleet import FakeFleet, incarnation, reconciler_of
 from tests.support.operator_events import bodies, events, send, subscribe
 from tests.support.waiting import eventually
 
@@ -22,9 +23,11 @@ LATE_JOB = """
 """
 
 
-async def test_only_the_coordinator_that_leads_sends_events(dsn: str, fleet: FakeFleet) -> None:
+async def test_only_the_coordinator_that_leads_sends_events(dsn: str, session: Session, fleet: FakeFleet) -> None:
     first, second = reconciler_of(dsn, fleet, 1), reconciler_of(dsn, fleet, 2, "other")
     await first.turn()
+    for number in (1, 2):  # events wait until the first shards have started
+        await register_holder(session, incarnation(10 + number, actor_name=f"shard-{number}"))
     await subscribe(dsn, "delivery.dead", tenant_id="acme")
     await bury(dsn, 1)
 

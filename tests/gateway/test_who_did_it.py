@@ -38,7 +38,7 @@ async def test_each_signal_records_its_senders_key_and_a_signal_from_sql_records
     key = (await locked.post("/v1/processes/p/start", {}, **anns)).json["instance_key"]
 
     for path, body, sender in (
-        ("variables", {"variables": {"a": 1}}, bobs), ("move", {"terminated": []}, anns), ("cancel", {}, bobs),
+        ("variables", {"variables": {"a": 1}}, bobs), ("move", {"begun": ["u"]}, anns), ("cancel", {}, bobs),
         ("variables", {}, anns),
     ):  # fmt: skip
         assert (await locked.post(f"/v1/instances/{key}/{path}", body, **sender)).status == 202, path

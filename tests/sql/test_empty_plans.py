@@ -195,11 +195,13 @@ LISTED = {"task_acts", "audit"}  # No statement searches these tables for a sing
 IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
 # The first statement resolves all incidents, the second reads the small database of a test, and the third counts all
-# dead letters that a bulk change selects.
+# dead letters that a bulk change selects. The fourth reads the failing deliveries of all targets, like the page of
+# failing deliveries beside it.
 WHOLE = {
     ("resolve_incidents", "incidents_pkey"),
     ("next_due", "timers_by_slot"),
     ("count_selected_letters", "dead_letters_by_target"),
+    ("group_failing_deliveries", "deliveries_failing"),
 }
 LOOKUPS = [name for name in NAMES if name != "lock_api_keys"]  # this statement has no plan
 
