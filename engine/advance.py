@@ -84,7 +84,7 @@ class Advanced:
 
     @property
     def is_unfinished(self) -> bool:
-        """Return whether the last step stopped at the limit of its work, and continues in a later batch."""
+        """Return whether the last step stopped at the limit of its work; a later batch continues the step."""
         return self.instance.continuation is not None and self.outbox.ended is None
 
     def writes(self) -> Writes:

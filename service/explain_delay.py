@@ -25,10 +25,9 @@ def _pause(timeline: Timeline, resumed: LogRecord) -> str:
     A change of the pause's end writes another PAUSED record. The first of these records is the start of the pause, and
     the last has its author and its reason.
     """
-    paused: list[LogRecord] = []
-    for it in timeline.records:
-        if it.timer_key == resumed.timer_key and it.position < resumed.position:
-            paused = [*paused, it] if it.intent == "PAUSED" else [] if it.intent == "RESUMED" else paused
+    before = [it for it in timeline.records if it.timer_key == resumed.timer_key and it.position < resumed.position]
+    last_resume = max((it.position for it in before if it.intent == "RESUMED"), default=0)
+    paused = [it for it in before if it.intent == "PAUSED" and it.position > last_resume]
     planned_end = detail_of(resumed).get("until")
     until = show_moment(datetime.fromisoformat(str(planned_end)) if planned_end else resumed.recorded_at)
     if not paused:

@@ -257,7 +257,7 @@ async def require_current(session: Session) -> None:
 
 
 async def require_objects(session: Session) -> None:
-    """Raise an error if an object of an applied step was dropped, unless a later release has migrated the database.
+    """Raise an error if an object of an applied step was dropped; skip the database of a later release.
 
     A cluster starts without this check, because most timers fire without a rarely used table.
 

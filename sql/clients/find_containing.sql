@@ -5,13 +5,12 @@
 --        :only_schedules boolean, :changed_from timestamptz, :changed_before timestamptz; :after text: read only names
 --        after this one ('': all names); :names_max integer: the limit of names to read; :page_size integer; :bytes
 --        bigint or null: the page ends when its payloads have this size
--- out:   rows in the order of the names, with the columns of find_timers (`page` has the name of the timer); then one
---        row without a timer, in which only the page is not null: timer_key bigint, state text, tenant_id text, name
---        text, timer_type text, process_instance_key bigint, element_instance_key bigint, target_element_id text,
---        due_date timestamptz, created_at timestamptz, changed_at timestamptz, resume_at timestamptz, schedule text,
---        zone text, missed text, occurrence bigint, target text, payload text, ended_at timestamptz, holder bigint,
---        detail text, page text (in the row without a timer: the last name that was read; null: the tenant has no more
---        names)
+-- out:   rows in the order of the names, with the columns of find_timers; `page` has the timer's name. Then one row
+--        without a timer, with the page only: timer_key bigint, state text, tenant_id text, name text, timer_type text,
+--        process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date timestamptz,
+--        created_at timestamptz, changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text,
+--        occurrence bigint, target text, payload text, ended_at timestamptz, holder bigint, detail text, page text (in
+--        the row without a timer: the last name that was read; null: the tenant has no more names)
 -- locks: nothing
 -- index: timers_by_name_prefix, :names_max names, and at most 20 probes for each row of the page
 with named as materialized (

@@ -19,7 +19,7 @@ from shardclock_server.sql.jobs.jobs import find_jobs
 from shardclock_server.sql.session import Session
 
 BEGIN = datetime(2026, 3, 27, 12, tzinfo=UTC)
-# The largest number of executions of one statement of the session for which Postgres has made a separate plan.
+# Postgres counts for each statement how often it was planned for one execution only. Select the largest count.
 CUSTOM_PLANS = "select max(custom_plans) from pg_prepared_statements where not from_sql"
 ran: list[str] = []
 

@@ -92,7 +92,7 @@ async def test_occurrences_that_were_missed_during_a_pause_are_explained_by_the_
     for _ in range(3):
         await shard.fire((await shard.take(fire_overdue=True)).claimed)
 
-    # Then the explanations name the second pause only, with its beginning, its end, its author and its reason.
+    # Then each explanation names only the second pause: its begin, end, author and reason.
     now = await why(shard, which)
     records = await records_of(shard.session, which)
     skips = [it for it in records if it.intent == "SKIPPED"]

@@ -202,6 +202,6 @@ async def move(request: Request, caller: Manager, instance_key: Key) -> Response
 
 
 def _queued(request: Request, instance_key: int, sentence: str, outlook: str = "") -> Response:
-    """Show the instance's page, with a message that explains why the page may not show the change yet."""
+    """Show the instance's page, with the message that the page shows the change later."""
     until = f"for an engine; until an engine has run it, this page shows the state before it{outlook}"
     return done(request, url_of(request, "/instances/{}", instance_key), f"instance {instance_key}: {sentence} {until}")

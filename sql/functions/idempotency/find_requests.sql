@@ -1,6 +1,6 @@
 -- Finds the stored responses of idempotent requests.
 --
--- Reads only the partitions of today and yesterday, because a lock on the third one would block `forget_requests` until
+-- Reads only the partitions of today and yesterday. A lock on the third partition would block `forget_requests` until
 -- the caller's transaction ends. The statement is planned for each call, because a cached plan would lock all three.
 --
 -- in:    tenants text[], keys text[], moment timestamptz
