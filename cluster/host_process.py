@@ -62,12 +62,13 @@ class HostProcess:
     @property
     def has_ended(self) -> bool:
         """Return whether the process has ended."""
-        # WNOWAIT keeps the ended process in the process table, so that no other process gets its id before its group is
-        # killed.
-        return (
-            self._process.returncode is not None
-            or os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        )
+        return self._process.returncode is not None or self._status() is not None
+
+    @property
+    def was_killed(self) -> bool:
+        """Return whether a signal has ended the process."""
+        status = self._status() if self._process.returncode is None else None
+        return status is not None and status.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
 
     def send(self, line: bytes) -> None:
         """Send a line to the host; if the host has ended, do nothing: `has_ended` reports the end."""
@@ -76,8 +77,11 @@ class HostProcess:
             self._process.stdin.write(line + b"\n")
 
     def events(self, wait_s: float) -> Iterator[Mapping[str, str]]:
-        """Yield the events of the host until `wait_s` is over, or the host's output has ended."""
+        """Yield the events of the host until `wait_s` is over, or the host's output ends."""
         assert self._process.stdout is not None
+        if self.output_ended:
+            time.sleep(wait_s)
+            return
         deadline = time.monotonic() + wait_s
         while select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
             line = self._process.stdout.readline()
@@ -109,6 +113,11 @@ class HostProcess:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+    def _status(self) -> os.waitid_result | None:
+        # WNOWAIT keeps the ended process in the process table, so that no other process gets its id before its group is
+        # killed.
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def _reap(self) -> None:
         if self._process.returncode is not None:

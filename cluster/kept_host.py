@@ -38,9 +38,9 @@ class KeptHost:
         self._restarts = Restarts(PAUSES, least_s=rest_s)
 
     @property
-    def has_no_more_to_tell(self) -> bool:
-        """Return whether the process has ended, or is about to end."""
-        return self._process is not None and self._process.output_ended
+    def has_failed(self) -> bool:
+        """Return whether the process has ended by itself. A process that was killed may succeed at the next start."""
+        return self._process is not None and self._process.has_ended and not self._process.was_killed
 
     @property
     def ready_on(self) -> str:
@@ -75,9 +75,16 @@ class KeptHost:
         if self._process is None and self._restarts.is_due:
             self.start()
 
+    def restart_if_killed(self) -> None:
+        """Restart the process if a signal has ended it; call this method regularly."""
+        if self._process is None or self._process.was_killed:
+            self.tend()
+
     def hear(self, wait_s: float) -> bool:
         """Read events for at most `wait_s` or until the host is ready; return whether the host is ready."""
-        assert self._process is not None
+        if self._process is None:  # The pause before the next start is not over.
+            time.sleep(wait_s)
+            return False
         for said in self._process.events(0 if self.is_ready else wait_s):
             if said["event"] == READY:
                 self.is_ready, self.why_not, self._ready_on = True, "", said["why"]

@@ -71,7 +71,9 @@ class RunningCluster:
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
         """Start the first host, and wait until its keepers can fire timers or a stop is requested.
 
-        errors:  ClusterFailed  the host process ended, or was not ready within a minute
+        If the host is killed, another host is started.
+
+        errors:  ClusterFailed  the host process ended by itself, or no host was ready within a minute
         """
         self._exporting.tend()
         first = self._hosts[0]
@@ -79,9 +81,10 @@ class RunningCluster:
         self._tell_local()
         deadline = time.monotonic() + READY_S
         while not first.hear(TEND_S) and not stopped():
-            if first.has_no_more_to_tell or time.monotonic() > deadline:
+            if first.has_failed or time.monotonic() > deadline:
                 self.stop()
                 raise ClusterFailed(first.why_not or f"{first.name} did not start: see the log lines above")
+            first.restart_if_killed()
 
     def tend(self) -> None:
         """Restart dead processes; call this method every `TEND_S`."""

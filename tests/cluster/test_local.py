@@ -132,6 +132,17 @@ def test_timers_fire_while_a_killed_up_is_started_again(up: LocalCluster) -> Non
         assert {it.holder for it in successor.shards(2)}.isdisjoint(before)
 
 
+def test_up_starts_another_host_if_its_first_host_is_killed_during_the_start(place: Path, dsn: str) -> None:
+    up = LocalCluster(place, dsn)
+    try:
+        kill(up.host().pid)
+        up.until_running()
+        up.shards(2)
+        assert "had died and is started again in 0 s" in up.said
+    finally:
+        up.end()
+
+
 def test_keepers_wait_for_the_next_host_for_longer_than_it_may_take() -> None:
     assert PAUSES.max_s + HOST_START_S < ORPHAN_S
 
