@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import print_if_full, print_none
+from shardclock_server.cli.lists import full_note, none_note, print_list
 from shardclock_server.cli.options import limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.output import Json
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.audit import LISTED_MAX
 from shardclock_server.service.filters import moment_of
@@ -41,15 +41,10 @@ def audit(
 
     async def do(session: Session) -> int:
         found = await list_acts(session, wanted, limit=limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            header = ["when", "actor", "from", "tenant", "verb", "parameters", "outcome"]
-            print_table("", header, [_row(act) for act in found])
-            print_if_full(found, limit, most=LISTED_MAX)
-        else:
-            print_none("records", "the audit has no records yet", filtered=wanted != AuditFilter())
-        return DONE
+        columns = ["when", "actor", "from", "tenant", "verb", "parameters", "outcome"]
+        none = none_note("records", "the audit has no records yet", filtered=wanted != AuditFilter())
+        more = full_note(found, limit, most=LISTED_MAX)
+        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

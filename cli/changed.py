@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from shardclock.api.codes import NOT_DONE
-from shardclock_server.cli.output import DONE, print_json, print_note
+from shardclock_server.cli.output import print_done
 from shardclock_server.service.bulk_wording import BulkResult, Key
 
 
@@ -12,12 +11,10 @@ def print_changed(changed: BulkResult[Key], shown: Mapping[str, Sequence[object]
 
     Return the exit code; a dry run has the code for work that is not done. The JSON output also contains `shown`.
     """
-    if as_json:
-        numbers = {"more": changed.more, "again_in_s": changed.again_in_s}
-        print_json({**shown, "message": changed.sentence, "done": yes, **numbers})
-    else:
-        print_note(f"{changed.sentence}{_way_on(changed, yes=yes)}")
-    return DONE if yes and changed.keys else NOT_DONE
+    numbers = {"more": changed.more, "again_in_s": changed.again_in_s}
+    fields = {**shown, "message": changed.sentence, "done": yes, **numbers}
+    message = f"{changed.sentence}{_way_on(changed, yes=yes)}"
+    return print_done(message, fields, done=yes and bool(changed.keys), as_json=as_json)
 
 
 def _way_on(changed: BulkResult[Key], *, yes: bool) -> str:

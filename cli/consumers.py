@@ -4,12 +4,11 @@ from typing import Annotated
 
 import typer
 
-from shardclock.api.codes import NOT_DONE
 from shardclock.api.refusals.log import UNKNOWN_GROUP
 from shardclock.log.async_groups import knows_group
-from shardclock_server.cli.lists import lists, print_if_full
+from shardclock_server.cli.lists import full_note, lists, print_list
 from shardclock_server.cli.options import limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.output import Json, print_done
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.consumers import END, START, position_of
 from shardclock_server.service.wording import counted, span_of
@@ -35,23 +34,9 @@ def list_(as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         groups = await list_groups(session)
-        if as_json:
-            print_json(groups)
-        elif groups:
-            columns = [
-                "group",
-                "partitions",
-                "lag",
-                "oldest unread",
-                "idle since",
-                "failures",
-                "set aside",
-                "last error",
-            ]
-            print_table("", columns, [_row(group) for group in groups])
-        else:
-            print_note("no consumer group exists yet")
-        return DONE
+        columns = ["group", "partitions", "lag", "oldest unread", "idle since", "failures", "set aside", "last error"]
+        none = "no consumer group exists yet"
+        return print_list(groups, columns, [_row(group) for group in groups], none=none, as_json=as_json)
 
     return with_session(do)
 
@@ -68,15 +53,10 @@ def aside(
         found = await list_aside(session, group, limit=limit)
         if not found and not await knows_group(session, group):
             raise Refusal.of(UNKNOWN_GROUP, group=group)
-        if as_json:
-            print_json(found)
-        elif found:
-            rows = [(it.set_aside_at, it.position, it.timer_key, it.intent, it.attempts, it.error) for it in found]
-            print_table("", ["set aside", "position", "timer_key", "intent", "attempts", "error"], rows)
-            print_if_full(found, limit, most=ASIDE_MAX)
-        else:
-            print_note(f"{group} has no records set aside")
-        return DONE
+        columns = ["set aside", "position", "timer_key", "intent", "attempts", "error"]
+        rows = [(it.set_aside_at, it.position, it.timer_key, it.intent, it.attempts, it.error) for it in found]
+        none, more = f"{group} has no records set aside", full_note(found, limit, most=ASIDE_MAX)
+        return print_list(found, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -110,11 +90,11 @@ def reset(
         parts = counted(partitions or known.partitions, "partition")
         if not yes:
             message = f"{group} would continue {where}, in {parts}; nothing was changed; add --yes to do it"
-            return _print_done(message, as_json=as_json, done=False)
+            return print_done(message, as_json=as_json, done=False)
         place = await reset_group(session, group, position=place, partitions=partitions)
         if place is None:
             raise Refusal.of(UNKNOWN_GROUP, group=group)
-        return _print_done(f"{group} continues behind position {place}, in {parts}", as_json=as_json)
+        return print_done(f"{group} continues behind position {place}, in {parts}", as_json=as_json)
 
     return with_session(do)
 
@@ -128,10 +108,10 @@ def drop(group: Name, yes: Yes = False, as_json: Json = False) -> int:
         what = f"{group}, with {counted(known.lag_records, 'record')} to read and {known.set_aside:,} set aside,"
         if not yes:
             message = f"{what} would be deleted; nothing was changed; add --yes to do it"
-            return _print_done(message, as_json=as_json, done=False)
+            return print_done(message, as_json=as_json, done=False)
         if not await drop_group(session, group):
             raise Refusal.of(UNKNOWN_GROUP, group=group)
-        return _print_done(f"{what} was deleted", as_json=as_json)
+        return print_done(f"{what} was deleted", as_json=as_json)
 
     return with_session(do)
 
@@ -141,14 +121,6 @@ async def _find(session: Session, name: str) -> Group:
     if found is None:
         raise Refusal.of(UNKNOWN_GROUP, group=name)
     return found
-
-
-def _print_done(message: str, *, as_json: bool, done: bool = True) -> int:
-    if as_json:
-        print_json({"message": message, "done": done})
-    else:
-        print_note(message)
-    return DONE if done else NOT_DONE
 
 
 def _row(group: Group) -> tuple[object, ...]:

@@ -7,10 +7,10 @@ import typer
 
 from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.changed import print_changed
-from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.lists import full_note, lists, none_note, print_list
 from shardclock_server.cli.operator import end_interrupted, note_changed, operator, way_on
 from shardclock_server.cli.options import OfTenant, key_argument, limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.output import Json, print_note
 from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.bulk_run import BulkBroken
@@ -76,15 +76,10 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await _newest(session, wanted, limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            columns = ["timer_key", "target", "tenant", "name", "given up", "attempts", "reason"]
-            print_table("", columns, [_row(letter) for letter in found])
-            print_if_full(found, limit, most=AT_ONCE_MAX)
-        else:
-            print_none("dead letters", "there are no dead letters", filtered=wanted != DeadLetterFilter())
-        return DONE
+        columns = ["timer_key", "target", "tenant", "name", "given up", "attempts", "reason"]
+        none = none_note("dead letters", "there are no dead letters", filtered=wanted != DeadLetterFilter())
+        more = full_note(found, limit, most=AT_ONCE_MAX)
+        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -102,24 +97,13 @@ def groups(
 
     async def do(session: Session) -> int:
         found = await group_dead_letters(session, target=target, tenant_id=tenant, across_tenants=across_tenants)
-        if as_json:
-            groups = [group._asdict() for group in found.groups]
-            print_json({"groups": groups, "counted": found.counted, "is_all": found.is_all})
-        elif found.groups:
-            columns = [
-                "target",
-                "last tenant" if across_tenants else "tenant",
-                "reason",
-                "dead letters",
-                "since",
-                "last",
-            ]
-            print_table("", [*columns, "tenants"], found.groups)
-            if not found.is_all:
-                print_note(f"only the newest {found.counted:,} dead letters are counted")
-        else:
-            print_none("dead letters", "there are no dead letters", filtered=(target, tenant) != (None, None))
-        return DONE
+        groups = [group._asdict() for group in found.groups]
+        shown = {"groups": groups, "counted": found.counted, "is_all": found.is_all}
+        of_tenant = "last tenant" if across_tenants else "tenant"
+        columns = ["target", of_tenant, "reason", "dead letters", "since", "last", "tenants"]
+        none = none_note("dead letters", "there are no dead letters", filtered=(target, tenant) != (None, None))
+        more = "" if found.is_all else f"only the newest {found.counted:,} dead letters are counted"
+        return print_list(shown, columns, found.groups, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

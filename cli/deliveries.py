@@ -1,7 +1,6 @@
 """The commands about deliveries: list, show, retry, cancel."""
 
 import json
-import shlex
 from typing import Annotated
 
 import typer
@@ -9,13 +8,13 @@ import typer
 from shardclock.api.refusals.deliveries import UNKNOWN_DELIVERY
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.delivery_fields import fields_of_delivery
-from shardclock_server.cli.lists import lists, print_more, print_none
+from shardclock_server.cli.lists import lists, none_note, page_note, print_list
 from shardclock_server.cli.operator import note_changed, operator
 from shardclock_server.cli.options import OfTenant, Page, Reason, key_argument, limit_option
-from shardclock_server.cli.output import DONE, Json, cell, print_json, print_note, print_records, print_table
+from shardclock_server.cli.output import DONE, Json, cell, print_done, print_json, print_records, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import deliveries as use_cases
-from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, DeliveryResult, ShownDelivery
+from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, ShownDelivery
 from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
@@ -54,17 +53,12 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await use_cases.page_of(session, wanted, size=limit, page=page)
-        if as_json:
-            print_json({"deliveries": found.deliveries, "next_page": found.next})
-        elif found.deliveries:
-            columns = ["timer_key", "target", "tenant", "name", "state", "attempts", "next attempt", "last error"]
-            print_table("", columns, [_row(delivery) for delivery in found.deliveries])
-        else:
-            filtered = wanted != DeliveryFilter() or page is not None
-            print_none("deliveries", "there are no deliveries", filtered=filtered)
-        if found.next is not None and not as_json:
-            print_more(f"--page {shlex.quote(found.next)}")
-        return DONE
+        shown = {"deliveries": found.deliveries, "next_page": found.next}
+        columns = ["timer_key", "target", "tenant", "name", "state", "attempts", "next attempt", "last error"]
+        rows = [_row(delivery) for delivery in found.deliveries]
+        filtered = wanted != DeliveryFilter() or page is not None
+        none = none_note("deliveries", "there are no deliveries", filtered=filtered)
+        return print_list(shown, columns, rows, none=none, more=page_note(found.next), as_json=as_json)
 
     return with_session(do)
 
@@ -110,7 +104,8 @@ def retry(
 
     async def do(session: Session) -> int:
         if timer_key is not None:
-            return _print_answer(await use_cases.retry(session, timer_key), as_json=as_json)
+            retried = await use_cases.retry(session, timer_key)
+            return print_done(retried.sentence, {"state": retried.state}, as_json=as_json)
         wanted = DeliveryFilter(target, tenant, failing=failing)
         changed = await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes, by=operator())
         note_changed(changed, yes=yes)
@@ -124,17 +119,10 @@ def cancel(timer_key: Key, reason: Reason = None, as_json: Json = False) -> int:
     """Cancel a delivery that no worker or program has claimed, so that no worker calls its target."""
 
     async def do(session: Session) -> int:
-        return _print_answer(await use_cases.cancel(session, timer_key, reason=reason), as_json=as_json)
+        canceled = await use_cases.cancel(session, timer_key, reason=reason)
+        return print_done(canceled.sentence, {"state": canceled.state}, as_json=as_json)
 
     return with_session(do)
-
-
-def _print_answer(answer: DeliveryResult, *, as_json: bool) -> int:
-    if as_json:
-        print_json({"state": answer.state})
-    else:
-        print_note(answer.sentence)
-    return DONE
 
 
 def _print_shown(found: ShownDelivery) -> None:

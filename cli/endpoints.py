@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from shardclock.api.codes import NOT_DONE
 from shardclock.api.refusals.tenants import UNKNOWN_ENDPOINT
 from shardclock_server.cli.endpoint_policy import (
     OF_POLICY,
@@ -26,9 +25,9 @@ from shardclock_server.cli.endpoint_policy import (
     numbers,
 )
 from shardclock_server.cli.file_text import is_file, read_text
-from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.lists import full_note, lists, none_note, print_list
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls, limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, print_done, print_line
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service import endpoints as use_cases
@@ -67,16 +66,10 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await list_endpoints(session, tenant_id=tenant, whole_urls=urls, limit=limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            columns = ["tenant", "target", "url", "state", "on the way", "failing", "since", "accepted"]
-            print_table("", columns, [_row(it) for it in found])
-            print_if_full(found, limit)
-        else:
-            none = "there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one"
-            print_none("endpoints", none, filtered=tenant is not None)
-        return DONE
+        columns = ["tenant", "target", "url", "state", "on the way", "failing", "since", "accepted"]
+        of_all = "there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one"
+        none, more = none_note("endpoints", of_all, filtered=tenant is not None), full_note(found, limit)
+        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -208,13 +201,10 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
         endpoint = await use_cases.find_open(session, key, rules=rules)
         tried = await use_cases.send_test(endpoint, key, rules=rules)
         ms = round(tried.duration_s * 1000)
-        if as_json:
-            print_json({"delivered": tried.delivered, "ms": ms, "answer": tried.answer})
-        else:
-            # The answer "timed out after …" already contains the duration.
-            took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"
-            print_note(f"{key.target}: {tried.answer}{took}")
-        return DONE if tried.delivered else NOT_DONE
+        shown = {"delivered": tried.delivered, "ms": ms, "answer": tried.answer}
+        # The answer "timed out after …" already contains the duration.
+        took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"
+        return print_done(f"{key.target}: {tried.answer}{took}", shown, done=tried.delivered, as_json=as_json)
 
     return with_session(do)
 
@@ -228,14 +218,10 @@ def attempts(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False)
         if not await list_endpoints(session, tenant_id=tenant, name=name, limit=1):
             raise Refusal.of(UNKNOWN_ENDPOINT, tenant_id=tenant, name=name)
         found = await find_attempts(session, key)
-        if as_json:
-            print_json(found)
-        elif found:
-            columns = ["timer_key", "attempt", "ended", "status", "ms", "failure", "answer"]
-            print_table("", columns, [(*astuple(it)[:-1], it.body[:BODY_SHOWN]) for it in found])
-        else:
-            print_note(f"endpoint {key.target} has no attempts yet")
-        return DONE
+        columns = ["timer_key", "attempt", "ended", "status", "ms", "failure", "answer"]
+        rows = [(*astuple(it)[:-1], it.body[:BODY_SHOWN]) for it in found]
+        none = f"endpoint {key.target} has no attempts yet"
+        return print_list(found, columns, rows, none=none, as_json=as_json)
 
     return with_session(do)
 
@@ -267,6 +253,15 @@ def remove(name: Name, yes: Yes = False, tenant: Tenant = DEFAULT_TENANT, as_jso
     return _run(lambda session: use_cases.remove(session, key, force=yes), verb="remove", as_json=as_json)
 
 
+def print_secret(sentence: str, verifier: str, *, as_json: bool) -> int:
+    """Print the result of a change, and the secret that verifies webhooks; return the exit code."""
+    told = "the endpoint's receiver verifies webhooks with the following secret, which is not shown again:"
+    print_done(f"{sentence}; {told}", {"message": sentence, "done": True, "secret": verifier}, as_json=as_json)
+    if not as_json:
+        print_line(verifier)
+    return DONE
+
+
 def endpoint_rules() -> EndpointRules:
     """Return the rules for endpoints from the settings."""
     settings = load_settings().worker
@@ -281,28 +276,15 @@ def _run(
     async def do(session: Session) -> int:
         match await use_case(session):
             case Done(sentence):
-                _print(sentence, {"done": sentence}, as_json=as_json)
-                return DONE
+                return print_done(sentence, as_json=as_json)
             case NewSecret(sentence, verifier):
-                told = "the endpoint's receiver verifies webhooks with the following secret, which is not shown again:"
-                shown_once = f"{sentence}; {told}"
-                _print(shown_once, {"done": sentence, "secret": verifier}, as_json=as_json)
-                if not as_json:
-                    print_line(verifier)
-                return DONE
+                return print_secret(sentence, verifier, as_json=as_json)
             case EndpointInUse(_, timers) as named:
-                way_out = f"{named.sentence}; add --yes to {verb} the endpoint"
-                _print(way_out, {"done": None, "pending_timers": timers}, as_json=as_json)
-                return NOT_DONE
+                message = f"{named.sentence}; add --yes to {verb} the endpoint"
+                shown = {"message": message, "done": False, "pending_timers": timers}
+                return print_done(message, shown, done=False, as_json=as_json)
 
     return with_session(do)
-
-
-def _print(sentence: str, fields: dict[str, object], *, as_json: bool) -> None:
-    if as_json:
-        print_json(fields)
-    else:
-        print_note(sentence)
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from shardclock.api.codes import NOT_DONE
-from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, print_done, print_json, print_note, print_table
 from shardclock_server.cli.ramp import outage_of, overdue_of
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
@@ -47,15 +47,12 @@ def release(
 
 async def _hold(session: Session, *, why: str, as_json: bool) -> int:
     before = await use_cases.hold(session, why)
-    if as_json:
-        print_json({"hold": why, "before": before})
-    else:
-        instead = "" if before is None else f"; instead of: {before}"
-        print_note(
-            "on hold: firing stops within half a second, and running work is finished;"
-            f" `shardclock release --yes` ends the hold{instead}"
-        )
-    return DONE
+    instead = "" if before is None else f"; instead of: {before}"
+    message = (
+        "on hold: firing stops within half a second, and running work is finished;"
+        f" `shardclock release --yes` ends the hold{instead}"
+    )
+    return print_done(message, {"hold": why, "before": before}, as_json=as_json)
 
 
 def _show(found: Release, *, as_json: bool) -> None:

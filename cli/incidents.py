@@ -6,10 +6,10 @@ import typer
 
 from shardclock.api.refusals.processes import UNKNOWN_INCIDENT
 from shardclock_server.cli.changed import print_changed
-from shardclock_server.cli.lists import print_if_full, print_none
+from shardclock_server.cli.lists import full_note, none_note, print_list
 from shardclock_server.cli.operator import note_changed, operator
 from shardclock_server.cli.options import LISTED_MAX, OfTenant, key_argument, limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.output import Json
 from shardclock_server.cli.process_output import print_sent
 from shardclock_server.cli.session import with_notification, with_session
 from shardclock_server.service.incidents import AT_ONCE_MAX, resolve_many
@@ -39,19 +39,14 @@ def incidents(
 
     async def do(session: Session) -> int:
         found = await find_incidents(session, wanted, limit=limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            columns = ["instance_key", "token", "process", "version", "node", "raised", "sentence"]
-            rows = [
-                (it.instance_key, it.token, it.process_id, it.version, it.node_id, it.raised_at, it.sentence)
-                for it in found
-            ]
-            print_table("", columns, rows)
-            print_if_full(found, limit, most=LISTED_MAX)
-        else:
-            print_none("incidents", "there are no incidents", filtered=wanted != IncidentFilter())
-        return DONE
+        columns = ["instance_key", "token", "process", "version", "node", "raised", "sentence"]
+        rows = [
+            (it.instance_key, it.token, it.process_id, it.version, it.node_id, it.raised_at, it.sentence)
+            for it in found
+        ]
+        none = none_note("incidents", "there are no incidents", filtered=wanted != IncidentFilter())
+        more = full_note(found, limit, most=LISTED_MAX)
+        return print_list(found, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

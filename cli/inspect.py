@@ -1,6 +1,5 @@
 """The commands that show timers: list, show, preview."""
 
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from rich.table import Column
 
 from shardclock_server.cli.delivery_fields import fields_of_delivery
 from shardclock_server.cli.field_names import OPTIONS, in_options
-from shardclock_server.cli.lists import print_more
+from shardclock_server.cli.lists import page_note, print_list
 from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     LISTED_MAX,
@@ -86,15 +85,10 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await find_timers(session, state.upper(), wanted, name=name, order_by=order_by, size=limit, page=page)
-        if as_json:
-            print_json({"timers": found.timers, "next_page": found.next})
-            return DONE
-        rows = [_row(timer, clock) for timer in found.timers]
+        shown, rows = {"timers": found.timers, "next_page": found.next}, [_row(it, clock) for it in found.timers]
         end = "paused until" if state.upper() == "PAUSED" else "ended"
-        print_table("", ["timer_key", "state", "due", end, "tenant", "target", "name", "schedule"], rows)
-        if found.next is not None:
-            print_more(f"--page {shlex.quote(found.next)}")
-        return DONE
+        columns = ["timer_key", "state", "due", end, "tenant", "target", "name", "schedule"]
+        return print_list(shown, columns, rows, more=page_note(found.next), as_json=as_json)
 
     return with_session(do)
 

@@ -9,7 +9,7 @@ import typer
 
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.changed import print_changed
-from shardclock_server.cli.lists import print_more, print_none
+from shardclock_server.cli.lists import more_note, none_note
 from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     LISTED_MAX,
@@ -138,11 +138,11 @@ def list_(
             print_json([{**asdict(it.found), "since": it.since} for it in page.instances])
         elif not page.instances and page.next is None:
             none = "no instance exists; start an instance with `shardclock processes start`"
-            print_none("instances", none, filtered=wanted != InstanceFilter() or after is not None)
+            print_note(none_note("instances", none, filtered=wanted != InstanceFilter() or after is not None))
         else:
             _print_instances(page.instances, with_since=definition_key is not None)
         if page.next is not None and (not as_json or len(page.instances) < limit):
-            print_more(f"--after {page.next}")
+            print_note(more_note(f"--after {page.next}"))
         return DONE
 
     return with_session(do)

@@ -11,7 +11,7 @@ from shardclock.api.codes import BAD_INPUT
 from shardclock_server.cli.file_text import STDIN, read_bytes
 from shardclock_server.cli.lengths import is_length, read_length
 from shardclock_server.cli.options import MissedRuns, Zone
-from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, print_done, print_json, print_note, print_table
 from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.job_file import FILE_BYTES_MAX, FileReport, apply_file
@@ -110,11 +110,7 @@ def remove(name: Name, as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         await remove_job(session, name)
-        if as_json:
-            print_json({"removed": name})
-        else:
-            print_note(f"job {shortened(name)} is removed")
-        return DONE
+        return print_done(f"job {shortened(name)} is removed", {"removed": name}, as_json=as_json)
 
     return with_session(do)
 

@@ -31,7 +31,7 @@ def print_job(job: Job, runs: Sequence[JobRun]) -> None:
 
 def print_runs(title: str, runs: Iterable[JobRun]) -> None:
     """Print runs, one per line."""
-    print_table(title, OF_RUNS, [_row_of_run(run) for run in runs])
+    print_table(title, OF_RUNS, [row_of_run(run) for run in runs])
 
 
 def print_run(run: JobRun) -> None:
@@ -106,7 +106,8 @@ def _next_start_of(job: Job) -> str:
     return cell(job.next_start)
 
 
-def _row_of_run(run: JobRun) -> tuple[object, ...]:
+def row_of_run(run: JobRun) -> tuple[object, ...]:
+    """Return a run's cells, in the order of OF_RUNS."""
     late_s = max(0.0, (run.started_at - run.scheduled_at).total_seconds())
     return (
         run.run_id,

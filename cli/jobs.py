@@ -11,9 +11,9 @@ import typer
 
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.job_changes import add, apply, remove
-from shardclock_server.cli.job_output import print_job, print_jobs, print_run, print_runs
+from shardclock_server.cli.job_output import OF_RUNS, print_job, print_jobs, print_run, row_of_run
 from shardclock_server.cli.job_watch import watch
-from shardclock_server.cli.lists import lists, print_if_full
+from shardclock_server.cli.lists import full_note, lists, print_list
 from shardclock_server.cli.options import WAIT_S_MAX, Reason, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.payload import read_payload
@@ -203,14 +203,8 @@ def history(
 
     async def do(session: Session) -> int:
         runs = await history_of(session, name, limit=limit)
-        if as_json:
-            print_json(runs)
-        elif runs:
-            print_runs("", runs)
-            print_if_full(runs, limit, most=HISTORY_MAX)
-        else:
-            print_note(f"job {shortened(name)} has not run yet")
-        return DONE
+        none, more = f"job {shortened(name)} has not run yet", full_note(runs, limit, most=HISTORY_MAX)
+        return print_list(runs, OF_RUNS, [row_of_run(run) for run in runs], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from shardclock_server.cli.lengths import read_length
-from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.lists import full_note, lists, none_note, print_list
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, print_done, print_line
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import keys as use_cases
 from shardclock_server.service.keys import OVERLAP, SCOPES, CreatedKey
@@ -46,16 +46,10 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await list_keys(session, tenant_id=tenant, limit=limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            columns = ["prefix", "tenant", "name", "scopes", "made", "expires", "revoked"]
-            print_table("", columns, [_row(it) for it in found])
-            print_if_full(found, limit)
-        else:
-            none = "there are no keys; add a key with `shardclock keys add NAME --scope read`"
-            print_none("keys", none, filtered=tenant is not None)
-        return DONE
+        columns = ["prefix", "tenant", "name", "scopes", "made", "expires", "revoked"]
+        of_all = "there are no keys; add a key with `shardclock keys add NAME --scope read`"
+        none, more = none_note("keys", of_all, filtered=tenant is not None), full_note(found, limit)
+        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -108,11 +102,7 @@ def revoke(prefix: Prefix, as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         revoked = await use_cases.revoke(session, prefix)
-        if as_json:
-            print_json({"done": revoked.sentence})
-        else:
-            print_note(revoked.sentence)
-        return DONE
+        return print_done(revoked.sentence, as_json=as_json)
 
     return with_session(do)
 
@@ -120,10 +110,9 @@ def revoke(prefix: Prefix, as_json: Json = False) -> int:
 def _make(use_case: Callable[[Session], Awaitable[CreatedKey]], *, as_json: bool) -> int:
     async def do(session: Session) -> int:
         made = await use_case(session)
-        if as_json:
-            print_json({"done": made.sentence, "key": made.text, "prefix": made.key.prefix})
-        else:
-            print_note(f"{made.sentence}; the caller sends this text, which is not shown again:")
+        shown = {"message": made.sentence, "done": True, "key": made.text, "prefix": made.key.prefix}
+        print_done(f"{made.sentence}; the caller sends this text, which is not shown again:", shown, as_json=as_json)
+        if not as_json:
             print_line(made.text)
         return DONE
 

@@ -5,12 +5,11 @@ from urllib.parse import urlsplit
 
 import typer
 
-from shardclock.api.codes import NOT_DONE
-from shardclock_server.cli.endpoints import endpoint_rules
+from shardclock_server.cli.endpoints import endpoint_rules, print_secret
 from shardclock_server.cli.file_text import read_text
-from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.lists import full_note, lists, none_note, print_list
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls, limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
+from shardclock_server.cli.output import Json, print_done
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import endpoints as of_endpoints
 from shardclock_server.service import notify as use_cases
@@ -41,16 +40,10 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await find_subscriptions(session, tenant_id=tenant, whole_urls=urls, limit=limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            columns = ["tenant", "endpoint", "url", "kinds", "state", "last sent", "waiting"]
-            print_table("", columns, [_row(it) for it in found])
-            print_if_full(found, limit)
-        else:
-            none = "no endpoint gets events; add an endpoint with `shardclock notify add https://… --on delivery.dead`"
-            print_none("endpoints", none, filtered=tenant is not None)
-        return DONE
+        columns = ["tenant", "endpoint", "url", "kinds", "state", "last sent", "waiting"]
+        of_all = "no endpoint gets events; add an endpoint with `shardclock notify add https://… --on delivery.dead`"
+        none, more = none_note("endpoints", of_all, filtered=tenant is not None), full_note(found, limit)
+        return print_list(found, columns, [_row(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -96,15 +89,9 @@ def add(
         async with session.transaction():
             added = None if new is None else await of_endpoints.add(session, new)
             done = await use_cases.subscribe(session, wanted)
-        if as_json:
-            print_json({"done": done.sentence, "secret": added and added.verifier})
-        elif added is None:
-            print_note(done.sentence)
-        else:
-            told = "the endpoint's receiver verifies webhooks with the following secret, which is not shown again:"
-            print_note(f"{done.sentence}; {told}")
-            print_line(added.verifier)
-        return DONE
+        if added is not None:
+            return print_secret(done.sentence, added.verifier, as_json=as_json)
+        return print_done(done.sentence, {"message": done.sentence, "done": True, "secret": None}, as_json=as_json)
 
     return with_session(do)
 
@@ -130,11 +117,7 @@ def remove(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -
 
     async def do(session: Session) -> int:
         done = await use_cases.unsubscribe(session, EndpointName(tenant, name))
-        if as_json:
-            print_json({"done": done.sentence})
-        else:
-            print_note(done.sentence)
-        return DONE
+        return print_done(done.sentence, as_json=as_json)
 
     return with_session(do)
 
@@ -147,11 +130,9 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
     async def do(session: Session) -> int:
         prepared = await use_cases.prepare_test(session, EndpointName(tenant, name), rules=rules)
         tried = await use_cases.send_test_event(prepared, rules=rules)
-        if as_json:
-            print_json({"delivered": tried.delivered, "ms": round(tried.duration_s * 1000), "answer": tried.answer})
-        else:
-            print_note(f"webhook:{name}: {tried.answer}; this machine sent the test, and workers send the events")
-        return DONE if tried.delivered else NOT_DONE
+        shown = {"delivered": tried.delivered, "ms": round(tried.duration_s * 1000), "answer": tried.answer}
+        message = f"webhook:{name}: {tried.answer}; this machine sent the test, and workers send the events"
+        return print_done(message, shown, done=tried.delivered, as_json=as_json)
 
     return with_session(do)
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.lists import full_note, lists, none_note, print_list
 from shardclock_server.cli.options import OfTenant, key_argument, limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, print_done, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.operations import LISTED_MAX, cancel_operation, describe, find_operation, page_of
 from shardclock_server.sql.operations.operations import STATES, Operation, OperationFilter
@@ -44,16 +44,12 @@ def list_(
 
     async def do(session: Session) -> int:
         found = (await page_of(session, wanted, size=limit)).operations
-        if as_json:
-            print_json([_fields_of(it) for it in found])
-        elif found:
-            header = ["operation", "verb", "state", "tenant", "matched", "changed", "begun", "ended", "actor"]
-            print_table("", header, [_row(it) for it in found])
-            print_if_full(found, limit, most=LISTED_MAX)
-        else:
-            is_filtered = wanted != OperationFilter(of_all=False)
-            print_none("operations", "there are no bulk operations", filtered=is_filtered)
-        return DONE
+        shown, rows = [_fields_of(it) for it in found], [_row(it) for it in found]
+        columns = ["operation", "verb", "state", "tenant", "matched", "changed", "begun", "ended", "actor"]
+        is_filtered = wanted != OperationFilter(of_all=False)
+        none = none_note("operations", "there are no bulk operations", filtered=is_filtered)
+        more = full_note(found, limit, most=LISTED_MAX)
+        return print_list(shown, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -75,13 +71,8 @@ def cancel(operation_id: Number, as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         ended = await cancel_operation(session, OperationFilter(), operation_id)
-        if as_json:
-            print_json(_fields_of(ended))
-        else:
-            print_note(
-                f"operation {operation_id} is CANCELED: {ended.changed:,} of {ended.matched:,} rows were changed"
-            )
-        return DONE
+        message = f"operation {operation_id} is CANCELED: {ended.changed:,} of {ended.matched:,} rows were changed"
+        return print_done(message, _fields_of(ended), as_json=as_json)
 
     return with_session(do)
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from shardclock.api.codes import NOT_DONE
 from shardclock.jsonb import stored_json
 from shardclock.log import LogRecord
 
@@ -55,6 +56,18 @@ def print_json(value: Any) -> None:
     """Print one JSON value on its own line."""
     sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+def print_done(message: str, shown: object = None, *, done: bool = True, as_json: bool) -> int:
+    """Print the result of one change as a note, or `shown` as JSON; return the exit code.
+
+    By default, the JSON output has the message, and whether the change is done.
+    """
+    if as_json:
+        print_json({"message": message, "done": done} if shown is None else shown)
+    else:
+        print_note(message)
+    return DONE if done else NOT_DONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,27 @@
 """Print the results of the commands about processes."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from shardclock.api.codes import NOT_DONE
-from shardclock_server.cli.output import DONE, Verbatim, print_json, print_note, print_table
+from shardclock_server.cli.output import DONE, Verbatim, print_done, print_json, print_note, print_table
 from shardclock_server.service import tasks
 from shardclock_server.service.processes import local_variables_of, variables_of
 from shardclock_server.service.timeline import writer_of
 from shardclock_server.sql.processes.instances import FoundStep, WholeInstance
 from shardclock_server.sql.processes.tasks import FoundTask, WholeTask
 
+OF_TASKS = (
+    "task_key", "name", "process", "instance_key", "business_key", "assignee", "groups", "users", "created", "due"
+)  # fmt: skip
+
 
 def print_sent(instance_key: int, *, sent: bool = True, as_json: bool) -> int:
     """Print that a signal was sent to an instance, or that the instance was cancelled before; return the exit code."""
-    if as_json:
-        print_json({"instance_key": instance_key, "sent": sent})
-    elif sent:
-        print_note(f"sent; `shardclock processes show {instance_key}` shows the result")
-    else:
-        print_note(f"instance {instance_key} was cancelled already")
-    return DONE
+    shows = f"sent; `shardclock processes show {instance_key}` shows the result"
+    message = shows if sent else f"instance {instance_key} was cancelled already"
+    return print_done(message, {"instance_key": instance_key, "sent": sent}, as_json=as_json)
 
 
 def print_reached(reached: list[int], *, as_json: bool, kept: bool = False) -> int:
@@ -74,19 +73,12 @@ def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_js
         print_table("\nsteps", ["at", "signals", "tokens"], rows)
 
 
-def print_tasks(found: Sequence[FoundTask]) -> None:
-    """Print open tasks."""
-    columns = [
-        "task_key", "name", "process", "instance_key", "business_key", "assignee", "groups", "users", "created", "due"
-    ]  # fmt: skip
-    rows = [
-        (
-            it.task_key, it.name, it.process_id, it.instance_key, it.business_key, it.assignee,
-            ", ".join(it.candidate_groups) or None, ", ".join(it.candidate_users) or None, it.created_at, it.due_date,
-        )
-        for it in found
-    ]  # fmt: skip
-    print_table("", columns, rows)
+def row_of_task(it: FoundTask) -> tuple[object, ...]:
+    """Return an open task's cells, in the order of OF_TASKS."""
+    return (
+        it.task_key, it.name, it.process_id, it.instance_key, it.business_key, it.assignee,
+        ", ".join(it.candidate_groups) or None, ", ".join(it.candidate_users) or None, it.created_at, it.due_date,
+    )  # fmt: skip
 
 
 def print_task(found: WholeTask, *, as_json: bool) -> None:

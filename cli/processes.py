@@ -10,9 +10,9 @@ import typer
 from shardclock.api.refusals.processes import UNKNOWN_DEFINITION
 from shardclock_server.cli import incidents, instances
 from shardclock_server.cli.lengths import read_length
-from shardclock_server.cli.lists import lists, print_none
+from shardclock_server.cli.lists import lists, none_note, print_list
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, key_argument
-from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, print_done, print_json, print_note, print_table
 from shardclock_server.cli.process_options import Variables, read_variables
 from shardclock_server.cli.process_output import print_reached
 from shardclock_server.cli.session import with_notification, with_session
@@ -82,30 +82,14 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await list_definitions(session, tenant_id=tenant, all_versions=all_versions)
-        if as_json:
-            print_json(found)
-        elif found:
-            columns = ["process", "version", "tenant", "definition_key", "running", "deployed", "file"]
-            print_table(
-                "",
-                columns,
-                [
-                    (
-                        it.process_id,
-                        it.version,
-                        it.tenant_id,
-                        it.definition_key,
-                        _running_of(it),
-                        it.deployed_at,
-                        it.resource,
-                    )
-                    for it in found
-                ],
-            )
-        else:
-            none = "no process is deployed; deploy a process with `shardclock deploy model.bpmn`"
-            print_none("processes", none, filtered=tenant is not None)
-        return DONE
+        columns = ["process", "version", "tenant", "definition_key", "running", "deployed", "file"]
+        rows = [
+            (it.process_id, it.version, it.tenant_id, it.definition_key, _running_of(it), it.deployed_at, it.resource)
+            for it in found
+        ]
+        of_all = "no process is deployed; deploy a process with `shardclock deploy model.bpmn`"
+        none = none_note("processes", of_all, filtered=tenant is not None)
+        return print_list(found, columns, rows, none=none, as_json=as_json)
 
     return with_session(do)
 
@@ -191,11 +175,8 @@ def delete(
         if not deleted and await read_definition(session, definition_key) is None:
             raise Refusal.of(UNKNOWN_DEFINITION, definition_key=definition_key)
         said = "is deleted" if deleted else "was deleted already"
-        if as_json:
-            print_json({"definition_key": definition_key, "deleted": deleted})
-        else:
-            print_note(f"definition {definition_key} {said}; its instances continue")
-        return DONE
+        shown = {"definition_key": definition_key, "deleted": deleted}
+        return print_done(f"definition {definition_key} {said}; its instances continue", shown, as_json=as_json)
 
     return with_session(do)
 

@@ -1,13 +1,12 @@
 """The commands about schedules: list schedules with their last firings, show the firings of one schedule."""
 
-import shlex
 from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
 from shardclock_server.cli.job_output import length_of
-from shardclock_server.cli.lists import lists, print_more, print_none
+from shardclock_server.cli.lists import lists, none_note, page_note, print_list
 from shardclock_server.cli.options import DEFAULT_TENANT, Page, Tenant, limit_option
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
@@ -58,16 +57,10 @@ def list_(
     async def do(session: Session) -> int:
         found = await find_timers(session, state.upper(), wanted, order_by=order_by, size=limit, page=page)
         listed = await with_firings(session, tenant, found.timers)
-        if as_json:
-            print_json({"schedules": [_json_of(it) for it in listed], "next_page": found.next})
-            return DONE
-        if not listed:
-            print_none("schedules", "there are no schedules", filtered=given != NO_FILTER or state.lower() != STATES[0])
-            return DONE
-        print_table("", COLUMNS, [_row(it) for it in listed])
-        if found.next is not None:
-            print_more(f"--page {shlex.quote(found.next)}")
-        return DONE
+        shown = {"schedules": [_json_of(it) for it in listed], "next_page": found.next}
+        filtered = given != NO_FILTER or state.lower() != STATES[0]
+        none, more = none_note("schedules", "there are no schedules", filtered=filtered), page_note(found.next)
+        return print_list(shown, COLUMNS, [_row(it) for it in listed], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 

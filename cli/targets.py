@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import print_if_full
+from shardclock_server.cli.lists import full_note, print_list
 from shardclock_server.cli.options import limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.output import Json
 from shardclock_server.cli.session import with_session
 from shardclock_server.sql.deliveries.targets import Target, list_targets
 from shardclock_server.sql.session import Session
@@ -25,13 +25,9 @@ def targets(
 
     async def do(session: Session) -> int:
         found = await list_targets(session, tenant_id=tenant, limit=limit)
-        if as_json:
-            print_json(found)
-        else:
-            columns = ["target", "kind", "tenant", "state", "on the way", "dead letters", "workers"]
-            print_table("", columns, [_row(target) for target in found])
-            print_if_full(found, limit, most=LISTED_MAX)
-        return DONE
+        columns = ["target", "kind", "tenant", "state", "on the way", "dead letters", "workers"]
+        more = full_note(found, limit, most=LISTED_MAX)
+        return print_list(found, columns, [_row(it) for it in found], more=more, as_json=as_json)
 
     return with_session(do)
 

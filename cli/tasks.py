@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.lists import lists, more_note, none_note, print_list
 from shardclock_server.cli.options import LISTED_MAX, OfTenant, key_argument, limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_note
+from shardclock_server.cli.output import DONE, Json, print_done
 from shardclock_server.cli.process_options import Variables, read_variables
-from shardclock_server.cli.process_output import print_task, print_tasks
+from shardclock_server.cli.process_output import OF_TASKS, print_task, row_of_task
 from shardclock_server.cli.session import with_notification, with_session
 from shardclock_server.service import tasks as service
 from shardclock_server.service.tasks import ASSIGNED, COMPLETED, COMPLETED_BEFORE, GIVEN_BACK, TAKEN, UNCHANGED
@@ -65,14 +65,9 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await find_tasks(session, wanted, after=after, page_size=limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            print_tasks(found)
-            print_if_full(found, limit, way_on=f"--after {found[-1].task_key}")
-        else:
-            print_none("tasks", "no task is open", filtered=wanted != EVERY_TASK or after > 0)
-        return DONE
+        none = none_note("tasks", "no task is open", filtered=wanted != EVERY_TASK or after > 0)
+        more = "" if len(found) < limit else more_note(f"--after {found[-1].task_key}")
+        return print_list(found, OF_TASKS, [row_of_task(it) for it in found], none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -125,8 +120,7 @@ def complete(
         if outcome not in (COMPLETED, COMPLETED_BEFORE):
             raise await _refusal_of(session, task_key, outcome)
         message = "is completed; its instance continues" if outcome == COMPLETED else "was completed already"
-        _print_done(task_key, outcome, message, as_json=as_json)
-        return DONE
+        return _print_state(task_key, outcome, message, as_json=as_json)
 
     return with_notification(do)
 
@@ -137,17 +131,13 @@ def _assign(task_key: int, assignee: str | None, *, as_json: bool) -> int:
         if outcome not in (ASSIGNED, GIVEN_BACK):
             raise await _refusal_of(session, task_key, outcome)
         change = "has no assignee now" if assignee is None else f"is assigned to {shortened(assignee)} now"
-        _print_done(task_key, outcome, change, as_json=as_json)
-        return DONE
+        return _print_state(task_key, outcome, change, as_json=as_json)
 
     return with_session(do)
 
 
-def _print_done(task_key: int, outcome: str, message: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"task_key": task_key, "state": outcome})
-    else:
-        print_note(f"task {task_key} {message}")
+def _print_state(task_key: int, outcome: str, message: str, *, as_json: bool) -> int:
+    return print_done(f"task {task_key} {message}", {"task_key": task_key, "state": outcome}, as_json=as_json)
 
 
 async def _refusal_of(session: Session, task_key: int, outcome: str) -> Refusal:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import lists, print_if_full
+from shardclock_server.cli.lists import full_note, lists, print_list
 from shardclock_server.cli.options import limit_option
-from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, print_done, print_json, print_note, print_table
 from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import tenants as use_cases
@@ -62,14 +62,10 @@ def list_(
 
     async def do(session: Session) -> int:
         found = await list_tenants(session, limit=limit)
-        if as_json:
-            print_json(found)
-        elif found:
-            print_table("", ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found])
-            print_if_full(found, limit, most=LISTED_MAX)
-        else:
-            print_note("no tenant has its own limits; the limits in the gateways' settings apply to all tenants")
-        return DONE
+        columns, rows = ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found]
+        none = "no tenant has its own limits; the limits in the gateways' settings apply to all tenants"
+        more = full_note(found, limit, most=LISTED_MAX)
+        return print_list(found, columns, rows, none=none, more=more, as_json=as_json)
 
     return with_session(do)
 
@@ -155,11 +151,7 @@ def remove(tenant: Which, as_json: Json = False) -> int:
     async def do(session: Session) -> int:
         sentence, changes = await use_cases.remove_own(session, tenant)
         note_result({"changes": changes})
-        if as_json:
-            print_json({"done": sentence})
-        else:
-            print_note(sentence)
-        return DONE
+        return print_done(sentence, as_json=as_json)
 
     return with_session(do)
 

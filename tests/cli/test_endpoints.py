@@ -160,8 +160,10 @@ def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes
         # Then the command shows the number of timers, and changes nothing without --yes
         many = "2 pending timers have the target webhook:billing, and each would become a dead letter when it fires"
         assert asked.code == NOT_DONE
-        assert asked.err == f"{many}; nothing was changed; add --yes to {verb} the endpoint\n"
-        assert (asked_json.code, asked_json.json) == (NOT_DONE, {"done": None, "pending_timers": 2})
+        message = f"{many}; nothing was changed; add --yes to {verb} the endpoint"
+        assert asked.err == f"{message}\n"
+        assert asked_json.code == NOT_DONE
+        assert asked_json.json == {"message": message, "done": False, "pending_timers": 2}
         meant = shell(*words, "--yes")
         assert (meant.code, meant.err) == (DONE, f"endpoint webhook:billing is {done}\n")
         assert shell("endpoints", verb, "billing", "--tenant", "zoo").code == NOT_DONE

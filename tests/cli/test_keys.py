@@ -51,7 +51,9 @@ def test_a_new_key_is_printed_as_json_for_programs(shell: Shell) -> None:
 
     assert (added.code, added.err) == (DONE, "")
     assert added.json["prefix"] == prefix_of(added.json["key"])
-    assert re.fullmatch(r"key \w+ \('webshop'\) of tenant 'default' is made, and expires at \S+Z", added.json["done"])
+    made = r"key \w+ \('webshop'\) of tenant 'default' is made, and expires at \S+Z"
+    assert added.json["done"] is True
+    assert re.fullmatch(made, added.json["message"])
 
 
 def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(shell: Shell) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shardclock_server.cli.lists import print_if_full
+from shardclock_server.cli.lists import full_note
 from tests.support.cli_asserts import BAD_INPUT, DONE
 from tests.support.factories import query
 from tests.support.job_runs import declare
@@ -122,7 +122,5 @@ def test_a_short_page_of_waiting_instances_names_the_way_on(full: Shell, monkeyp
     assert (refused.code, "needs the definition_key" in refused.err) == (BAD_INPUT, True)
 
 
-def test_a_list_at_the_highest_limit_does_not_suggest_a_higher_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    print_if_full([1, 2], 2, most=2)
-
-    assert capsys.readouterr().err == "there may be more rows: at most 2 are listed\n"
+def test_a_list_at_the_highest_limit_does_not_suggest_a_higher_limit() -> None:
+    assert full_note([1, 2], 2, most=2) == "there may be more rows: at most 2 are listed"

@@ -61,7 +61,11 @@ def test_an_existing_endpoint_gets_the_new_kinds_of_events_and_no_events_after_t
     changed = shell("notify", "add", "ops", "--on", "endpoint.disabled", "--text-only", "--tenant", "acme", "--json")
     again = shell("notify", "add", "ops", "--on", "endpoint.disabled", "--text-only", "--tenant", "acme")
 
-    assert changed.json == {"done": "endpoint webhook:ops gets endpoint.disabled", "secret": None}
+    assert changed.json == {
+        "message": "endpoint webhook:ops gets endpoint.disabled",
+        "done": True,
+        "secret": None,
+    }
     assert "gets endpoint.disabled already" in again.err
     (listed,) = shell("notify", "--tenant", "acme", "--json").json
     assert (listed["kinds"], listed["text_only"]) == (["endpoint.disabled"], True)
