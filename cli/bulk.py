@@ -12,6 +12,7 @@ from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
+from shardclock_server.service.unchanged import describe_unchanged
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
@@ -25,7 +26,6 @@ class Wording:
 
     verb: str
     participle: str
-    left: str = "ended or changed meanwhile"
     again: str = "repeat the same command for the rest"
     shown: dict[str, str | None] = field(default_factory=dict)
 
@@ -90,7 +90,6 @@ def _remarks(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) ->
         yield f"operation {bulk.operation_id} was cancelled"
     if bulk.unsure:
         yield f"up to {bulk.unsure:,} more rows may have been {wording.participle}: the answer was lost"
-    left = bulk.matched - bulk.changed - bulk.unsure
     if as_json:
         return
     if bulk.left_out:
@@ -102,5 +101,5 @@ def _remarks(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) ->
         yield "no other timer matches" if bulk.left_out else "no timer matches"
     elif not yes:
         yield f"nothing was changed; add --yes to {wording.verb} the timers"
-    elif left > 0 and bulk.refusal is None:
-        yield f"unchanged: {left:,}, which {wording.left}"
+    elif bulk.unchanged_reasons:
+        yield f"unchanged: {describe_unchanged(bulk.unchanged_reasons)}"

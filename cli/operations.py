@@ -9,6 +9,7 @@ from shardclock_server.cli.options import OfTenant, key_argument, limit_option
 from shardclock_server.cli.output import DONE, Json, print_done, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.operations import LISTED_MAX, cancel_operation, describe, find_operation, page_of
+from shardclock_server.service.unchanged import describe_unchanged
 from shardclock_server.sql.operations.operations import STATES, Operation, OperationFilter
 from shardclock_server.sql.session import Session
 
@@ -81,7 +82,8 @@ def _print(operation: Operation, *, as_json: bool) -> None:
     if as_json:
         print_json(_fields_of(operation))
     else:
-        print_table("", ["field", "value"], list(_fields_of(operation).items()))
+        said = {"unchanged_reasons": describe_unchanged(operation.unchanged_reasons)}
+        print_table("", ["field", "value"], list((_fields_of(operation) | said).items()))
 
 
 def _fields_of(operation: Operation) -> dict[str, object]:

@@ -141,7 +141,6 @@ def _shift_many(
     words = Wording(
         "move",
         "moved",
-        left="have ended, have no date yet, or were already moved under this operation",
         again=f"repeat the same command with --operation {operation} for the rest",
         shown={"operation": operation},
     )

@@ -19,6 +19,7 @@ values or raises an error; it neither prints nor parses options.
     operations              bulk operations: start, continue, list and cancel them
     operation_verbs         change one page of rows, with the verb of the page's operation
     bulk_change             change all timers that match a filter in one bulk run
+    unchanged               the reasons why an operation left rows unchanged
     bulk_wording            the dry run and the sentences of a bulk change with a single statement
     bulk_import             schedule a file of timers, with a report
     lines                   schedule newline-delimited JSON, with an outcome for each line

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
+from shardclock.api.refusals.timers import TIMER_ENDED
 from shardclock_server.service.bulk_run import BulkBroken, BulkProgress, BulkRun
 from shardclock_server.service.operation_verbs import PAUSE, RESUME, change_keys
 from shardclock_server.service.operations import record_done
@@ -108,21 +109,24 @@ class BulkChange(BulkRun):
         return self.actor.begin(self.change.verb, self.wanted.tenant_id, chosen, self.change.parameters)
 
     async def _change_whole(self, session: Session, whole: Callable[[Session], Awaitable[int]]) -> None:
-        async def change() -> int:
+        async def change() -> Counts:
             async with session.transaction():
                 changed = await whole(session)
-                if most := max(self.matched, changed):
-                    counts = Counts(most, self.left_out, changed)
+                left = max(0, self.matched - changed)
+                counts = Counts(changed + left, self.left_out, changed, {TIMER_ENDED.name: left} if left else {})
+                if counts.matched:
                     self.operation_id = await record_done(session, self.new_operation(), counts)
-                return changed
+                return counts
 
         self.unsure = self.matched
         try:
-            self.changed, repeated = await PAGE_RETRY.run(change)
+            counts, repeated = await PAGE_RETRY.run(change)
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
+        self.changed = counts.changed
         # An earlier try without a response may have changed timers that this count lacks.
-        self.unsure = max(0, self.matched - self.changed) if repeated else 0
+        self.unsure = counts.matched - counts.changed if repeated else 0
+        self.unchanged_reasons = {} if repeated else counts.unchanged_reasons
 
     async def _pages(self, session: Session) -> AsyncIterator[Sequence[int]]:
         for state in self.change.states:

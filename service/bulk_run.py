@@ -5,11 +5,11 @@ Changes move rows, so a search during the changes would find some rows twice and
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from shardclock_server.service.operations import SILENT_S, Actor, change_page
+from shardclock_server.service.operations import SILENT_S, Actor, PageChange, change_page
 from shardclock_server.sql.operations.operations import (
     CANCELED,
     FAILED,
@@ -49,7 +49,8 @@ NO_PROGRESS = BulkProgress()
 class BulkRun(ABC):
     """The state of one bulk run.
 
-    `actor` is the caller. `keys` are the found rows, and `changed` counts the changed rows. `unsure` counts the rows
+    `actor` is the caller. `keys` are the found rows, and `changed` counts the changed rows. `unchanged_reasons` counts
+    the unchanged rows by reason, as stored in the operation. `unsure` counts the rows
     with an unknown outcome: a change was sent, and Postgres did not answer. `operation_id` is None until the operation
     starts.
     """
@@ -58,6 +59,7 @@ class BulkRun(ABC):
     left_out: int = field(default=0, init=False)  # the number of matching rows that the verb can't change
     keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     changed: int = field(default=0, init=False)
+    unchanged_reasons: Mapping[str, int] = field(default_factory=dict, init=False)
     unsure: int = field(default=0, init=False)
     operation_id: int | None = field(default=None, init=False)
     is_canceled: bool = field(default=False, init=False)
@@ -101,7 +103,7 @@ class BulkRun(ABC):
     async def change_all(
         self,
         session: Session,
-        change: Callable[[Sequence[int]], Awaitable[int]],
+        change: PageChange,
         progress: BulkProgress,
         *,
         pause_s: float = 0.0,
@@ -111,7 +113,7 @@ class BulkRun(ABC):
     ) -> None:
         """Change the pages of the operation, with `pause` between two pages, until the operation ends or is cancelled.
 
-        `change` changes one page, and returns the number of changed rows; `committed` is called after the commit.
+        `change` changes one page, and returns the keys of the changed rows; `committed` is called after the commit.
 
         errors:  Refusal, StatementRefused  a page is refused: the operation has failed; earlier pages stay changed
                  BulkBroken                 Postgres did not answer; the counts include the changes before the failure
@@ -131,11 +133,12 @@ class BulkRun(ABC):
                 await end_operation(session, operation_id, FAILED, error=str(refusal))
                 # The count of this process may lack a page that Postgres changed without an answer.
                 (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
-                self.changed = ended.changed
+                self.changed, self.unchanged_reasons = ended.changed, ended.unchanged_reasons
                 raise
             except StoreUnavailable as error:
                 raise BulkBroken(f"Postgres does not answer ({error})") from error
-            self.unsure, self.changed, done, state = 0, now.changed, now.changed + now.unchanged, now.state
+            self.unsure, self.changed, self.unchanged_reasons = 0, now.changed, now.unchanged_reasons
+            done, state = now.changed + now.unchanged, now.state
             if committed is not None:
                 committed()
             progress.changed(done, of=self.matched)

@@ -1,13 +1,15 @@
 """Change the found rows, or count them in a dry run, and describe the result in a sentence."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
 from shardclock_server.service.operations import InOneStep
+from shardclock_server.service.unchanged import describe_unchanged
 from shardclock_server.service.wording import counted
 
+NOTHING = "nothing was changed"
 NAMED_MAX = 5  # one sentence lists at most this many names
 
 Row = TypeVar("Row")
@@ -37,9 +39,8 @@ def _nothing(*_: object) -> str:
 class BulkWording(Generic[Row, Key]):
     """One bulk change, with its sentences.
 
-    `done` is a sentence with the placeholders `{many}` (the counted rows) and `{are}`. Three functions return
-    continuations of the sentence: `of` describes the selected rows, `which` adds their names in a dry run, and `left`
-    adds the unchanged rows.
+    `done` is a sentence with the placeholders `{many}` (the counted rows) and `{are}`. Two functions return
+    continuations of the sentence: `of` describes the selected rows, and `which` adds their names in a dry run.
     """
 
     noun: tuple[str, str]
@@ -50,7 +51,6 @@ class BulkWording(Generic[Row, Key]):
     change: Callable[[Sequence[Row]], Awaitable[Sequence[Key]]]
     of: Callable[[Sequence[Row]], str] = _nothing
     which: Callable[[Sequence[Row]], str] = _nothing
-    left: Callable[[Sequence[Row], Sequence[Key]], str] = _nothing
 
     async def run(
         self,
@@ -67,10 +67,14 @@ class BulkWording(Generic[Row, Key]):
         """
         keys: Sequence[Key] = [self.key_of(row) for row in selected]
         operation_id: int | None = None
+        reasons: Mapping[str, int] = {}
         if keys and not dry_run:
             change = partial(self.change, selected)
-            keys, operation_id = (await change(), None) if step is None else await step.run(len(selected), change)
-        left = self.left(selected, keys)
+            if step is None:
+                keys = await change()
+            else:
+                keys, reasons, operation_id = await step.run(keys, change)
+        left = describe_unchanged(reasons)
         say = partial(self.word_dry_run, more=more) if dry_run else partial(self.word_change, left=left)
         return BulkResult(keys, say(len(keys), selected), more, again_in_s, operation_id)
 
@@ -83,11 +87,12 @@ class BulkWording(Generic[Row, Key]):
         return f"{many} would {self.would}{self.which(selected)}{others}; nothing was changed"
 
     def word_change(self, number: int, selected: Sequence[Row], *, left: str) -> str:
-        """Describe a change of `number` of the selected rows."""
-        if not number:
-            return f"nothing was changed{left}" if left else self.none
+        """Describe a change of `number` of the selected rows; `left` describes the unchanged rows."""
+        if not number and not left:
+            return self.none
         many = counted(number, *self.noun) + self.of(selected)
-        return self.done.format(many=many, are="is" if number == 1 else "are") + left
+        said = self.done.format(many=many, are="is" if number == 1 else "are") if number else NOTHING
+        return f"{said}; unchanged: {left}" if left else said
 
 
 def first_names(names: Sequence[str], noun: str) -> Sequence[str]:

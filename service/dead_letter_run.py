@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
-from shardclock.log.record import SIGNAL
 from shardclock_server.service.bulk_run import BulkProgress, BulkRun
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, DeadLetterChange
 from shardclock_server.service.redriving import change_letter_page
+from shardclock_server.service.unchanged import describe_unchanged
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
 from shardclock_server.sql.operations.operations import NewOperation
 from shardclock_server.sql.session import Session
@@ -38,13 +38,6 @@ class DeadLetterRun(BulkRun):
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     _page: Sequence[int] = field(default=(), init=False)  # the changed keys of an uncommitted page
-    # The unchanged letters of an uncommitted page: for each target and tenant, the number of letters with a closed
-    # target; `_others` counts the letters that another command has changed.
-    _staying: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
-    _others: int = field(default=0, init=False)
-    _closed_meanwhile: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
-    _changed_elsewhere: int = field(default=0, init=False)
-    _signals: set[int] = field(default_factory=set, init=False)
     # The number of letters per target and tenant.
     _number_of: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
     # The first dead letter of each target and tenant, which the sentence names as an example.
@@ -97,7 +90,7 @@ class DeadLetterRun(BulkRun):
         if dry_run:
             would = BulkResult(self.keys, many.word_dry_run(len(self.keys), selected, more=False), more=False)
             return self.change.with_rest(would, self._number_of)
-        left = self.change.describe_rest(len(self._signals), others=self._changed_elsewhere)
+        left = describe_unchanged(self.unchanged_reasons)
         # If only some letters were changed, their tenants are unknown.
         are_all = len(self.changed_keys) == len(self.keys)
         done = BulkResult(
@@ -106,7 +99,7 @@ class DeadLetterRun(BulkRun):
             more=False,
             operation_id=self.operation_id,
         )
-        return self.change.with_rest(done, Counter(dict(self._number_of) | dict(self._closed_meanwhile)))
+        return self.change.with_rest(done, self._number_of)
 
     async def _pages(self, session: Session, *, dry_run: bool) -> AsyncIterator[Sequence[int]]:
         after, is_last = None, False
@@ -117,23 +110,15 @@ class DeadLetterRun(BulkRun):
             for letter in letters:
                 self._examples.setdefault((letter.target, letter.tenant_id), letter)
             self.left_out += len(page) - len(letters)
-            self._signals.update(it.timer_key for it in letters if it.target == SIGNAL)
             yield [it.timer_key for it in letters]
             is_last = len(page) < self.batch
             after = page[-1].cursor if page else after
 
-    async def _change(self, session: Session, keys: Sequence[int]) -> int:
+    async def _change(self, session: Session, keys: Sequence[int]) -> Sequence[int]:
         self._page = await change_letter_page(session, partial(self.change.apply, keys))
-        unchanged = set(keys).difference(self._page)
-        self._staying = await self.change.count_staying(unchanged) if unchanged else Counter()
-        signals = unchanged & self._signals if self.change.leaves_signals else ()
-        self._others = len(unchanged) - self._staying.total() - len(signals)
-        return len(self._page)
+        return self._page
 
     def _take_page(self) -> None:
         """Add the keys of a committed page to the result."""
         self.changed_keys.extend(self._page)
-        self._signals.difference_update(self._page)
-        self._closed_meanwhile.update(self._staying)
-        self._changed_elsewhere += self._others
-        self._page, self._staying, self._others = (), Counter(), 0
+        self._page = ()

@@ -10,12 +10,10 @@ from typing import NamedTuple
 
 from shardclock.api.codes import invalid
 from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
-from shardclock.log.record import SIGNAL
-from shardclock_server.service.bulk_wording import BulkResult, BulkWording, first_names
+from shardclock_server.service.bulk_wording import NOTHING, BulkResult, BulkWording, first_names
 from shardclock_server.service.operation_verbs import DISCARD, REDRIVE
 from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.service.redriving import Redriving
-from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.dead_letters import (
     DeadLetter,
     DeadLetterCursor,
@@ -77,7 +75,6 @@ class DeadLetterChange:
     apply: Callable[[Sequence[int]], Awaitable[Sequence[int]]]
     would: str
     done: str
-    leaves_signals: bool = False
     per_s: int | None = None
     reason: str | None = None
     redriving: Redriving | None = None
@@ -97,13 +94,6 @@ class DeadLetterChange:
             raise self.redriving.refusal_of(letters[0])
         return chosen
 
-    async def count_staying(self, timer_keys: Iterable[int]) -> "Counter[tuple[str, str]]":
-        """Count the letters that a redrive can't change, because their targets were closed after `open_among`.
-
-        errors:  StoreUnavailable  Postgres did not answer within the timeout
-        """
-        return Counter() if self.redriving is None else await self.redriving.count_staying(timer_keys)
-
     def with_rest(self, changed: BulkResult[int], number_of: "Counter[tuple[str, str]]") -> BulkResult[int]:
         """Add to the result's sentence the letters that stay unchanged, and the deliveries that wait."""
         return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
@@ -111,7 +101,9 @@ class DeadLetterChange:
     def describe(self, number: int, sentence: str, number_of: "Counter[tuple[str, str]]") -> str:
         """Add to a sentence about `number` changed letters the letters and the deliveries that stay unchanged."""
         said = "" if self.redriving is None else self.redriving.describe(number_of)
-        return f"{sentence if number else 'nothing was changed'}{said}" if said else sentence
+        if not said:
+            return sentence
+        return f"{sentence if number or sentence.startswith(NOTHING) else NOTHING}{said}"
 
     async def count(self, session: Session, wanted: DeadLetterFilter) -> CountedLetters:
         """Count the dead letters that match a filter and that can be changed.
@@ -136,24 +128,7 @@ class DeadLetterChange:
             change=lambda letters: self.apply([it.timer_key for it in letters]),
             of=_of_tenants,
             which=lambda letters: _which(letters, wanted.reason_line),
-            left=self._describe_rest if wanted.timer_key is None else lambda *_: "",
         )
-
-    def describe_rest(self, signals: int, *, others: int) -> str:
-        """Return the words that end the sentence: the unchanged letters, with the reason.
-
-        `signals`: the number of signals for which instances wait; `others`: the number of letters that another command
-        has changed meanwhile.
-        """
-        left = f"; unchanged: {counted(others, *NOUN)}, redriven or discarded by another command meanwhile"
-        kept = f"; left: {counted(signals, 'signal')} for which instances wait: redrive them, or cancel the instances"
-        return (left if others else "") + (kept if signals and self.leaves_signals else "")
-
-    def _describe_rest(self, selected: Sequence[DeadLetterKey], keys: Sequence[int]) -> str:
-        done = set(keys)
-        rest = [it for it in selected if it.timer_key not in done]
-        signals = sum(it.target == SIGNAL for it in rest) if self.leaves_signals else 0
-        return self.describe_rest(signals, others=len(rest) - signals)
 
 
 def redriving(
@@ -181,7 +156,6 @@ def discarding(session: Session, *, reason: str | None = None) -> DeadLetterChan
         lambda keys: discard_dead_letters(session, keys, reason=reason),
         would="be discarded",
         done="{many} discarded",
-        leaves_signals=True,
         reason=reason,
     )
 

@@ -20,11 +20,11 @@ RETRY, RESOLVE = "deliveries retry", "processes resolve"
 OF_TIMERS = frozenset({CANCEL, PAUSE, RESUME, RESCHEDULE})
 
 
-async def _cancel(session: Session, keys: Sequence[int], change: Change) -> int:
+async def _cancel(session: Session, keys: Sequence[int], change: Change) -> Sequence[int]:
     return await cancel_timers(session, keys, reason=change.get("reason"))
 
 
-async def _pause(session: Session, keys: Sequence[int], change: Change) -> int:
+async def _pause(session: Session, keys: Sequence[int], change: Change) -> Sequence[int]:
     until = change.get("until")
     return await pause_timers(
         session,
@@ -35,25 +35,23 @@ async def _pause(session: Session, keys: Sequence[int], change: Change) -> int:
     )
 
 
-async def _resume(session: Session, keys: Sequence[int], change: Change) -> int:
+async def _resume(session: Session, keys: Sequence[int], change: Change) -> Sequence[int]:
     return await resume_timers(session, keys, missed=change.get("missed", MissedChoice.POLICY))
 
 
-async def _shift(session: Session, keys: Sequence[int], change: Change) -> int:
+async def _shift(session: Session, keys: Sequence[int], change: Change) -> Sequence[int]:
     return await shift_timers(session, keys, Shift(change["shift"]), operation=change["operation"])
 
 
-async def _redrive(session: Session, keys: Sequence[int], change: Change) -> int:
-    return len(
-        await change_letter_page(session, partial(redrive_dead_letters, session, keys, per_s=change.get("per_s")))
-    )
+async def _redrive(session: Session, keys: Sequence[int], change: Change) -> Sequence[int]:
+    return await change_letter_page(session, partial(redrive_dead_letters, session, keys, per_s=change.get("per_s")))
 
 
-async def _discard(session: Session, keys: Sequence[int], change: Change) -> int:
-    return len(await discard_dead_letters(session, keys, reason=change.get("reason")))
+async def _discard(session: Session, keys: Sequence[int], change: Change) -> Sequence[int]:
+    return await discard_dead_letters(session, keys, reason=change.get("reason"))
 
 
-_PAGE: Mapping[str, Callable[[Session, Sequence[int], Change], Awaitable[int]]] = {
+_PAGE: Mapping[str, Callable[[Session, Sequence[int], Change], Awaitable[Sequence[int]]]] = {
     CANCEL: _cancel,
     PAUSE: _pause,
     RESUME: _resume,
@@ -63,8 +61,8 @@ _PAGE: Mapping[str, Callable[[Session, Sequence[int], Change], Awaitable[int]]] 
 }
 
 
-async def change_keys(session: Session, verb: str, change: Change, keys: Sequence[int]) -> int:
-    """Change one page of an operation; return the number of changed rows.
+async def change_keys(session: Session, verb: str, change: Change, keys: Sequence[int]) -> Sequence[int]:
+    """Change one page of an operation; return the keys of the changed rows.
 
     errors:  Refusal           a parameter is refused: none of these rows was changed
              StatementRefused  as above

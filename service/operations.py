@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID, uuid4
 
 from shardclock.api.codes import invalid
@@ -33,6 +33,7 @@ from shardclock_server.sql.operations.operations import (
     Progress,
     begin_operation,
     claim_operation,
+    count_unchanged,
     delay_operation,
     end_operation,
     list_operations,
@@ -51,6 +52,7 @@ SILENT_S = 60.0
 RETRY_S = 10.0  # the pause of an operation after a failure
 NOW = 0.0
 T = TypeVar("T")
+PageChange = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,14 @@ def _shown(value: object) -> object:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
+class RecordedStep(NamedTuple, Generic[T]):
+    """The keys of the rows that one step changed, the unchanged rows by reason, and the number of the operation."""
+
+    keys: Sequence[T]
+    unchanged_reasons: Mapping[str, int]
+    operation_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class InOneStep:
     """A bulk change that finds and changes its rows in one transaction, which also records the finished operation."""
@@ -96,15 +106,19 @@ class InOneStep:
     session: Session
     new: NewOperation
 
-    async def run(self, matched: int, change: Callable[[], Awaitable[Sequence[T]]]) -> tuple[Sequence[T], int]:
-        """Run the change; return the keys of the changed rows, and the number of the operation.
+    async def run(self, found: Sequence[T], change: Callable[[], Awaitable[Sequence[T]]]) -> RecordedStep[T]:
+        """Run the change of the rows with the keys `found`.
 
         errors:  StoreUnavailable  the outcome is unknown
                  any error of `change`: nothing was changed
         """
         async with self.session.transaction():
             keys = await change()
-            return keys, await record_done(self.session, self.new, Counts(matched, changed=len(keys)))
+            # An incident has the key of its instance, and the token.
+            left: list[Any] = [it[0] if isinstance(it, tuple) else it for it in set(found).difference(keys)]
+            reasons = await count_unchanged(self.session, self.new.verb, left)
+            counts = Counts(len(found), changed=len(keys), unchanged_reasons=reasons)
+            return RecordedStep(keys, reasons, await record_done(self.session, self.new, counts))
 
 
 def in_one_step(
@@ -122,10 +136,10 @@ async def record_done(session: Session, new: NewOperation, counts: Counts) -> in
     return await begin_operation(session, new, counts, [], page_size=1, due_in_s=NOW)
 
 
-async def change_page(
-    session: Session, operation_id: int, change: Callable[[Sequence[int]], Awaitable[int]], *, pause_s: float = 0.0
-) -> Progress:
+async def change_page(session: Session, operation_id: int, change: PageChange, *, pause_s: float = 0.0) -> Progress:
     """Change the next page of an operation in the process that started it; return the new progress.
+
+    `change` takes the keys of the page, and returns the keys of the changed rows.
 
     errors:  Refusal           operation_ended: another process has ended the operation, because a page was refused
              StoreUnavailable  the outcome is unknown: call again
@@ -137,7 +151,7 @@ async def change_page(
     (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
     if ended.state == FAILED:
         raise Refusal.of(OPERATION_ENDED, operation_id=operation_id, state=FAILED, members={"state": FAILED})
-    return Progress(ended.state, ended.matched, ended.changed, ended.unchanged)
+    return Progress(ended.state, ended.matched, ended.changed, ended.unchanged, ended.unchanged_reasons)
 
 
 def tenants_of(due: DueOperation) -> Tenants:
@@ -162,15 +176,13 @@ async def continue_operation(session: Session, due: DueOperation) -> None:
 
 
 async def _change_locked(
-    session: Session,
-    operation_id: int,
-    change: Callable[[Sequence[int]], Awaitable[int]],
-    due_in_s: Callable[[int], float],
+    session: Session, operation_id: int, change: PageChange, due_in_s: Callable[[int], float]
 ) -> Progress:
-    keys = await take_page(session, operation_id)
-    changed = await change(keys) if keys else 0
+    verb, keys = await take_page(session, operation_id)
+    changed = set(await change(keys) if keys else ())
+    reasons = await count_unchanged(session, verb, [key for key in keys if key not in changed])
     return await note_page(
-        session, operation_id, changed=changed, unchanged=len(keys) - changed, due_in_s=due_in_s(len(keys))
+        session, operation_id, changed=len(changed), unchanged_reasons=reasons, due_in_s=due_in_s(len(keys))
     )
 
 

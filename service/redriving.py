@@ -1,7 +1,7 @@
 """Redrive the dead letters with usable targets, and explain why the other dead letters stay unchanged."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from shardclock.api.refusals.deliveries import NOT_REDRIVEN
@@ -9,7 +9,6 @@ from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.dead_letters import (
     ClosedTarget,
     DeadLetterKey,
-    count_letters_among,
     find_closed_targets,
     redrive_dead_letters,
 )
@@ -73,18 +72,6 @@ class Redriving:
                  StoreUnavailable  the outcome is unknown: call again
         """
         return await redrive_dead_letters(self.session, timer_keys, per_s=self.per_s)
-
-    async def count_staying(self, timer_keys: Iterable[int]) -> "Counter[tuple[str, str]]":
-        """Count the given letters that stay dead because their targets were closed since `open_among`.
-
-        shape:   a Counter; key: target and tenant
-        errors:  StoreUnavailable  Postgres did not answer within the timeout
-        """
-        number_of = await count_letters_among(self.session, timer_keys)
-        for it in await find_closed_targets(self.session, number_of) if number_of else ():
-            if not it.waits:
-                self.closed[it.target, it.tenant_id] = it
-        return Counter({lane: number for lane, number in number_of.items() if self._stays(*lane)})
 
     def refusal_of(self, letter: DeadLetterKey) -> Refusal:
         """Return the refusal of one dead letter that is not redriven."""

@@ -22,6 +22,7 @@ class OperationAnswer(
         expected=12_000,
         changed=3_998,
         unchanged=2,
+        unchanged_reasons={"timer_ended": 2},
         begun_at=MOMENT_TEXT,
         ended_at=None,
         interface="console",

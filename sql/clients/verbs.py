@@ -159,8 +159,8 @@ async def change_system_timer(
     return await _state(session, "change_system_timer", which, **given)
 
 
-async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
-    """Cancel the pending and paused timers with the given keys in one transaction; return their number.
+async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> list[int]:
+    """Cancel the pending and paused timers with the given keys in one transaction; return their keys.
 
     errors:  StoreUnavailable  the outcome is unknown: call again; no timer is cancelled twice
     source:  sql/functions/timers/cancel_timers.sql
@@ -175,8 +175,8 @@ async def pause_timers(
     reason: str | None = None,
     until: datetime | None = None,
     missed: str = MissedChoice.POLICY,
-) -> int:
-    """Pause the timers with the given keys, or change when their pauses end, in one transaction; return their number.
+) -> list[int]:
+    """Pause the timers with the given keys, or change when their pauses end, in one transaction; return their keys.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              InvalidTimer      the end is not in the future, or an unknown rule for missed occurrences
@@ -185,8 +185,8 @@ async def pause_timers(
     return await _changed(session, "pause_timers", timer_keys, reason=reason, until=until, missed=missed)
 
 
-async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: str = MissedChoice.POLICY) -> int:
-    """Resume the paused timers with the given keys, in one transaction; return the number of resumed timers.
+async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: str = MissedChoice.POLICY) -> list[int]:
+    """Resume the paused timers with the given keys, in one transaction; return the keys of the resumed timers.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              InvalidTimer      an unknown rule for missed occurrences
@@ -195,8 +195,8 @@ async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: 
     return await _changed(session, "resume_timers", timer_keys, missed=missed)
 
 
-async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *, operation: str) -> int:
-    """Move the pending and paused timers with the given keys, in one transaction; return the number of moved timers.
+async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *, operation: str) -> list[int]:
+    """Move the pending and paused timers with the given keys, in one transaction; return the keys of the moved timers.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, no timer moves twice
              InvalidTimer      the shift is not a duration, or moves a timer out of the years 1 to 9999
@@ -227,8 +227,8 @@ async def _state(session: Session, verb: str, which: TimerRef, /, **values: obje
     return str(await _called(session.call_one(verb, **asdict(which), **values)))
 
 
-async def _changed(session: Session, verb: str, timer_keys: Sequence[int], **values: object) -> int:
-    return len(await _called(session.call(verb, timer_keys=timer_keys, **values)))
+async def _changed(session: Session, verb: str, timer_keys: Sequence[int], **values: object) -> list[int]:
+    return [row[0] for row in await _called(session.call(verb, timer_keys=timer_keys, **values))]
 
 
 async def _called(call: Awaitable[T]) -> T:

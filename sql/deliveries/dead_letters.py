@@ -167,16 +167,6 @@ async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> 
     return {DeadLetterKey(*letter): number for *letter, number in rows}
 
 
-async def count_letters_among(session: Session, timer_keys: Iterable[int]) -> dict[tuple[str, str], int]:
-    """Count the given dead letters that still exist, by target and tenant.
-
-    errors:  StoreUnavailable  no answer before the timeout
-    source:  sql/deliveries/count_letters_among.sql
-    """
-    rows = await session.rows("count_letters_among", timer_keys=list(timer_keys))
-    return {(target, tenant_id): number for target, tenant_id, number in rows}
-
-
 async def find_dead_letter_keys(
     session: Session, wanted: DeadLetterFilter, *, limit: int, after: DeadLetterCursor | None = None
 ) -> list[DeadLetterKey]:

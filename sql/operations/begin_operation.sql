@@ -2,22 +2,22 @@
 -- has inserted it.
 --
 -- in:    :request_id uuid, :due_in interval, :matched bigint, :expected bigint or null, :left_out bigint,
---        :changed bigint, :by_operator boolean, :tenant_id text or null, :verb text, :filter jsonb, :change jsonb,
---        :interface text, :key_prefix text or null, :key_name text or null, :keys bigint[] (without keys, the operation
---        has ended), :page_size bigint
+--        :changed bigint, :unchanged_reasons jsonb (rows by reason), :by_operator boolean, :tenant_id text or null,
+--        :verb text, :filter jsonb, :change jsonb, :interface text, :key_prefix text or null, :key_name text or null,
+--        :keys bigint[] (without keys, the operation has ended), :page_size bigint
 -- out:   operation_id bigint
 -- locks: the new rows
 -- index: operations_by_request
 with begun as (
     insert into shardclock.operations (
-        request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged, by_operator, tenant_id,
-        verb, filter, change, interface, key_prefix, key_name
+        request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged, unchanged_reasons,
+        by_operator, tenant_id, verb, filter, change, interface, key_prefix, key_name
     )
     select
         :request_id::uuid, now() + :due_in::interval, case when :keys::bigint[] = '{}' then now() end,
         case when :keys = '{}' then 'DONE' else 'RUNNING' end, :matched::bigint, :expected::bigint, :left_out::bigint,
-        :changed::bigint, case when :keys = '{}' then :matched - :changed else 0 end, :by_operator::boolean,
-        :tenant_id::text, :verb::text, :filter::jsonb, :change::jsonb, :interface::text, :key_prefix::text,
+        :changed::bigint, case when :keys = '{}' then :matched - :changed else 0 end, :unchanged_reasons::jsonb,
+        :by_operator::boolean, :tenant_id::text, :verb::text, :filter::jsonb, :change::jsonb, :interface::text, :key_prefix::text,
         :key_name::text
     on conflict (request_id) do nothing
     returning operation_id

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.sql.session import Record, Session, StoreUnavailable
 
 RUNNING, DONE, CANCELED, FAILED, INTERRUPTED = "RUNNING", "DONE", "CANCELED", "FAILED", "INTERRUPTED"
 STATES = (RUNNING, INTERRUPTED, DONE, CANCELED, FAILED)
@@ -34,11 +35,12 @@ class NewOperation:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts at the begin of an operation: rows found, rows left out, and rows changed already."""
+    """The counts at the begin of an operation: rows found, left out, and changed, and unchanged rows by reason."""
 
     matched: int
     left_out: int = 0
     changed: int = 0
+    unchanged_reasons: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Progress:
     matched: int
     changed: int
     unchanged: int
+    unchanged_reasons: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Operation:
     left_out: int
     changed: int
     unchanged: int
+    unchanged_reasons: Mapping[str, int]
     by_operator: bool
     state: str
     tenant_id: str | None
@@ -136,6 +140,7 @@ async def begin_operation(
         expected=new.expected,
         left_out=counts.left_out,
         changed=counts.changed,
+        unchanged_reasons=json.dumps(dict(counts.unchanged_reasons)),
         by_operator=new.by_operator,
         tenant_id=new.tenant_id,
         verb=new.verb,
@@ -182,18 +187,31 @@ async def claim_operation(session: Session, operation_id: int, *, now: datetime 
     return await session.row("claim_operation", operation_id=operation_id, now=now) is not None
 
 
-async def take_page(session: Session, operation_id: int) -> Sequence[int]:
+async def take_page(session: Session, operation_id: int) -> tuple[str, Sequence[int]]:
     """Remove the next page of keys from a locked operation; the same transaction changes the rows with these keys.
 
-    shape:   the keys; empty after the last page
+    shape:   the operation's verb, and the keys; both are empty after the last page
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/take_page.sql
     """
     row = await session.row("take_page", operation_id=operation_id)
-    return [] if row is None else list(row["keys"])
+    return ("", []) if row is None else (row["verb"], list(row["keys"]))
 
 
-async def note_page(session: Session, operation_id: int, *, changed: int, unchanged: int, due_in_s: float) -> Progress:
+async def count_unchanged(session: Session, verb: str, keys: Sequence[int]) -> Mapping[str, int]:
+    """Count the rows that a verb left unchanged, by reason; call this function in the transaction of the change.
+
+    shape:   the keys are codes of refusals, and nothing_to_change
+    errors:  StoreUnavailable  no answer before the timeout
+    source:  sql/operations/count_unchanged.sql
+    """
+    rows = await session.rows("count_unchanged", verb=verb, keys=keys) if keys else []
+    return {row["reason"]: row["rows"] for row in rows}
+
+
+async def note_page(
+    session: Session, operation_id: int, *, changed: int, unchanged_reasons: Mapping[str, int], due_in_s: float
+) -> Progress:
     """Add the counts of one page to a locked operation; after the last page, the operation's state is done.
 
     errors:  StoreUnavailable  no answer before the timeout
@@ -203,11 +221,11 @@ async def note_page(session: Session, operation_id: int, *, changed: int, unchan
         "note_page",
         operation_id=operation_id,
         changed=changed,
-        unchanged=unchanged,
+        unchanged_reasons=json.dumps(unchanged_reasons),
         due_in=timedelta(seconds=due_in_s),
     )
     assert row is not None, "the caller has locked it"
-    return Progress(**row)
+    return Progress(**_with_reasons(row))
 
 
 async def end_operation(session: Session, operation_id: int, state: str, *, error: str | None = None) -> bool:
@@ -245,7 +263,7 @@ async def list_operations(
     """
     given = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
     rows = await session.rows("list_operations", **given, below=below, operation_id=operation_id, limit=limit)
-    return [Operation(**row) for row in rows]
+    return [Operation(**_with_reasons(row)) for row in rows]
 
 
 async def forget_operations(session: Session, *, now: datetime | None = None) -> int:
@@ -255,3 +273,7 @@ async def forget_operations(session: Session, *, now: datetime | None = None) ->
     source:  sql/operations/forget_operations.sql
     """
     return len(await session.rows("forget_operations", now=now))
+
+
+def _with_reasons(row: Record) -> dict[str, Any]:
+    return {**row, "unchanged_reasons": json.loads(row["unchanged_reasons"])}

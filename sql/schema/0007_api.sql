@@ -166,6 +166,7 @@ create table shardclock.operations (
     left_out bigint not null default 0,
     changed bigint not null default 0,
     unchanged bigint not null default 0,
+    unchanged_reasons jsonb not null default '{}',
     by_operator boolean not null,
     state text not null default 'RUNNING',
     tenant_id text,
@@ -184,6 +185,7 @@ create table shardclock.operations (
     constraint state_is_known check (state in ('RUNNING', 'DONE', 'CANCELED', 'FAILED')),
     constraint ended_unless_it_runs check ((state = 'RUNNING') = (ended_at is null)),
     constraint counts_are_not_negative check (least(matched, expected, left_out, changed, unchanged) >= 0),
+    constraint reasons_are_few check (length(unchanged_reasons::text) <= 1000),
     constraint verb_is_1_to_100_characters check (length(verb) between 1 and 100)
 );
 
@@ -203,6 +205,8 @@ comment on column shardclock.operations.left_out is 'Matching rows that the verb
 comment on column shardclock.operations.changed is 'The number of changed rows.';
 comment on column shardclock.operations.unchanged is
     'The number of found rows that had ended or changed in the meantime.';
+comment on column shardclock.operations.unchanged_reasons is
+    'The number of unchanged rows by reason: the code of a refusal, or nothing_to_change.';
 comment on column shardclock.operations.by_operator is
     'Whether an operator began the operation; then tenants can''t read the operator''s name.';
 comment on column shardclock.operations.tenant_id is 'The tenant of the rows; null: all tenants.';

@@ -137,7 +137,7 @@ def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(shell: Shel
         "printed before the work, because the work may be interrupted"
     )
     assert (again.code, again.out.split()[2:]) == (DONE, [str(MANY), "0"])
-    assert "already moved under this operation" in again.err
+    assert "unchanged: 50 had this change already" in again.err
     assert (other.json, other.err) == (
         told(MANY, MANY, operation="another"),
         "",
@@ -230,7 +230,7 @@ def test_a_bulk_change_does_not_count_changes_by_another_client(shell: Shell) ->
         done = shell("pause", "--all", "--yes")
 
     assert (done.code, done.out.split()[2:]) == (DONE, ["5", "3"])
-    assert "unchanged: 2, which ended" in done.err
+    assert "unchanged: 2 had ended\n" in done.err
 
 
 def test_a_lost_answer_is_retried_and_moves_no_timer_twice(shell: Shell) -> None:

@@ -11,11 +11,11 @@ from tests.support.program import Shell
 
 RUNNING = """
     insert into shardclock.operations (
-        request_id, due_at, matched, changed, by_operator, verb, filter, change, interface
+        request_id, due_at, matched, changed, unchanged, unchanged_reasons, by_operator, verb, filter, change, interface
     )
     values (
-        gen_random_uuid(), now() + interval '30 min', 9, 3, true, 'pause', '{"target": "x"}', '{"reason": "closed"}',
-        'cli'
+        gen_random_uuid(), now() + interval '30 min', 9, 3, 2, '{"timer_ended": 2}', true, 'pause', '{"target": "x"}',
+        '{"reason": "closed"}', 'cli'
     )
 """
 
@@ -73,6 +73,8 @@ def test_an_operation_is_shown_and_cancelled(shell: Shell) -> None:
     assert [it["operation_id"] for it in shell("operations", "--state", "running", "--json").json] == [1]
     shown = shell("operations", "show", 1)
     assert (shown.code, "closed" in shown.out, "{'target': 'x'}" in shown.out) == (DONE, True, True)
+    assert "2 had ended\n" in shown.out
+    assert shell("operations", "show", 1, "--json").json["unchanged_reasons"] == {"timer_ended": 2}
     ended = shell("operations", "cancel", 1)
     assert (ended.code, "3 of 9 rows were changed" in ended.err) == (DONE, True)
     assert_refused(shell("operations", "cancel", 1), "operation 1 is CANCELED already", code=NOT_DONE)

@@ -16,6 +16,7 @@ from shardclock_server.sql.session import Session, StoreTooSlow
 from tests.support.bpmn import model
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.factories import add_holder, query
+from tests.support.operations import an_operator
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 USER = START + '<userTask id="u"/>' + END
@@ -44,10 +45,10 @@ async def test_a_signal_that_its_instance_needs_can_be_redriven_but_not_discarde
         key = await it.start()
         dead = await given_up(it, key)
 
-        acted = await discard(it.session, DeadLetterFilter(), dry_run=False)
+        acted = await discard(it.session, DeadLetterFilter(), dry_run=False, by=an_operator())
         assert acted.keys == []
         assert acted.sentence == (
-            "nothing was changed; left: 1 signal for which instances wait: redrive them, or cancel the instances"
+            "nothing was changed; unchanged: 1 had a waiting instance: redrive the signal, or cancel the instance"
         )
         assert await redrive_dead_letters(it.session, [dead]) == [dead]
         await it.settle()

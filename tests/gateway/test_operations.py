@@ -9,8 +9,10 @@ from shardclock_server.service import keys as use_cases
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.operation_verbs import CANCEL
+from shardclock_server.service.operations import continue_operation
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.keys.keys import WantedKey
+from shardclock_server.sql.operations.operations import find_due_operation
 from shardclock_server.sql.session import Session
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import add_timers, query, value
@@ -61,6 +63,21 @@ async def test_a_bulk_change_is_an_operation_with_its_counts(dsn: str, api: Api)
     assert token not in str(listed)
     (act,) = (await api.get("/v1/audit")).json["acts"]
     assert (act["parameters"]["changed"], act["parameters"]["operation_id"]) == (3, listed["operation_id"])
+
+
+async def test_an_operation_has_the_numbers_of_unchanged_rows_by_reason(dsn: str, api: Api) -> None:
+    keys = await add_timers(dsn, 3, IN_A_DAY)
+    number = await begun(dsn)
+    await query(dsn, "select shardclock.cancel_timers($1)", keys[1:])
+    await query(dsn, "update shardclock.operations set due_at = now()")
+    async with opened(dsn, "gateway") as gateway:
+        due = await find_due_operation(gateway)
+        assert due is not None
+        await continue_operation(gateway, due)
+
+    found = (await api.get(f"/v1/operations/{number}")).json
+
+    assert (found["changed"], found["unchanged"], found["unchanged_reasons"]) == (1, 2, {"timer_ended": 2})
 
 
 async def test_the_audit_has_the_count_of_each_bulk_change_of_deliveries(dsn: str, api: Api) -> None:

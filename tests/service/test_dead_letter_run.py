@@ -134,7 +134,7 @@ async def test_signals_that_can_not_be_redriven_are_counted_over_all_batches(dsn
 
     await run.run(operator, Told(), dry_run=False)
 
-    left = "left: 2 signals for which instances wait: redrive them, or cancel the instances"
+    left = "unchanged: 2 had a waiting instance: redrive the signal, or cancel the instance"
     assert run.outcome(dry_run=False).sentence == f"3 dead letters discarded; {left}"
 
 

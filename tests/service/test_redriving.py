@@ -172,8 +172,7 @@ async def test_an_endpoint_that_is_disabled_during_a_run_keeps_its_letters_and_s
     assert await targets_on_their_way(dsn) == [HANDLER] * 4
     assert (run.changed, run.matched, len(run.changed_keys)) == (4, 6, 4)
     said = run.outcome(dry_run=False).sentence
-    assert said.startswith("put back: 4 dead letters are due again; left: 2 dead letters, because ")
-    assert f"target '{DISABLED}' was disabled at" in said
+    assert said.startswith("put back: 4 dead letters are due again; unchanged: 2 had a target that was disabled")
 
 
 @pytest.mark.usefixtures("between")
@@ -190,10 +189,27 @@ async def test_a_redrive_counts_the_letters_that_another_command_has_changed_mea
     await run.change_found(operator, NO_PROGRESS)
 
     said = run.outcome(dry_run=False).sentence
-    changed, others, left = said.split("; ", 2)
+    changed, closed, others = said.split("; ")
     assert changed == "put back: 2 dead letters are due again"
-    assert others == "unchanged: 2 dead letters, redriven or discarded by another command meanwhile"
-    assert left.startswith(f"left: 2 dead letters, because target '{DISABLED}' was disabled at")
+    assert closed.startswith("unchanged: 2 had a target that was disabled or removed")
+    assert others == "2 had been redriven or discarded by another command"
+
+
+@pytest.mark.usefixtures("letters")
+async def test_a_redrive_without_changes_reports_the_unchanged_letters_and_the_letters_that_it_left_out(
+    operator: Session,
+) -> None:
+    run = DeadLetterRun(an_operator(), redriving(operator), EACH)
+    await run.find(operator, NO_PROGRESS)
+    await run.start(operator)
+    await discard_dead_letters(operator, list(run.keys))
+
+    await run.change_found(operator, NO_PROGRESS)
+
+    said = run.outcome(dry_run=False).sentence
+    assert said.startswith(
+        "nothing was changed; unchanged: 4 had been redriven or discarded by another command; left: "
+    )
 
 
 @pytest.mark.parametrize("verb", [redrive, discard])
@@ -206,16 +222,14 @@ async def test_letters_that_another_request_has_changed_during_this_request_are_
     try:
         async with other.transaction():
             await other.execute("delete from shardclock.dead_letters where timer_key < 3")
-            changing = asyncio.create_task(verb(operator, EACH, limit=2, dry_run=False))
+            changing = asyncio.create_task(verb(operator, EACH, limit=2, dry_run=False, by=an_operator()))
             await eventually(lambda: waits_for_a_lock(dsn))
         done = await changing
     finally:
         await other.close()
 
     assert (done.keys, done.more) == ([], True)
-    assert done.sentence == (
-        "nothing was changed; unchanged: 2 dead letters, redriven or discarded by another command meanwhile"
-    )
+    assert done.sentence == "nothing was changed; unchanged: 2 had been redriven or discarded by another command"
 
 
 @pytest.mark.usefixtures("between")

@@ -183,7 +183,7 @@ async def test_a_plain_timer_is_due_immediately_with_every_choice(shard: HolderC
     key = await schedule(shard, due_date=await shard.value("select now() - interval '1 hour'"))
     await pause_timers(shard.session, [key])
 
-    assert await resume_timers(shard.session, [key], missed="skip") == 1
+    assert len(await resume_timers(shard.session, [key], missed="skip")) == 1
     await claimed_and_fired(shard)
 
     assert await numbers(shard.dsn) == [*PAUSES, ("TRIGGERED", 1)]

@@ -34,7 +34,7 @@ LATER = datetime(2032, 1, 1, tzinfo=UTC)
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, 999_998, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 CRON = NewRule("0 0 8 * * MON")
-Act = Callable[[HolderClient, TimerRef], Awaitable[str | int]]
+Act = Callable[[HolderClient, TimerRef], Awaitable[str | int | list[int]]]
 VERBS: dict[str, Act] = {
     "cancel": lambda hand, which: cancel_timer(hand.session, which),
     "pause": lambda hand, which: pause_timer(hand.session, which),

@@ -29,7 +29,10 @@ class Operation(Answer):
     expected: int | None = Field(description="the count of the dry run; null if there was no dry run")
     left_out: int = Field(description="the number of matching rows that the verb can't change")
     changed: int = Field(description="the number of changed rows")
-    unchanged: int = Field(description="the number of found rows that had ended or changed meanwhile")
+    unchanged: int = Field(description="the number of found rows that the verb could not change")
+    unchanged_reasons: dict[str, int] = Field(
+        description="the number of unchanged rows by reason: the code of a refusal, or nothing_to_change"
+    )
     begun_at: datetime
     ended_at: datetime | None = Field(description="the end of the operation; null: the operation has not ended")
     interface: str = Field(description="api, cli or console")

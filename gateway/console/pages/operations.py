@@ -17,6 +17,7 @@ from shardclock_server.gateway.routes.operations import OperationsQuery, cancel_
 from shardclock_server.service.bulk_run import BulkRun
 from shardclock_server.service.operation_verbs import OF_TIMERS
 from shardclock_server.service.operations import OperationPage, find_operation, page_of
+from shardclock_server.service.unchanged import describe_unchanged
 from shardclock_server.sql.operations.operations import INTERRUPTED, RUNNING, STATES
 from shardclock_server.timers.refusal import Refusal
 
@@ -76,6 +77,7 @@ async def show_operation(request: Request, operation_id: Key, gateway: CurrentGa
         "operation.html",
         title=f"Operation {operation_id}",
         it=OperationAnswer.of(found, is_operator=caller.is_operator),
+        unchanged=describe_unchanged(found.unchanged_reasons),
         is_open=found.state in OPEN,
         scope="write" if found.verb in OF_TIMERS else "operate",
     )

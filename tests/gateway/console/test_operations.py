@@ -19,11 +19,12 @@ from tests.support.gateways import Api
 
 ADD = """
     insert into shardclock.operations (
-        request_id, due_at, matched, changed, by_operator, tenant_id, verb, filter, change, interface, key_name, error
+        request_id, due_at, matched, changed, unchanged, unchanged_reasons, by_operator, tenant_id, verb, filter,
+        change, interface, key_name, error
     )
     select
-        gen_random_uuid(), now() + interval '30 min', 9, 3, $2, $3, $4, jsonb_build_object('name_prefix', $1::text),
-        jsonb_build_object('reason', $1::text), 'console', $1, $1
+        gen_random_uuid(), now() + interval '30 min', 9, 3, 1, '{"timer_ended": 1}', $2, $3, $4,
+        jsonb_build_object('name_prefix', $1::text), jsonb_build_object('reason', $1::text), 'console', $1, $1
     from generate_series(1, $5::integer)
 """
 
@@ -57,7 +58,8 @@ async def test_operations_are_listed_by_filter_and_each_text_of_a_tenant_is_esca
     assert (wrong.status, "'odd' is unknown" in wrong.main) == (422, True)
     one = await browser.get("/operations/1")
     one.assert_escapes()
-    assert "RUNNING cancel 3 3 of 9" in one.main
+    assert "RUNNING cancel 4 4 of 9" in one.main
+    assert "Unchanged 1 had ended" in one.main
     assert len(first.text.encode()) < 40_960
 
 
@@ -125,8 +127,8 @@ async def test_an_open_page_follows_the_progress_of_its_operation(
     async with chromium() as browser, watched(browser) as opened:
         page = opened.page
         await opened.open(f"{api.url}/console/operations/1")
-        await page.get_by_text("3 of 9").wait_for()
-        await query(dsn, "update shardclock.operations set changed = 9, state = 'DONE', ended_at = now()")
+        await page.get_by_text("4 of 9").wait_for()
+        await query(dsn, "update shardclock.operations set changed = 8, state = 'DONE', ended_at = now()")
         await page.get_by_text("9 of 9").wait_for()
         assert await page.get_by_text("Cancel the rest").count() == 0
         assert html.escape("x") in await page.get_by_role("main").inner_text()
