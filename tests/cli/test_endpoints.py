@@ -54,16 +54,12 @@ def test_the_last_attempts_of_an_endpoint_are_listed(shell: Shell) -> None:
 def test_a_wrong_value_is_refused_in_a_sentence_and_stores_nothing(shell: Shell) -> None:
     for wrong, sentence in (
         (["--url", "http://example.com/"], "http is not encrypted; use https"),
-        (["--url", URL, "--secret", "whsec_AAAA"], "a secret of 3 bytes is refused"),
         (["--url", URL, "--header", "x-no-colon"], "has no colon"),
         (["--url", URL, "--timeout", "60s"], "--timeout '60s' is refused: it must be from 1s to 30s"),
         (["--url", URL, "--expires-after", "soon"], "--expires-after 'soon' is not a length of time"),
-        (["--url", URL, "--retry-min", "2m", "--retry-max", "1m"], "retry_min (120 s) is longer than retry_max (60 s)"),
         (["--url", URL, "--secret", "whsec_" + 44 * "A", "--asymmetric"], "leave --asymmetric out"),
     ):
         assert_refused(shell("endpoints", "add", "billing", *wrong), sentence)
-    refused = shell("endpoints", "add", "Bil ling", "--url", URL)
-    assert_refused(refused, "endpoint name 'Bil ling' is refused: it has 1 to 100 lower-case letters")
     assert shell("endpoints", "--json").json == []
     shell("endpoints", "add", "billing", "--url", URL)
     assert_code(shell("endpoints", "add", "billing", "--url", URL, "--json"), ENDPOINT_EXISTS)
@@ -216,8 +212,6 @@ def test_a_refused_change_changes_nothing(shell: Shell) -> None:
     for words, sentence in (
         ([], "no change is given: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
         (["--header", "webhook-id: 1"], "the sender or a proxy sets this header"),
-        (["--header", "no-colon-of-7"], "has no colon"),
-        (["--timeout", "60s"], "--timeout '60s' is refused"),
         (["--rate", "1", "--no-rate"], "--rate and --no-rate exclude each other"),
         (["--header", "a: 1", "--no-headers"], "--header and --no-headers exclude each other"),
         (["--expires-after", "1h", "--no-expires-after"], "--expires-after and --no-expires-after exclude each other"),

@@ -114,7 +114,6 @@ async def test_an_endpoint_is_added_changed_rotated_disabled_enabled_and_removed
 
 async def test_an_invalid_endpoint_is_not_added(api: Api) -> None:
     for body, words in (
-        ({"name": "billing"}, "url is missing"),
         ({"name": "Bil ling", "url": URL}, "'Bil ling'"),
         ({"name": "billing", "url": URL, "policy": {"colour": 0}}, "policy.colour"),
     ):

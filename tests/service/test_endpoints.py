@@ -39,7 +39,7 @@ async def stored(operator: Session) -> StoredEndpoint:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"key": EndpointName("acme", "Bil ling")}, "name 'Bil ling' is refused"),
+        ({"key": EndpointName("acme", "Bil ling")}, "endpoint name 'Bil ling' is refused: it has 1 to 100 lower-case"),
         ({"url": "http://example.com/"}, "http is not encrypted"),
         ({"headers": {"webhook-id": "1"}}, "the sender or a proxy sets this header"),
         ({"secret": "whsec_AAAA"}, "a secret of 3 bytes is refused"),

@@ -88,10 +88,7 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"due_date": "'20000-01-01T00:00:00Z'"}, f"due_date '20000-01-01 00:00:00+00' {YEARS_RULE}"),
     ({"due_date": "'9999-12-31 23:59:59.999999Z'"}, f"due_date '9999-12-31 23:59:59.999999+00' {YEARS_RULE}"),
     ({"due_date": "'0044-03-15 00:00:00Z BC'"}, f"due_date '0044-03-15 00:00:00+00 BC' {YEARS_RULE}"),
-    *(
-        ({"delay": f"E'{text}'"}, f"delay '{text}' {DURATION_RULE}")
-        for text in ["", "P", "PT", "P1DT", "15 minutes", "PT++1S", "PT1+S", "pt1", "PT1S\\n"]
-    ),
+    ({"delay": "'15 minutes'"}, f"delay '15 minutes' {DURATION_RULE}"),
     ({"delay": "'PT1S' || repeat('0', 100)"}, f"delay {shortened('PT1S' + '0' * 100)} {DURATION_RULE}"),
     ({"delay": "'P9999Y'"}, f"delay 'P9999Y' {YEARS_RULE}"),
     ({"delay": "'P9999Y'", "zone": "'Asia/Tokyo'"}, f"delay 'P9999Y' {YEARS_RULE}"),
@@ -113,7 +110,6 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"target": "null"}, "target null is unknown: leave it out, or name one"),
     ({"timer_type": "'CRON'"}, f"timer_type 'CRON' {TYPE_RULE}"),
     ({"timer_type": "null"}, f"timer_type NULL {TYPE_RULE}"),
-    ({"zone": "'Mars/Olympus'"}, f"zone 'Mars/Olympus' {ZONE_RULE}"),
     ({"zone": "null"}, f"zone null {ZONE_RULE}"),
     ({"missed": "'never'", "schedule": "'R/PT1S'"}, f"missed 'never' {MISSED_RULE}"),
     ({"missed": "null"}, f"missed NULL {MISSED_RULE}"),

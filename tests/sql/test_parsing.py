@@ -137,7 +137,8 @@ async def test_each_rule_that_python_refuses_is_refused_in_sql_in_the_same_sente
 
 @pytest.mark.shared_database
 @pytest.mark.parametrize(
-    "text", ["", "P", "PT1", "1D", "-P1D", "P-1D", "P1Y-1M", "-pt-0.5s", "P1.5D", "P99999Y", "a'b"]
+    "text",
+    ["", "P", "PT", "P1DT", "PT1", "1D", "-P1D", "P-1D", "P1Y-1M", "-pt-0.5s", "P1.5D", "P99999Y", "a'b", "PT1S\n"],
 )
 async def test_sql_and_python_refuse_a_delay_in_the_same_sentence(client: HolderClient, text: str) -> None:
     with pytest.raises(InvalidTimer) as refused:

@@ -21,6 +21,12 @@ def test_a_policy_is_completed_with_defaults() -> None:
         ({"max_attempts": 0}, "max_attempts 0 is refused: it must be a whole number from 1 to 1,000"),
         ({"rate_per_s": float("nan")}, "rate_per_s nan is refused"),
         ({"retry_min_s": 86_000}, "retry_min (86000 s) is longer than retry_max"),
+        ({"concurrency": None}, "concurrency None is refused"),
+        ({"concurrency": 2.5}, "concurrency 2.5 is refused"),
+        ({"concurrency": True}, "concurrency True is refused"),
+        ({"rate_per_s": 0}, "rate_per_s 0 is refused"),
+        ({"timeout_s": "15"}, "timeout_s '15' is refused"),
+        (None, "policy null is refused"),
         (["max_attempts"], "policy […] is refused: it must be an object"),
     ],
 )

@@ -112,14 +112,7 @@ async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"policy": '{"concurrency": 0}'},
-        {"policy": '{"rate_per_s": 0}'},
-        {"policy": "[]"},
-        {"headers": "[]"},
-        {"headers": '{"x-a": 1}'},
-        {"secrets": [None]},
-    ],
+    [{"policy": '{"concurrency": 0}'}, {"headers": "[]"}, {"secrets": [None]}],
 )
 async def test_an_invalid_row_fails_only_its_own_deliveries(
     endpoints: Endpoints, settled: list[Settlement], wrong: dict[str, Any]

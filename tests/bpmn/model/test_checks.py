@@ -83,6 +83,11 @@ REFUSED = [
     (START + catch(""), "s>t", "t: the event has no trigger to catch; add a timer, a message or a signal"),
     (START + catch("<timerEventDefinition/>"), "s>t", "t: the timer has none of timeDate, timeDuration and timeCycle"),
     (
+        START + catch(TEN_MINUTES.replace("</timer", "<timeCycle>R/PT1H</timeCycle></timer")),
+        "s>t",
+        "t: the timer has 2 of timeDate, timeDuration and timeCycle; write exactly one",
+    ),
+    (
         START + catch(TEN_MINUTES + TEN_MINUTES),
         "s>t",
         "t: the event has 2 event definitions; an event must have exactly one",

@@ -6,10 +6,8 @@ from shardclock_server.bpmn.model import InvalidModel, read_model
 from shardclock_server.bpmn.model.document import DEPTH_MAX, ELEMENTS_MAX, MODEL_BYTES_MAX
 from tests.support.bpmn import HEAD
 
-BOMB = (
-    '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">'
-    '<!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;">]><definitions>&c;</definitions>'
-)
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 30))
+BOMB = f'<!DOCTYPE x [<!ENTITY l0 "ha">{LAUGHS}]><definitions>&l29;</definitions>'
 FILE = '<!DOCTYPE x [<!ENTITY f SYSTEM "/etc/hostname">]><definitions>&f;</definitions>'
 PROCESS = '<process id="p" isExecutable="true">'
 STRANGER = '<startEvent id="s"/><x:task xmlns:x="http://example.com/x" id="t"/>'
