@@ -16,7 +16,7 @@ from shardclock_server.cli.app import app
 from shardclock_server.cli.recording import VERBS
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.cli_asserts import DONE, NOT_THERE
-from tests.support.factories import add_timers, value
+from tests.support.factories import add_timers
 from tests.support.program import Shell
 
 # Commands that change nothing, and commands for clients: they schedule timers, or change one timer.
@@ -116,7 +116,7 @@ def test_a_change_that_can_t_be_recorded_is_reported(shell: Shell) -> None:
         done = shell("tenants", "set", "acme", "--timers", 5)
     assert done.code == NOT_THERE
     assert done.err == "shardclock: tenants set is done, and the audit has no record of it: no answer\n"
-    assert asyncio.run(value(shell.dsn, "select tenant_id from shardclock.tenants")) == "acme"
+    assert shell.sql("select tenant_id from shardclock.tenants")[0][0] == "acme"
 
 
 def test_a_verb_that_fails_half_way_is_recorded_as_failed(shell: Shell) -> None:

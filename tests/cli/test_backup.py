@@ -19,7 +19,7 @@ import pytest
 
 from shardclock_server.cli import INTERRUPTED
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
-from tests.support.factories import BOUND_S, add_timers, query
+from tests.support.factories import BOUND_S, add_timers, sql
 from tests.support.memory import IN_MEMORY
 from tests.support.program import PROGRAM, Shell, run, until
 from tests.support.roles import as_role
@@ -45,9 +45,9 @@ XMIN = "select distinct xmin::text from shardclock.{}"
 def empty(dsn: str) -> Iterator[str]:
     """Name a new database without the schema."""
     name = f"e_{uuid4().hex}"
-    asyncio.run(query(dsn, f"create database {name} owner shardclock_owner template template0"))
+    sql(dsn, f"create database {name} owner shardclock_owner template template0")
     yield re.sub(r"/t_[0-9a-f]+\?", f"/{name}?", dsn)
-    asyncio.run(query(dsn, f"drop database {name} with (force)"))
+    sql(dsn, f"drop database {name} with (force)")
 
 
 @pytest.fixture
@@ -58,14 +58,14 @@ def file(tmp_path: Path) -> Path:
 
 def count(dsn: str) -> int:
     """Count the timers."""
-    return int(asyncio.run(query(dsn, TIMERS))[0][0])
+    return int(sql(dsn, TIMERS)[0][0])
 
 
 def test_a_restored_database_has_the_timers_and_is_on_hold(
     dsn: str, empty: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(add_timers(dsn, 7, due="now() + interval '1 day'"))
-    asyncio.run(query(dsn, "update shardclock.identity set origin = 'a server that has run a cluster'"))
+    sql(dsn, "update shardclock.identity set origin = 'a server that has run a cluster'")
 
     dumped = Shell(dsn, capsys)("dump", file, "--json")
     restored = Shell(empty, capsys)("restore", file, "--json")
@@ -83,16 +83,16 @@ def test_a_database_that_is_restored_in_place_is_on_hold_from_the_transaction_of
 ) -> None:
     shell = Shell(dsn, capsys)
     asyncio.run(add_timers(dsn, 2))
-    asyncio.run(query(dsn, "update shardclock.identity set origin = shardclock.origin()"))
+    sql(dsn, "update shardclock.identity set origin = shardclock.origin()")
     shell("dump", file)
-    asyncio.run(query(dsn, "drop schema shardclock cascade"))
-    asyncio.run(query(dsn, GRANT))
+    sql(dsn, "drop schema shardclock cascade")
+    sql(dsn, GRANT)
 
     restored = shell("restore", file, "--json")
 
     assert (restored.code, restored.err) == (DONE, "")
     assert restored.json["hold"] == "an operator said: restored from a dump"
-    assert asyncio.run(query(dsn, XMIN.format("identity"))) == asyncio.run(query(dsn, XMIN.format("timers")))
+    assert sql(dsn, XMIN.format("identity")) == sql(dsn, XMIN.format("timers"))
     shell("migrate", "--roles")
     assert shell("release", "--yes").code == DONE
     assert shell("status", "--json").json["hold"] is None
@@ -105,12 +105,12 @@ def test_settings_of_the_database_do_not_change_a_copy(
     assert Shell(dsn, capsys)("dump", file).code == DONE
     database = urlsplit(empty).path.removeprefix("/")
     for setting in HOSTILE:
-        asyncio.run(query(dsn, f"alter database {database} set {setting}"))
+        sql(dsn, f"alter database {database} set {setting}")
 
     restored = Shell(empty, capsys)("restore", file)
     copied = Shell(empty, capsys)("dump", file.with_name("second"))
 
-    asyncio.run(query(dsn, f"alter database {database} reset all"))
+    sql(dsn, f"alter database {database} reset all")
     assert (restored.code, copied.code) == (DONE, DONE), restored.err + copied.err
     assert count(empty) == 3
 
@@ -228,7 +228,7 @@ def locked(dsn: str) -> Iterator[None]:
         assert locker.stdin is not None
         locker.stdin.write(LOCK)
         locker.stdin.flush()
-        until(lambda: asyncio.run(query(dsn, LOCKED)), "the lock")
+        until(lambda: sql(dsn, LOCKED), "the lock")
         yield
         locker.stdin.close()  # the end of psql also ends the transaction
 
@@ -236,11 +236,11 @@ def locked(dsn: str) -> Iterator[None]:
 def test_an_interrupted_dump_leaves_no_file_and_no_program(dsn: str, file: Path) -> None:
     environment = os.environ | {"SHARDCLOCK_DSN": as_role(dsn, "owner")}
     with locked(dsn), subprocess.Popen([*PROGRAM, "dump", str(file)], env=environment) as dump:
-        until(lambda: asyncio.run(query(dsn, WAITS)), "pg_dump to wait for the lock")
+        until(lambda: sql(dsn, WAITS), "pg_dump to wait for the lock")
         dump.send_signal(signal.SIGTERM)
         assert dump.wait(BOUND_S) == INTERRUPTED
     assert list(file.parent.iterdir()) == []
-    until(lambda: not asyncio.run(query(dsn, DUMPS)), "the end of pg_dump")
+    until(lambda: not sql(dsn, DUMPS), "the end of pg_dump")
 
 
 def test_a_dump_waits_for_a_locked_table_for_a_limited_time(
@@ -289,14 +289,14 @@ def test_a_damaged_file_changes_nothing(dsn: str, empty: str, file: Path, capsys
     assert done.err.endswith(
         "nothing was changed: the file is truncated, damaged or no dump: copy it again, or restore another dump\n"
     )
-    assert asyncio.run(query(empty, "select to_regnamespace('shardclock')::text"))[0][0] is None
+    assert sql(empty, "select to_regnamespace('shardclock')::text")[0][0] is None
 
 
 def test_a_restore_without_rights_names_the_server_s_cause(
     dsn: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Shell(dsn, capsys)("dump", file)
-    asyncio.run(query(dsn, "drop schema shardclock cascade"))
+    sql(dsn, "drop schema shardclock cascade")
 
     done = Shell(dsn, capsys)("restore", file)
 
@@ -308,9 +308,9 @@ def test_a_restore_without_rights_names_the_server_s_cause(
 def test_a_restore_without_its_hold_changes_nothing(
     dsn: str, empty: str, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asyncio.run(query(dsn, "create schema other create table other.t (n integer)"))
-    asyncio.run(query(dsn, "grant usage on schema other to public"))
-    asyncio.run(query(dsn, "grant select on other.t to public"))
+    sql(dsn, "create schema other create table other.t (n integer)")
+    sql(dsn, "grant usage on schema other to public")
+    sql(dsn, "grant select on other.t to public")
     monkeypatch.setattr("shardclock_server.cli.backup.DUMP", ["--format=custom", "--schema=other"])
     Shell(dsn, capsys)("dump", file)
 
@@ -321,7 +321,7 @@ def test_a_restore_without_its_hold_changes_nothing(
         'shardclock: psql: relation "shardclock.identity" does not exist; nothing was changed: the file has no schema'
         " shardclock: name a file of `shardclock dump`\n"
     )
-    assert asyncio.run(query(empty, "select to_regnamespace('other')::text"))[0][0] is None
+    assert sql(empty, "select to_regnamespace('other')::text")[0][0] is None
 
 
 def test_a_copy_goes_through_standard_output_and_input(dsn: str, empty: str, tmp_path: Path) -> None:

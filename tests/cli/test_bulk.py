@@ -21,7 +21,7 @@ from shardclock_server.sql.clients.search import find_keys
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_refused, count
-from tests.support.factories import add_timers, query, value
+from tests.support.factories import add_timers
 from tests.support.program import Shell
 
 MANY, PAGE = 50, 20
@@ -49,13 +49,13 @@ def add(
 
 def states(shell: Shell) -> dict[str, int]:
     """Count the timers in each state."""
-    rows = asyncio.run(query(shell.dsn, "select state, count(*) from shardclock.timer_history group by 1 order by 1"))
+    rows = shell.sql("select state, count(*) from shardclock.timer_history group by 1 order by 1")
     return dict(map(tuple, rows))
 
 
 def due_dates(shell: Shell) -> list[timedelta]:
     """Read how long after the start of the day each timer is due, in the order of the keys."""
-    rows = asyncio.run(query(shell.dsn, "select due_date from shardclock.timer_history order by timer_key"))
+    rows = shell.sql("select due_date from shardclock.timer_history order by timer_key")
     return [row["due_date"] - DAY for row in rows]
 
 
@@ -123,7 +123,7 @@ def test_a_cancel_of_all_includes_pending_and_paused_timers(shell: Shell) -> Non
     kept = (
         "select count(*) from shardclock.command_log where intent = 'CANCELED' and detail ->> 'reason' = 'moved house'"
     )
-    assert asyncio.run(value(shell.dsn, kept)) == MANY
+    assert shell.sql(kept)[0][0] == MANY
 
 
 def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(shell: Shell) -> None:
@@ -182,7 +182,7 @@ def test_a_bulk_change_affects_only_the_timers_of_its_filters(shell: Shell) -> N
     assert matched("--process-instance", 2) == 3
     assert matched("--process-instance", 2, "--name-prefix", "even-", "--due-from", "2031-01-01T00:00:05Z") == 1
     assert shell("cancel", "--all", "--name-prefix", "even-", "--yes", "--json").json["changed"] == 3
-    left = asyncio.run(query(shell.dsn, "select name from shardclock.timers order by 1"))
+    left = shell.sql("select name from shardclock.timers order by 1")
     assert [row["name"] for row in left] == ["odd-1", "odd-3", "odd-5"]
 
 
@@ -223,7 +223,7 @@ def test_a_bulk_change_does_not_count_changes_by_another_client(shell: Shell) ->
     async def find_and_cancel(*args: Any, **more: Any) -> Any:
         page = await find_keys(*args, **more)
         cancel = "select shardclock.cancel_timers($1)"
-        await asyncio.to_thread(lambda: asyncio.run(query(shell.dsn, cancel, page[:2])))
+        await asyncio.to_thread(lambda: shell.sql(cancel, page[:2]))
         return page
 
     with mock.patch.object(bulk_change, "find_keys", find_and_cancel):
@@ -290,8 +290,8 @@ def test_ctrl_c_reports_the_changes_until_then_and_ends_the_operation(shell: She
     )
     assert count(shell) == MANY - PAGE
     left = "select array[state, matched::text, changed::text] from shardclock.operations"
-    assert asyncio.run(value(shell.dsn, left)) == ["CANCELED", str(MANY), str(PAGE)]
-    assert asyncio.run(value(shell.dsn, "select count(*) from shardclock.operation_pages")) == 0
+    assert shell.sql(left)[0][0] == ["CANCELED", str(MANY), str(PAGE)]
+    assert shell.sql("select count(*) from shardclock.operation_pages")[0][0] == 0
 
 
 def test_if_a_shift_is_refused_for_a_later_timer_the_moved_timers_are_reported(shell: Shell) -> None:

@@ -8,7 +8,6 @@ from shardclock_server.service.processes import deploy
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
-from tests.support.factories import query
 from tests.support.program import Shell
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
@@ -30,7 +29,7 @@ def cancelled(shell: Shell) -> list[int]:
     told = (
         "select process_instance_key as key from shardclock.deliveries where payload ->> 'kind' = 'cancel' order by 1"
     )
-    return [row["key"] for row in asyncio.run(query(shell.dsn, told))]
+    return [row["key"] for row in shell.sql(told)]
 
 
 def test_a_single_instance_is_cancelled_at_once(shell: Shell) -> None:

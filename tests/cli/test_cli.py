@@ -17,7 +17,7 @@ import pytest
 from shardclock_server.service.wording import span_of, until_of
 from shardclock_server.sql.scripts import functions, steps
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_THERE, SECRET, WRONG_SCHEMA, assert_refused
-from tests.support.factories import BOUND_S, add_holder, add_timers, query
+from tests.support.factories import BOUND_S, add_holder, add_timers, sql
 from tests.support.postgres import Server
 from tests.support.program import PROGRAM, Shell
 
@@ -81,7 +81,7 @@ def bare(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Yield the DSN of a database without our schema."""
     server = postgres(18)
     dsn = server.clone()
-    asyncio.run(query(dsn, "drop schema shardclock cascade"))
+    sql(dsn, "drop schema shardclock cascade")
     yield dsn
     server.drop(dsn)
 

@@ -8,12 +8,7 @@ from typing import Any
 from shardclock.log.async_groups import open_group
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
 from tests.support.consumers import append, consume_once, member_session
-from tests.support.factories import query
 from tests.support.program import Shell
-
-
-def sql(shell: Shell, text: str) -> Any:
-    return asyncio.run(query(shell.dsn, text))
 
 
 def group(shell: Shell, name: str = "billing", *, done: int = 0, partitions: int = 1, keys: int = 5) -> None:
@@ -39,7 +34,7 @@ def shown(shell: Shell) -> list[Any]:
 
 def test_groups_are_listed_with_their_lag_and_their_idle_time(shell: Shell) -> None:
     group(shell, done=2)
-    sql(shell, "update shardclock.command_log set recorded_at = recorded_at - interval '2 h'")
+    shell.sql("update shardclock.command_log set recorded_at = recorded_at - interval '2 h'")
 
     listed = shell("consumers")
 
@@ -58,7 +53,7 @@ def test_groups_are_listed_with_their_lag_and_their_idle_time(shell: Shell) -> N
 def test_the_list_shows_that_a_group_never_worked_or_fails(shell: Shell) -> None:
     assert "no consumer group" in shell("consumers").err
     group(shell)
-    sql(shell, "update shardclock.consumers set failures = 7, error = 'ValueError: no', failed_at = now()")
+    shell.sql("update shardclock.consumers set failures = 7, error = 'ValueError: no', failed_at = now()")
 
     out = shell("consumers").out
 
@@ -109,8 +104,7 @@ def test_a_group_is_dropped_only_with_yes(shell: Shell) -> None:
 def test_records_set_aside_are_shown(shell: Shell) -> None:
     group(shell)
     assert "has no records set aside" in shell("consumers", "aside", "billing").err
-    sql(
-        shell,
+    shell.sql(
         "insert into shardclock.records_aside (group_name, position, attempts, error, record)"
         " select 'billing', l.position, 3, 'no', to_jsonb(l) from shardclock.command_log l where l.timer_key = 2",
     )

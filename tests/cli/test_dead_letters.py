@@ -17,7 +17,7 @@ from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE, assert_refused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
-from tests.support.factories import HolderClient, add_holder, query
+from tests.support.factories import HolderClient, add_holder
 from tests.support.program import Shell
 
 OTHER = "cart.left"
@@ -48,14 +48,14 @@ def letters(shell: Shell) -> list[int]:
 
 def waiting(shell: Shell) -> list[dict[str, Any]]:
     """Read the deliveries that have not ended."""
-    rows = asyncio.run(query(shell.dsn, "select * from shardclock.deliveries order by next_attempt_at, timer_key"))
+    rows = shell.sql("select * from shardclock.deliveries order by next_attempt_at, timer_key")
     return [dict(row) for row in rows]
 
 
 def last_records(shell: Shell, intent: str) -> dict[int, dict[str, Any]]:
     """Read the details of the records of an intent, by timer."""
     text = "select timer_key, detail from shardclock.command_log where intent = $1"
-    return {row["timer_key"]: json.loads(row["detail"]) for row in asyncio.run(query(shell.dsn, text, intent))}
+    return {row["timer_key"]: json.loads(row["detail"]) for row in shell.sql(text, intent)}
 
 
 def test_dead_letters_are_listed_the_most_recent_first_with_reason_and_failures(

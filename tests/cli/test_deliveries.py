@@ -21,7 +21,7 @@ from tests.support.deliveries import (
     deliveries,
     failed,
 )
-from tests.support.factories import HolderClient, add_holder, query
+from tests.support.factories import HolderClient, add_holder
 from tests.support.program import Shell
 
 OTHER = "cart.left"
@@ -165,7 +165,7 @@ def test_a_cancelled_delivery_is_discarded_with_a_record_and_a_held_one_is_uncha
 
     assert (done.code, done.err) == (DONE, f"the delivery of timer {failing} is DISCARDED\n")
     text = "select timer_key, detail from shardclock.command_log where intent = 'DISCARDED'"
-    ((key, detail),) = asyncio.run(query(shell.dsn, text))
+    ((key, detail),) = shell.sql(text)
     assert (key, json.loads(detail)) == (failing, {"by": "test_shard", "reason": "refunded by hand"})
     assert_code(left, DELIVERY_CLAIMED, state="IN_HAND")
     assert waiting(shell).keys() == set(keys[1:])

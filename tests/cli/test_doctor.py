@@ -15,7 +15,7 @@ from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, WRONG_SCHEMA
 from tests.support.deliveries import HANDLER, declare
-from tests.support.factories import BOUND_S, add_holder, add_timers, query
+from tests.support.factories import BOUND_S, add_holder, add_timers, query, sql
 from tests.support.program import Done, Shell, run
 from tests.support.tls import Authority, tls_before
 
@@ -182,7 +182,7 @@ def test_settings_that_may_lose_commits_are_a_fault(dsn: str, capsys: pytest.Cap
 
 
 def test_an_edited_schema_is_a_fault_and_ends_the_checks(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(query(dsn, "delete from shardclock.functions where name = 'origin'"))
+    sql(dsn, "delete from shardclock.functions where name = 'origin'")
 
     done = Shell(dsn, capsys)("doctor", "--json")
 
@@ -193,7 +193,7 @@ def test_an_edited_schema_is_a_fault_and_ends_the_checks(dsn: str, capsys: pytes
 def test_a_dropped_table_is_a_fault_and_no_migration_accepts_the_rest(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asyncio.run(query(dsn, "drop table shardclock.dead_letters, shardclock.endpoint_attempts"))
+    sql(dsn, "drop table shardclock.dead_letters, shardclock.endpoint_attempts")
     sentence = (
         "the schema shardclock has lost the table dead_letters and 2 more objects, and no migration brings back the"
         " rows: restore the database from a backup"
@@ -217,8 +217,8 @@ def test_a_state_of_the_database_is_reported(
     statement: str, check: str, dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(serve(dsn))
-    asyncio.run(query(dsn, statement))
-    asyncio.run(query(dsn, "select shardclock.schedule_timer(delay => 'P1D', tenant_id => 'full')"))
+    sql(dsn, statement)
+    sql(dsn, "select shardclock.schedule_timer(delay => 'P1D', tenant_id => 'full')")
 
     done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
 
@@ -228,7 +228,7 @@ def test_a_state_of_the_database_is_reported(
 def test_the_row_of_the_quotas_reports_the_omitted_tenants(
     dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asyncio.run(query(dsn, "insert into shardclock.tenants (tenant_id, timers_max) values ('a', 10), ('b', 10)"))
+    sql(dsn, "insert into shardclock.tenants (tenant_id, timers_max) values ('a', 10), ('b', 10)")
     monkeypatch.setattr("shardclock_server.service.doctor.TENANTS_MAX", 1)
 
     found = findings(Shell(dsn, capsys)("doctor", "--json"))["quotas"]

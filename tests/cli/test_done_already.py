@@ -12,7 +12,6 @@ from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE
 from tests.support.deliveries import add_deliveries
-from tests.support.factories import query
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.program import Shell
@@ -60,16 +59,14 @@ def definition(shell: Shell) -> object:
 
 
 def task(shell: Shell) -> object:
-    asyncio.run(query(shell.dsn, INSTANCE))
-    asyncio.run(query(shell.dsn, TASK))
+    shell.sql(INSTANCE)
+    shell.sql(TASK)
     return 7
 
 
 def canceled(shell: Shell) -> object:
-    asyncio.run(query(shell.dsn, INSTANCE))
-    asyncio.run(
-        query(shell.dsn, "update shardclock.instances set outcome = 'CANCELED', ended_at = now(), state = null")
-    )
+    shell.sql(INSTANCE)
+    shell.sql("update shardclock.instances set outcome = 'CANCELED', ended_at = now(), state = null")
     return 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from shardclock.api.refusals.tenants import ENDPOINT_EXISTS, UNKNOWN_ENDPOINT
 from shardclock.api.refusals.timers import TARGET_DISABLED
 from tests.support.answering import answering
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_code, assert_refused
-from tests.support.factories import query
 from tests.support.program import Shell
 
 URL = "https://example.com/hooks"
@@ -42,7 +40,7 @@ def test_the_last_attempts_of_an_endpoint_are_listed(shell: Shell) -> None:
     """
 
     assert shell("endpoints", "attempts", "billing").err == "endpoint webhook:billing has no attempts yet\n"
-    asyncio.run(query(shell.dsn, text))
+    shell.sql(text)
 
     (found,) = shell("endpoints", "attempts", "billing", "--json").json
     assert (found["timer_key"], found["attempt"], found["status"], found["duration_ms"]) == (7, 2, 503, 12)

@@ -27,7 +27,6 @@ from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
-from tests.support.factories import query, value
 from tests.support.program import Shell, until
 
 HERE, ELSEWHERE = "here", "elsewhere"
@@ -85,7 +84,7 @@ def meanwhile(work: Callable[[], None]) -> Iterator[None]:
 
 
 def leader_of(shell: Shell) -> tuple[Any, ...]:
-    return tuple(asyncio.run(query(shell.dsn, "select cluster_id, leader from shardclock.leadership"))[0])
+    return tuple(shell.sql("select cluster_id, leader from shardclock.leadership")[0])
 
 
 # switch
@@ -119,7 +118,7 @@ def test_the_lead_does_not_go_to_a_cluster_with_too_few_shards(shell: Shell) -> 
 
 def test_silent_shards_are_not_ready(shell: Shell) -> None:
     start(shell, "green", 3, 4)
-    asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = now() - interval '6 s'"))
+    shell.sql("update shardclock.beats set seen_at = now() - interval '6 s'")
 
     assert_refused(shell("switch", "green", "--wait", 0), "no shard that is ready")
 
@@ -180,7 +179,7 @@ def test_a_cluster_that_does_not_take_the_lead_is_reported_and_any_cluster_may_t
 
     assert (done.code, done.json["serving"]) == (NOT_DONE, 0)
     left = "select lease_until - now() between interval '1 ms' and interval '10 s' from shardclock.leadership"
-    assert asyncio.run(value(shell.dsn, left))
+    assert shell.sql(left)[0][0]
     assert [holder.part for holder in do(shell, list_holders)][:2] == [0, 1], "blue's shards fire on"
 
 
@@ -252,7 +251,7 @@ def test_without_ray_a_leaving_host_waits_and_then_ends_only_its_own_shards(shel
     assert "SHARDCLOCK_RAY_ADDRESS" in done.err
     assert f"ended 2 shards, which were still on {HERE}" in done.err
     assert [holder.holder for holder in do(shell, list_holders)] == [3]
-    ended = asyncio.run(query(shell.dsn, "select ended_why from shardclock.holders where holder < 3"))
+    ended = shell.sql("select ended_why from shardclock.holders where holder < 3")
     assert [row[0] for row in ended] == ["left", "left"]
 
 
@@ -270,7 +269,7 @@ def test_the_last_shards_leave_only_after_a_confirmation(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "blue", 3, host=ELSEWHERE)
     silent = "update shardclock.beats set seen_at = seen_at - interval '10 s' where holder = 3"
-    asyncio.run(query(shell.dsn, silent))
+    shell.sql(silent)
 
     assert_refused(
         shell("leave", "--within", "0"), "2 shards on here, and no keepers elsewhere", "--yes", code=NOT_DONE
@@ -289,9 +288,7 @@ def test_leave_ends_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatc
 
     def drain(_: object, node_id: str, *, within_s: float) -> None:
         asked.append((node_id, within_s))
-        asyncio.run(
-            query(shell.dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 1")
-        )
+        shell.sql("update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 1")
 
     monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", drain)
     began = time.monotonic()

@@ -44,7 +44,7 @@ def stopped(shell: Shell) -> Shell:
 
 
 def sent(shell: Shell) -> list[int]:
-    rows = asyncio.run(query(shell.dsn, "select process_instance_key as key from shardclock.deliveries order by 1"))
+    rows = shell.sql("select process_instance_key as key from shardclock.deliveries order by 1")
     return [row["key"] for row in rows]
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
-from tests.support.factories import query, value
+from tests.support.factories import sql
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.program import Shell
@@ -27,7 +27,7 @@ def let_days_pass(dsn: str, days: int = 2) -> None:
     """Move the records of the job nightly into the past."""
     past = f"interval '{days} d'"
     text = f"update shardclock.jobs set declared_at = declared_at - {past}, changed_at = changed_at - {past}"
-    asyncio.run(query(dsn, text))
+    sql(dsn, text)
 
 
 # a paused start
@@ -35,7 +35,7 @@ def let_days_pass(dsn: str, days: int = 2) -> None:
 
 def test_the_list_shows_a_paused_start_with_its_reason_and_its_date(nightly: Shell) -> None:
     (before,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
-    due = asyncio.run(value(nightly.dsn, "select due_date from shardclock.timers"))
+    due = nightly.sql("select due_date from shardclock.timers")[0][0]
     nightly(*PAUSE)
 
     (after,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
@@ -65,9 +65,9 @@ def test_a_success_is_overdue_after_the_time_of_one_run_and_its_attempts(nightly
     due = "update shardclock.timers set due_date = now() - interval '{}' where name = 'job:nightly'"
     let_days_pass(nightly.dsn)
 
-    asyncio.run(query(nightly.dsn, due.format("74 min")))
+    nightly.sql(due.format("74 min"))
     assert nightly("jobs", "check", "nightly").code == DONE
-    asyncio.run(query(nightly.dsn, due.format("3 h")))
+    nightly.sql(due.format("3 h"))
 
     said = ("job 'nightly' should have succeeded 3 h", "ago: the job has not run yet")
     assert_refused(nightly("jobs", "check", "nightly"), *said, code=NOT_DONE)

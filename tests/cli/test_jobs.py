@@ -161,7 +161,7 @@ def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -
 
     assert (done.code, done.out) == (NOT_DONE, "")
     assert "job 'report' is not done within 500 ms; it goes on" in done.err
-    assert asyncio.run(value(refresh.dsn, "select count(*) from shardclock.timers where target = 'job:report'")) == 1
+    assert refresh.sql("select count(*) from shardclock.timers where target = 'job:report'")[0][0] == 1
 
 
 async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:

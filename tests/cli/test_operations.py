@@ -6,7 +6,7 @@ import asyncio
 
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused, count
 from tests.support.deliveries import HANDLER, bury, declare
-from tests.support.factories import add_timers, query
+from tests.support.factories import add_timers
 from tests.support.program import Shell
 
 RUNNING = """
@@ -38,7 +38,7 @@ def test_each_bulk_command_is_an_operation_and_its_audit_record_has_the_count(sh
     shell("pause", "--all", "--reason", "closed", "--yes")
     shell("resume", "--all")
     shell("dead-letters", "redrive", "--all", "--limit", 2, "--yes")
-    asyncio.run(query(shell.dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 h'"))
+    shell.sql("update shardclock.deliveries set next_attempt_at = now() + interval '1 h'")
     shell("deliveries", "retry", "--all", "--yes")
     shell("dead-letters", "discard", "--all", "--yes")
     shell("dead-letters", "discard", "--all", "--yes")
@@ -68,7 +68,7 @@ def test_each_bulk_command_is_an_operation_and_its_audit_record_has_the_count(sh
 def test_an_operation_is_shown_and_cancelled(shell: Shell) -> None:
     none = shell("operations")
     assert (none.code, "there are no bulk operations" in none.err) == (DONE, True)
-    asyncio.run(query(shell.dsn, RUNNING))
+    shell.sql(RUNNING)
 
     assert [it["operation_id"] for it in shell("operations", "--state", "running", "--json").json] == [1]
     shown = shell("operations", "show", 1)
@@ -89,7 +89,7 @@ def test_an_operation_is_shown_and_cancelled(shell: Shell) -> None:
 
 def test_a_bulk_change_can_be_limited_to_a_state(shell: Shell) -> None:
     add(shell, 3)
-    asyncio.run(query(shell.dsn, "select shardclock.pause_timer((select min(timer_key) from shardclock.timers))"))
+    shell.sql("select shardclock.pause_timer((select min(timer_key) from shardclock.timers))")
 
     assert shell("cancel", "--all", "--state", "paused", "--json").json["matched"] == 1
     assert shell("resume", "--all", "--state", "pending", "--json").json["matched"] == 0

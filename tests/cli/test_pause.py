@@ -10,7 +10,7 @@ import pytest
 
 from shardclock.api.codes import invalid
 from tests.support.cli_asserts import DONE, assert_code, assert_refused
-from tests.support.factories import BOUND_S, add_timers, query
+from tests.support.factories import BOUND_S, add_timers
 from tests.support.program import Shell
 
 NOON = "2040-01-01T12:00:00Z"
@@ -32,7 +32,7 @@ def shown(shell: Shell) -> dict[str, Any]:
 
 def choice(shell: Shell) -> str | None:
     """Read the stored choice of the pause."""
-    ((missed,),) = asyncio.run(query(shell.dsn, "select resume_missed from shardclock.timers"))
+    ((missed,),) = shell.sql("select resume_missed from shardclock.timers")
     return None if missed is None else str(missed)
 
 
@@ -66,7 +66,7 @@ def test_a_bulk_pause_has_one_end_that_the_operation_and_the_audit_show(shell: S
     done = shell("pause", "--all", "--until", "2h", "--missed", "fire_all", "--yes", "--json")
 
     assert done.json["changed"] == 3
-    (paused,) = asyncio.run(query(shell.dsn, "select distinct resume_at, resume_missed from shardclock.timers"))
+    (paused,) = shell.sql("select distinct resume_at, resume_missed from shardclock.timers")
     assert paused["resume_missed"] == "fire_all"
     (operation,) = shell("operations", "--json").json
     assert datetime.fromisoformat(operation["parameters"]["until"]) == paused["resume_at"]

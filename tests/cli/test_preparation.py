@@ -13,7 +13,7 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session
 from shardclock_server.workers.app import App
 from tests.support.deliveries import declare
-from tests.support.factories import HolderClient, query
+from tests.support.factories import HolderClient, sql
 from tests.support.handlers import spec_of
 from tests.support.jobs import job_spec
 from tests.support.roles import as_role
@@ -50,7 +50,7 @@ def end_lead(dsn: str, leader: int) -> None:
 
 def handlers(dsn: str) -> list[str]:
     """Return the handlers that timers may have as target."""
-    rows = asyncio.run(query(dsn, "select target from shardclock.handlers where withdrawn_at is null order by target"))
+    rows = sql(dsn, "select target from shardclock.handlers where withdrawn_at is null order by target")
     return [row["target"] for row in rows]
 
 
@@ -121,7 +121,7 @@ def test_up_withdraws_other_handlers_if_no_other_cluster_leads(dsn: str, leads: 
     if leads is not None:
         let_lead(dsn, TIMERS if leads == "itself" else SHOP, 1)
     if leads == "a cluster whose lease has ended":
-        asyncio.run(query(dsn, "update shardclock.leadership set lease_until = now() - interval '1 second'"))
+        sql(dsn, "update shardclock.leadership set lease_until = now() - interval '1 second'")
 
     turn(preparation(), dsn)
 
@@ -147,12 +147,12 @@ def test_a_clients_open_transaction_does_not_stop_up_and_the_app_is_declared_aft
     assert "the app's jobs are not declared yet: " in said
     assert said.endswith("; trying again\n")
 
-    asyncio.run(query(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'"))
+    sql(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'")
     it.maintain(shard_dsn)
     assert capsys.readouterr().err == "app orders: 1 job; refresh (added)\n", "changed handlers are printed once"
-    assert asyncio.run(query(dsn, "select wanted from shardclock.scale where role = 'shard'"))[0]["wanted"] == 7
+    assert sql(dsn, "select wanted from shardclock.scale where role = 'shard'")[0]["wanted"] == 7
 
-    assert [row["name"] for row in asyncio.run(query(dsn, "select name from shardclock.jobs"))] == ["refresh"]
+    assert [row["name"] for row in sql(dsn, "select name from shardclock.jobs")] == ["refresh"]
 
 
 def test_up_without_an_app_reports_declared_handlers(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +172,7 @@ def test_up_without_an_app_reports_declared_handlers(dsn: str, capsys: pytest.Ca
 def lapse(dsn: str, *, is_over: bool) -> None:
     """End the leader's lease, as during a restart of Postgres, or renew it."""
     when = "interval '-1 minute'" if is_over else "interval '1 minute'"
-    asyncio.run(query(dsn, f"update shardclock.leadership set lease_until = clock_timestamp() + {when}"))
+    sql(dsn, f"update shardclock.leadership set lease_until = clock_timestamp() + {when}")
 
 
 def test_up_on_standby_withdraws_nothing_while_no_cluster_leads_for_a_moment(dsn: str) -> None:

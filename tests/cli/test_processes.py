@@ -49,7 +49,7 @@ def test_a_start_that_waits_is_shown_with_the_reason(shell: Shell, tmp_path: Pat
     assert (shell("processes", "show", key).err, shell("processes", "show", key).code) == ("", DONE)
 
     failures = '[{"reason": "a quota of 1 instances"}]'
-    asyncio.run(query(shell.dsn, "update shardclock.deliveries set failures = $1::jsonb", failures))
+    shell.sql("update shardclock.deliveries set failures = $1::jsonb", failures)
     assert shell("processes", "show", key).err == "the start waits: a quota of 1 instances\n"
     assert shell("processes", "show", key, "--json").json["state"] == "STARTING"
 
@@ -126,7 +126,7 @@ def test_a_deployment_reports_undeclared_task_types(shell: Shell, tmp_path: Path
 def test_an_instance_is_listed_by_its_business_key(shell: Shell) -> None:
     begun(shell)
     named = "insert into shardclock.business_keys values (101, 'default', 'order-42')"
-    asyncio.run(query(shell.dsn, named))
+    shell.sql(named)
     assert shell("processes", "instances", "--business-key", "order-42", "--json").json[0]["instance_key"] == 101
     assert " order-42 " in shell("processes", "instances").out
     assert " order-42 " in shell("processes", "show", 101).out

@@ -18,7 +18,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.workers.app import App
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, assert_refused
 from tests.support.deliveries import declare
-from tests.support.factories import add_timers, query, value
+from tests.support.factories import add_timers
 from tests.support.handlers import spec_of
 from tests.support.program import Done, Shell
 from tests.support.roles import as_role
@@ -37,14 +37,10 @@ def shell(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     return Shell(dsn, capsys)
 
 
-def sql(shell: Shell, text: str, *args: object) -> Any:
-    return asyncio.run(query(shell.dsn, text, *args))
-
-
 def belongs(shell: Shell, name: str = PROD, *, copied: bool = False) -> None:
     """Store the name of the installation that owns the database; if `copied`, also store the origin of a copy."""
     origin = "'1/1'" if copied else "shardclock.origin()"
-    sql(shell, f"update shardclock.identity set name = $1, origin = {origin}", name)
+    shell.sql(f"update shardclock.identity set name = $1, origin = {origin}", name)
 
 
 def start(shell: Shell, identity: str, *, holder: int = 1, cluster_id: str = "green") -> None:
@@ -58,7 +54,7 @@ def start(shell: Shell, identity: str, *, holder: int = 1, cluster_id: str = "gr
 
 
 def whose(shell: Shell) -> tuple[str | None, bool]:
-    ((name, here),) = sql(shell, "select name, origin = shardclock.origin() from shardclock.identity")
+    ((name, here),) = shell.sql("select name, origin = shardclock.origin() from shardclock.identity")
     return name, here
 
 
@@ -130,7 +126,7 @@ def test_release_without_yes_is_a_dry_run(shell: Shell) -> None:
 
     assert done.code == NOT_DONE
     assert done.json.pop("hold").startswith(COPY)
-    here = asyncio.run(value(shell.dsn, "select shardclock.origin()"))
+    here = shell.sql("select shardclock.origin()")[0][0]
     assert {name: found for name, found in done.json.items() if name != "hold"} == {
         "released": False, "identity": STAGING, "belongs_to": PROD, "origin": "1/1", "here": here,
         "pending": 5, "overdue": 3, "overdue_estimated": False, "left_by_outage": 3,
@@ -209,7 +205,7 @@ def test_an_operator_s_hold_is_shown_with_its_reason_until_the_release(shell: Sh
     assert shell("hold", "still", "--json").json["before"] == "billing is down"
     again = shell("hold", "billing is down").err
     assert again.endswith("; `shardclock release --yes` ends the hold; instead of: still\n")
-    assert f"staging, as database {sql(shell, 'select shardclock.origin()')[0][0]}" in shell("release").out
+    assert f"staging, as database {shell.sql('select shardclock.origin()')[0][0]}" in shell("release").out
     assert hold_of(shell) == OPERATORS
 
     assert shell("release", "--yes", "--json").json["released"] is True
@@ -232,8 +228,8 @@ def test_up_writes_its_shards_and_handlers_during_an_operator_s_hold(shell: Shel
 
 def written(shell: Shell) -> tuple[int, list[str]]:
     """Read the wanted number of shards, and the declared handlers."""
-    ((shards,),) = sql(shell, "select wanted from shardclock.scale where role = 'shard'")
-    handlers = sql(shell, "select target from shardclock.handlers where withdrawn_at is null order by target")
+    ((shards,),) = shell.sql("select wanted from shardclock.scale where role = 'shard'")
+    handlers = shell.sql("select target from shardclock.handlers where withdrawn_at is null order by target")
     return shards, [row["target"] for row in handlers]
 
 
@@ -252,7 +248,7 @@ def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
             if len(seen) == 3:
                 asyncio.run(give_to(STAGING, as_role(shell.dsn, "shard")))
             if len(seen) == 4:
-                sql(shell, "update shardclock.scale set wanted = 7 where role = 'shard'")
+                shell.sql("update shardclock.scale set wanted = 7 where role = 'shard'")
             if len(seen) == 5:
                 stop.set()
 

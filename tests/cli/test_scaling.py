@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
-from tests.support.factories import add_holder, add_timers, query
+from tests.support.factories import add_holder, add_timers
 from tests.support.program import Done, Shell
 
 BAR = 40
@@ -16,7 +16,7 @@ BAR = 40
 def state(shell: Shell) -> tuple[Any, ...]:
     """Read the wanted number and the policy."""
     text = "select wanted, wanted_min, wanted_max, target_per_s from shardclock.scale where role = 'shard'"
-    return tuple(asyncio.run(query(shell.dsn, text))[0])
+    return tuple(shell.sql(text)[0])
 
 
 def start(shell: Shell, shards: int) -> None:

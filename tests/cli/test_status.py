@@ -9,7 +9,7 @@ from tests.support import ROOT
 from tests.support.cli_asserts import DONE, end_all
 from tests.support.consumers import append
 from tests.support.deliveries import add_deliveries
-from tests.support.factories import add_holder, add_timers, query
+from tests.support.factories import add_holder, add_timers
 from tests.support.program import Shell
 
 
@@ -69,17 +69,15 @@ def test_status_without_a_recent_firing_reports_which_records_it_has_read(shell:
     other = "update shardclock.command_log set intent = 'DELIVERED' where timer_key > 1000000"
     for keys, is_too_far in ((range(1_000_001, 1_010_000), False), (range(1_010_000, 1_010_001), True)):
         asyncio.run(append(shell.dsn, *keys))
-        asyncio.run(query(shell.dsn, other))
+        shell.sql(other)
         assert (told in shell("status").out) == is_too_far
 
 
 def test_status_names_the_cluster_on_standby_and_its_number_of_live_shards(shell: Shell) -> None:
     for holder, cluster_id, shard in ((1, "blue", 0), (2, "blue", 1), (3, "green", None), (4, "green", None)):
         asyncio.run(add_holder(shell.dsn, holder, shard, None if shard is None else 2))
-        asyncio.run(
-            query(shell.dsn, "update shardclock.holders set cluster_id = $2 where holder = $1", holder, cluster_id)
-        )
-    asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = seen_at - interval '10 s' where holder = 4"))
+        shell.sql("update shardclock.holders set cluster_id = $2 where holder = $1", holder, cluster_id)
+    shell.sql("update shardclock.beats set seen_at = seen_at - interval '10 s' where holder = 4")
 
     lines = shell("status").out.splitlines()
 
@@ -98,7 +96,7 @@ def test_status_names_the_cluster_on_standby_and_its_number_of_live_shards(shell
 def test_status_reports_silent_shards_and_shows_no_remaining_time(shell: Shell) -> None:
     asyncio.run(add_holder(shell.dsn, 1))
     asyncio.run(add_timers(shell.dsn, 3, "now() - interval '1 minute'"))
-    asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = now() - interval '70 s'"))
+    shell.sql("update shardclock.beats set seen_at = now() - interval '70 s'")
 
     told = shell("status")
     ramped = shell("ramp")
@@ -130,7 +128,7 @@ def test_status_reports_missing_engines_and_waiting_signals(shell: Shell) -> Non
 
     dead, state = shell("status"), shell("status", "--json").json["processes"]
     asyncio.run(add_holder(shell.dsn, 0xE1))
-    asyncio.run(query(shell.dsn, "update shardclock.holders set role = 'engine'"))
+    shell.sql("update shardclock.holders set role = 'engine'")
     alive = shell("status")
 
     assert "0 of 2 wanted" in dead.out

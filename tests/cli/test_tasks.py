@@ -59,7 +59,7 @@ def test_a_task_that_can_t_be_completed_is_reported_with_the_reason(task: Shell)
     assert (again.code, again.json) == (DONE, {"task_key": 7, "state": "COMPLETED_BEFORE"})
 
     gone = "insert into shardclock.task_acts (task_key, instance_key, act, actor) values (8, 1, 'CANCELED', 'engine')"
-    asyncio.run(query(task.dsn, gone))
+    task.sql(gone)
     assert_code(task("tasks", "complete", 8, "--json"), TASK_CANCELED, state="CANCELED")
     assert_code(task("tasks", "complete", 9, "--json"), UNKNOWN_TASK, state="NOT_FOUND")
 
@@ -72,7 +72,7 @@ def test_tasks_are_listed_by_candidate_and_by_assignee(task: Shell) -> None:
             (8, 1, 3, 'default', 'p', 'u', 'u', null, '{ann,bob}'),
             (9, 1, 4, 'default', 'p', 'u', 'u', 'ann', '{eve}')
     """
-    asyncio.run(query(task.dsn, others))
+    task.sql(others)
 
     def listed(*options: str) -> list[int]:
         return [one["task_key"] for one in task("tasks", "list", *options, "--json").json]

@@ -13,7 +13,7 @@ import pytest
 from shardclock_server.sql.cluster.holders import WORKER
 from shardclock_server.sql.jobs.jobs import Job
 from tests.support.cluster_process import ClusterProcess
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.job_runs import is_whole, job_of, outcomes, runs_of
 from tests.support.program import run, until
 
@@ -88,7 +88,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
 
 
 def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in asyncio.run(query(up.dsn, text, *values))]
+    return [tuple(row) for row in sql(up.dsn, text, *values)]
 
 
 def job(up: ClusterProcess, name: str) -> Job:

@@ -15,7 +15,7 @@ from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import Block, blocks
-from tests.support.factories import value
+from tests.support.factories import sql
 from tests.support.job_runs import is_whole, job_of, runs_of
 from tests.support.program import run, until
 
@@ -52,7 +52,7 @@ def is_idle(up: ClusterProcess) -> bool:
         select not exists (select from shardclock.deliveries where target like 'job:%')
             and not exists (select from shardclock.timers where target like 'job:%' and due_date <= now())
     """
-    return bool(asyncio.run(value(up.dsn, text)))
+    return bool(sql(up.dsn, text)[0][0])
 
 
 def type_(up: ClusterProcess, block: Block) -> None:

@@ -22,7 +22,7 @@ from shardclock_server.service.bulk_import import ImportReport, import_lines
 from shardclock_server.sql.session import Session
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.connections import AWAY
-from tests.support.factories import query
+from tests.support.factories import query, sql
 from tests.support.program import run, until
 from tests.support.roles import as_role, migrate_with_roles
 
@@ -111,7 +111,7 @@ def test_up_waits_for_a_database_that_does_not_run_at_the_start_and_reports_this
 @pytest.mark.exhaustive
 def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) -> None:
     postgres = EmbeddedPostgres.start(place / "named")
-    asyncio.run(query(postgres.dsn, "create database production"))
+    sql(postgres.dsn, "create database production")
     production, copy = (postgres.dsn.replace("/postgres?", f"/{name}?") for name in ("production", "staging"))
     asyncio.run(migrate_with_roles(production))
     try:
@@ -125,7 +125,7 @@ def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) ->
             up.end()
         scheduling = up.environment | {"SHARDCLOCK_DSN": as_role(production, "scheduler")}
         assert run("schedule", "--in", "PT0S", "--name", "reminder", environment=scheduling).code == 0
-        asyncio.run(query(postgres.dsn, "create database staging template production strategy file_copy"))
+        sql(postgres.dsn, "create database staging template production strategy file_copy")
 
         # When a cluster runs on the copy
         up = ClusterProcess(
@@ -136,7 +136,7 @@ def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) ->
             assert "ON HOLD: the database is a copy" in up.said
 
             # Then the cluster stands by, and fires no timer,
-            until(lambda: asyncio.run(query(copy, WAITED))[0][0] == 2, "two shards to have been on hold for a while")
+            until(lambda: sql(copy, WAITED)[0][0] == 2, "two shards to have been on hold for a while")
             status = up.status()
             assert "is a copy" in status["hold"]
             assert (status["overdue"], status["leader_alive"], status["shards_wanted"]) == (1, False, 2)

@@ -19,7 +19,7 @@ from shardclock_server.cluster.host_process import HostProcess, local_host
 from shardclock_server.cluster.hosts import stand_by_of
 from shardclock_server.cluster.local_order import LocalOrder
 from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD
-from tests.support.factories import holders_of, query
+from tests.support.factories import holders_of, sql
 from tests.support.local_cluster import Records
 from tests.support.program import until
 from tests.support.roles import as_role
@@ -39,7 +39,7 @@ class Database(Records):
     def __init__(self, place: Path, dsn: str) -> None:
         self.admin_dsn = dsn
         self._place = place
-        asyncio.run(query(dsn, WANT_ONE))
+        sql(dsn, WANT_ONE)
 
     def serves(self, cluster_id: str) -> bool:
         shards = asyncio.run(holders_of(self.admin_dsn, SHARD))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from tests.support import ROOT
 from tests.support.cli_asserts import DONE, NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import blocks
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.program import run, until
 
 pytestmark = pytest.mark.ray
@@ -103,7 +102,7 @@ def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[En
 
 
 def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in asyncio.run(query(up.dsn, text, *values))]
+    return [tuple(row) for row in sql(up.dsn, text, *values)]
 
 
 def test_an_async_and_a_plain_handler_are_called_in_processes_of_their_own(up: ClusterProcess) -> None:

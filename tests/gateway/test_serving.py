@@ -25,7 +25,7 @@ from shardclock_server.gateway.serving import serve
 from shardclock_server.gateway.settings import CannotServe, GatewaySettings
 from shardclock_server.sql.dsn import Dsn
 from tests.support.cli_asserts import BAD_INPUT, DOWN, NOT_THERE, WRONG_SCHEMA, assert_refused
-from tests.support.factories import BOUND_S, query
+from tests.support.factories import BOUND_S, query, sql
 from tests.support.gateway_process import gateway_process
 from tests.support.gateways import reads_log
 from tests.support.program import Shell, until
@@ -130,7 +130,7 @@ def test_a_host_of_another_machine_is_refused_in_a_sentence(shell: Shell) -> Non
 
 
 def test_a_database_without_the_schema_ends_the_gateway_with_the_usual_code(shell: Shell) -> None:
-    asyncio.run(query(shell.dsn, "drop schema shardclock cascade"))
+    shell.sql("drop schema shardclock cascade")
 
     assert_refused(shell("gateway", SHARDCLOCK_GATEWAY_PORT="0"), "shardclock migrate", code=WRONG_SCHEMA)
 
@@ -324,7 +324,7 @@ def test_each_acknowledged_create_is_stored_once_when_gateways_are_killed_in_mid
 
     asyncio.run(senders.run(kill_again_and_again))
 
-    stored = asyncio.run(query(dsn, "select timer_key, payload #>> '{}' as payload from shardclock.timers"))
+    stored = sql(dsn, "select timer_key, payload #>> '{}' as payload from shardclock.timers")
     found = {row["payload"]: row["timer_key"] for row in stored}
     assert len(senders.acknowledged) >= KILLS * 100
     assert len(found) == len(stored)  # no timer twice

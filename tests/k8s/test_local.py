@@ -8,7 +8,7 @@ from contextlib import closing
 from shardclock_server.sql.cluster.holders import SHARD
 from tests.support.charts import CLUSTER, render
 from tests.support.cli_asserts import DONE
-from tests.support.factories import holders_of, query
+from tests.support.factories import holders_of, sql
 from tests.support.kuberay import Machine, Running
 from tests.support.manifests import Pod, pod
 from tests.support.pods import COME_UP_S, FIRED, until_ready
@@ -43,5 +43,5 @@ def test_a_rolling_update_moves_the_lead_and_a_timer_fires(dsn: str) -> None:
 
         # Then the second pod fires
         until(lambda: serves(machine, "keepers-2"), "the second pod to serve", within_s=COME_UP_S)
-        asyncio.run(query(dsn, "select shardclock.schedule_timer(delay => 'PT0S', name => 'after')"))
-        until(lambda: asyncio.run(query(dsn, FIRED, "after")), "the timer to fire")
+        sql(dsn, "select shardclock.schedule_timer(delay => 'PT0S', name => 'after')")
+        until(lambda: sql(dsn, FIRED, "after"), "the timer to fire")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import subprocess
 import time
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.factories import query, value
+from tests.support.factories import sql
 from tests.support.kuberay import HEAD, Machine, Running, free_ports
 from tests.support.manifests import CHOSEN
 from tests.support.pods import RUN_S, Pods, until_ready
@@ -154,7 +153,7 @@ def schedule_ten_a_second(dsn: str, seconds: int) -> None:
         "select count(shardclock.schedule_timer(due_date => now() + make_interval(secs => 1 + i / 10.0),"
         " name => 'every ' || i)) from generate_series(1, $1) i"
     )
-    asyncio.run(query(dsn, text, seconds * 10))
+    sql(dsn, text, seconds * 10)
 
 
 def worst_lag_s(dsn: str) -> float:
@@ -164,4 +163,4 @@ def worst_lag_s(dsn: str) -> float:
         " select recorded_at - due_date as lag from shardclock.command_log where intent = 'TRIGGERED'"
         " union all select now() - due_date from shardclock.timers where due_date < now()) t"
     )
-    return float(asyncio.run(value(dsn, text)))
+    return float(sql(dsn, text)[0][0])

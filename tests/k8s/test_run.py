@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_THERE, SECRET
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.kuberay import CLUSTER, WORKERS, Machine, Running
 from tests.support.manifests import K8S
 from tests.support.pods import RUN_S, Pods, until_ready
@@ -47,14 +46,14 @@ def migrate(machine: Machine, dsn: str) -> Running:
 
 def test_the_migration_makes_the_schema_once(machine: Machine) -> None:
     # Given an empty database
-    asyncio.run(query(machine.dsn, "create database empty_one"))
+    sql(machine.dsn, "create database empty_one")
     empty = machine.dsn.replace(machine.dsn.partition("?")[0].rpartition("/")[2], "empty_one", 1)
     try:
         first, second = migrate(machine, empty), migrate(machine, empty)
         assert (ended(first), ended(second)) == (DONE, DONE), first.said + second.said
-        asyncio.run(query(empty, "select count(*) from shardclock.timers"))
+        sql(empty, "select count(*) from shardclock.timers")
     finally:
-        asyncio.run(query(machine.dsn, "drop database empty_one with (force)"))
+        sql(machine.dsn, "drop database empty_one with (force)")
 
 
 @pytest.mark.parametrize(

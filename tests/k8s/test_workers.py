@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from shardclock_server.sql.cluster.holders import WORKER
 from tests.support.cli_asserts import DONE
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.kuberay import FOR_WORKERS, Machine, name_of
 from tests.support.manifests import WITH_APP
 from tests.support.pods import COME_UP_S, Pods
@@ -72,7 +71,7 @@ def until_workers(pods: Pods, **on: int) -> None:
 def delivered(pods: Pods, name: str) -> dict[str, Any] | None:
     """Return the log's record of a timer's ended delivery."""
     text = "select detail::text from shardclock.command_log where name = $1 and intent = 'DELIVERED'"
-    rows = asyncio.run(query(pods.machine.dsn, text, name))
+    rows = sql(pods.machine.dsn, text, name)
     return dict(json.loads(rows[0][0])) if rows else None
 
 
@@ -125,5 +124,5 @@ def test_a_call_on_a_drained_node_ends_there_and_is_not_repeated(pods: Pods) -> 
     found = until(lambda: delivered(pods, "waits"), "its end")
     assert found["attempt"] == 1
     assert calls.read_text().splitlines() == [here]
-    ended = asyncio.run(query(pods.machine.dsn, "select ended_why from shardclock.holders where host = $1", here))
+    ended = sql(pods.machine.dsn, "select ended_why from shardclock.holders where host = $1", here)
     assert {why for (why,) in ended if why is not None} == {"drained"}

@@ -10,7 +10,7 @@ from shardclock_server.metrics.jobs import MAXIMA, SUMS, samples_of_jobs
 from shardclock_server.metrics.report import Labels
 from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 from tests.support.exporting import exporting
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 
@@ -94,7 +94,7 @@ def test_jobs_are_on_the_page(dsn: str) -> None:
 
 
 def test_a_failed_reading_of_jobs_affects_no_other_figure(dsn: str) -> None:
-    asyncio.run(query(dsn, "alter table shardclock.jobs rename last_success to succeeded_last"))
+    sql(dsn, "alter table shardclock.jobs rename last_success to succeeded_last")
 
     with exporting(dsn) as reads:
         page = reads.get()

@@ -25,7 +25,7 @@ from shardclock_server.timers.model import SLOTS
 from tests.support.cli_asserts import DOWN, SECRET
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.exporting import Exporting, exporting, get, short_dir
-from tests.support.factories import add_timers, query
+from tests.support.factories import add_timers, query, sql
 
 FIRED = MetricsReport("a", "3", [Sample("timers_fired", (), 5)])
 # These tables have few rows or few changes, so they have no metrics: the metrics of a table cost three series.
@@ -175,7 +175,7 @@ async def test_the_reading_after_a_slow_one_reads_fewer_slots_in_full(
 
 def test_an_exporter_is_unready_with_an_old_schema_and_names_the_way_out(dsn: str, reads: Exporting) -> None:
     last = steps()[-1].version
-    asyncio.run(query(dsn, "delete from shardclock.migrations where version = $1", last))
+    sql(dsn, "delete from shardclock.migrations where version = $1", last)
 
     ready = reads.get("/readyz")
 
@@ -225,7 +225,7 @@ def test_waiting_deliveries_and_dead_letters_of_a_target_are_on_the_page(dsn: st
 
 def test_a_failed_reading_of_deliveries_affects_no_other_figure(dsn: str, reads: Exporting) -> None:
     asyncio.run(add_timers(dsn, 3, "now() + interval '1 hour'"))
-    asyncio.run(query(dsn, "alter table shardclock.deliveries rename tenant_id to tenant"))
+    sql(dsn, "alter table shardclock.deliveries rename tenant_id to tenant")
 
     page = reads.get()
 
@@ -236,7 +236,7 @@ def test_a_failed_reading_of_deliveries_affects_no_other_figure(dsn: str, reads:
 
 def test_a_failed_reading_of_groups_affects_no_other_figure(dsn: str, reads: Exporting) -> None:
     asyncio.run(add_timers(dsn, 3, "now() + interval '1 hour'"))
-    asyncio.run(query(dsn, "drop table shardclock.records_aside"))
+    sql(dsn, "drop table shardclock.records_aside")
 
     page = reads.get()
 
@@ -251,7 +251,7 @@ def test_failed_readings_are_counted_and_affect_no_other_figure(
 ) -> None:
     monkeypatch.setattr("shardclock_server.metrics.table_reader.FRESH_S", 0.0)
     whole = reads.get()
-    asyncio.run(query(dsn, "revoke select on shardclock.incidents, shardclock.records_aside from shardclock_reader"))
+    sql(dsn, "revoke select on shardclock.incidents, shardclock.records_aside from shardclock_reader")
 
     page = reads.get()
 
@@ -259,7 +259,7 @@ def test_failed_readings_are_counted_and_affect_no_other_figure(
     assert (page.number("store_up"), page.number("store_readings_missing")) == (1, 2)
     assert page.number("incidents_open") is None
     assert page.number("pending_timers") == 0
-    asyncio.run(query(dsn, "grant select on shardclock.incidents, shardclock.records_aside to shardclock_reader"))
+    sql(dsn, "grant select on shardclock.incidents, shardclock.records_aside to shardclock_reader")
     assert reads.get().number("store_readings_missing") == 0
 
 

@@ -23,7 +23,17 @@ from tests.support.bpmn import job
 from tests.support.bpmn_cluster import running
 from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, declare
 from tests.support.doc_blocks import blocks
-from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, intents, query, value
+from tests.support.factories import (
+    BOUND_S,
+    HolderClient,
+    add_holder,
+    add_schedule,
+    add_timers,
+    intents,
+    query,
+    sql,
+    value,
+)
 from tests.support.postgres import Server
 from tests.support.program import run
 
@@ -70,7 +80,7 @@ def restored(dsn: str, other: Server, tmp_path: Path) -> Iterator[str]:
     asyncio.run(fill(dsn))
     clone = other.clone()
     try:
-        asyncio.run(query(clone, "drop schema shardclock cascade"))
+        sql(clone, "drop schema shardclock cascade")
         dump = tmp_path / "shardclock.dump"
         call("pg_dump", "--format=custom", "--schema=shardclock", f"--file={dump}", dsn)
         call("pg_restore", "--no-owner", "--no-privileges", "--exit-on-error", f"--dbname={clone}", str(dump))
@@ -119,7 +129,7 @@ def test_a_restored_database_has_the_readers_positions_and_new_records_follow_th
 @pytest.mark.slow
 def test_a_restored_dump_is_on_hold_and_fires_no_overdue_timer_and_draws_no_key_twice(restored: str) -> None:
     def left() -> list[int]:
-        return [row["timer_key"] for row in asyncio.run(query(restored, LEFT))]
+        return [row["timer_key"] for row in sql(restored, LEFT)]
 
     def shardclock(*words: object) -> Any:
         done = run(*words, environment={"SHARDCLOCK_DSN": restored, "SHARDCLOCK_IDENTITY": "prod"})
@@ -136,7 +146,7 @@ def test_a_restored_dump_is_on_hold_and_fires_no_overdue_timer_and_draws_no_key_
     assert left() == [forgotten]
     assert asyncio.run(intents(restored))[fired, "CANCELED"] == 1
 
-    highest = asyncio.run(value(restored, "select last_value from shardclock.timer_key_seq"))
+    highest = sql(restored, "select last_value from shardclock.timer_key_seq")[0][0]
     asyncio.run(do(restored, block("setval")))
     assert min(asyncio.run(add_timers(restored, 3))) > highest + 1_000_000_000
 

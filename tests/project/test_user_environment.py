@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.distributions import INSTALL_S
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.local_cluster import local_cluster
 from tests.support.program import run, until
 
@@ -77,4 +76,4 @@ def test_handlers_and_runs_need_only_the_package_of_the_client(shop: Path, place
 
 
 def _ends(dsn: str) -> dict[str, Any]:
-    return {target: json.loads(detail).get("result") for target, detail in asyncio.run(query(dsn, ENDED))}
+    return {target: json.loads(detail).get("result") for target, detail in sql(dsn, ENDED)}

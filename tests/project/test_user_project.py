@@ -18,7 +18,7 @@ from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.process import LocalRunProcess
 from tests.support.cluster_process import ClusterProcess
 from tests.support.executors import until_reaped
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.handlers import NOON, delivery, spec_of
 from tests.support.program import until
 
@@ -88,7 +88,7 @@ def _ends(dsn: str) -> dict[str, Any]:
     text = (
         "select distinct on (target) target, detail from shardclock.command_log where intent = 'DELIVERED' order by 1"
     )
-    return {target: json.loads(detail).get("result") for target, detail in asyncio.run(query(dsn, text))}
+    return {target: json.loads(detail).get("result") for target, detail in sql(dsn, text)}
 
 
 def _see_a_cluster(programs: Path, project: Path, place: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from tests.support.factories import HolderClient, add_holder, query
+from tests.support.factories import HolderClient, add_holder, sql
 from tests.support.job_runs import JobWorker
 from tests.support.plans import fill
 from tests.support.postgres import Server
@@ -82,7 +82,7 @@ def analyzed(postgres: Callable[[int], Server], filled: str) -> Iterator[str]:
     """Return the DSN of a copy of the filled database, in which the planner knows the size of each table."""
     server = postgres(18)
     dsn = server.clone(of=filled)
-    asyncio.run(query(dsn, "analyze shardclock.timers"))
+    sql(dsn, "analyze shardclock.timers")
     yield dsn
     server.drop(dsn)
 

@@ -14,7 +14,7 @@ from shardclock_server.sql.metrics.deliveries import COUNTED_MAX, count_dead_let
 from shardclock_server.sql.metrics.measures import measure_cluster
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, bury, declare, failed
-from tests.support.factories import query, value
+from tests.support.factories import query, sql, value
 from tests.support.plans import prepare
 from tests.support.postgres import Server
 from tests.support.roles import as_role
@@ -236,7 +236,7 @@ async def _stick(dsn: str) -> None:
 def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
     """Return the DSN of this database, before and after the planner knows the tables' sizes."""
     if request.param == "analyzed":
-        asyncio.run(query(stuck_dsn, "analyze shardclock.deliveries, shardclock.dead_letters"))
+        sql(stuck_dsn, "analyze shardclock.deliveries, shardclock.dead_letters")
     return stuck_dsn
 
 

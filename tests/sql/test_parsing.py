@@ -18,7 +18,7 @@ from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.schedule import first_of, parse_schedule
 from shardclock_server.timers.zone import zone_of
-from tests.support.factories import HolderClient, add_holder, query
+from tests.support.factories import HolderClient, add_holder, sql
 from tests.support.refused_rules import REFUSED_CRON, REFUSED_REPEATS, drawn_rule
 from tests.support.roles import SUPERUSER
 from tests.support.sql_client import refusal, schedule
@@ -301,7 +301,7 @@ def sql_reads(dsn: str) -> SqlReads:
 
     def read(function: str, given: Sequence[str]) -> list[list[int] | None]:
         text = f"select {function}(g.text) from unnest($1::text[]) with ordinality as g (text, i) order by i"
-        return [row[0] for row in asyncio.run(query(dsn, text, given))]
+        return [row[0] for row in sql(dsn, text, given)]
 
     asyncio.run(make())
     return read

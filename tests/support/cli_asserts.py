@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 from shardclock.api.codes import RefusalCode
-from tests.support.factories import query, value
 from tests.support.program import Done, Shell
 
 DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA, ANSWER_LOST = range(6)
@@ -16,21 +14,18 @@ DOWN = f"postgresql://user:{SECRET}@127.0.0.1:1/shardclock"
 
 
 def count(shell: Shell) -> int:
-    return int(asyncio.run(value(shell.dsn, "select count(*) from shardclock.timers")))
+    return int(shell.sql("select count(*) from shardclock.timers")[0][0])
 
 
 def end_all(shell: Shell, intent: str = "TRIGGERED") -> None:
     """End all due timers as a shard would end them, by default by a firing."""
-    asyncio.run(
-        query(
-            shell.dsn,
-            "with gone as (delete from shardclock.timers where due_date <= now() returning *)"
-            " insert into shardclock.command_log (intent, timer_key, tenant_id, name, timer_type, due_date,"
-            " created_at, schedule, occurrence, target, payload, detail)"
-            " select $1, timer_key, tenant_id, name, timer_type, due_date, created_at, schedule, occurrence, target,"
-            " payload, case when $1 = 'SKIPPED' then jsonb_build_object('policy', 'skip', 'count', 1) end from gone",
-            intent,
-        )
+    shell.sql(
+        "with gone as (delete from shardclock.timers where due_date <= now() returning *)"
+        " insert into shardclock.command_log (intent, timer_key, tenant_id, name, timer_type, due_date,"
+        " created_at, schedule, occurrence, target, payload, detail)"
+        " select $1, timer_key, tenant_id, name, timer_type, due_date, created_at, schedule, occurrence, target,"
+        " payload, case when $1 = 'SKIPPED' then jsonb_build_object('policy', 'skip', 'count', 1) end from gone",
+        intent,
     )
 
 

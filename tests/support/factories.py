@@ -39,6 +39,11 @@ async def value(dsn: str, text: str, *args: Any) -> Any:
     return (await query(dsn, text, *args))[0][0]
 
 
+def sql(dsn: str, text: str, *args: Any) -> list[asyncpg.Record]:
+    """Run one statement in a test without an event loop."""
+    return asyncio.run(query(dsn, text, *args))
+
+
 async def holders_of(dsn: str, role: str | None = None) -> list[Holder]:
     """List the living holders, of one role or of all roles, by part; holders without slots come last."""
     rows = await query(dsn, *statement("list_holders").with_values({"role": role}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ import psutil
 
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 from tests.support.cluster_process import ClusterProcess
-from tests.support.factories import query
+from tests.support.factories import sql
 from tests.support.program import PROGRAM, until
 from tests.support.roles import OPERATOR, as_role
 
@@ -33,21 +32,19 @@ class Records:
     admin_dsn: str
 
     def why_ended(self, holder: int) -> str | None:
-        rows = asyncio.run(query(self.admin_dsn, f"select ended_why from shardclock.holders where holder = {holder}"))
+        rows = sql(self.admin_dsn, f"select ended_why from shardclock.holders where holder = {holder}")
         return None if rows[0][0] is None else str(rows[0][0])
 
     def schedule_many(self, count: int, *, every_s: float) -> None:
         """Schedule timers that become due one after the other, the first almost at once."""
-        asyncio.run(
-            query(
-                self.admin_dsn,
-                "select shardclock.schedule_timer(due_date => now() + i * interval '1 s' * "
-                f"{every_s}) from generate_series(1, {count}) i",
-            )
+        sql(
+            self.admin_dsn,
+            "select shardclock.schedule_timer(due_date => now() + i * interval '1 s' * "
+            f"{every_s}) from generate_series(1, {count}) i",
         )
 
     def fired(self) -> int:
-        return int(asyncio.run(query(self.admin_dsn, COUNT))[0][0])
+        return int(sql(self.admin_dsn, COUNT)[0][0])
 
     def until_fired(self, count: int) -> None:
         until(lambda: self.fired() == count, f"{count} timers to fire")
@@ -64,17 +61,17 @@ class Records:
         assert self.worst_lag_s() < lag_max_s
 
     def worst_lag_s(self) -> float:
-        return float(asyncio.run(query(self.admin_dsn, LAG))[0][0])
+        return float(sql(self.admin_dsn, LAG)[0][0])
 
     def term(self) -> int:
         """Return the term of leadership: a number that grows with each change of the leader."""
-        return int(asyncio.run(query(self.admin_dsn, "select term from shardclock.leadership"))[0][0])
+        return int(sql(self.admin_dsn, "select term from shardclock.leadership")[0][0])
 
     def verdict(self) -> tuple[int, int, float]:
         """Return the number of firings, the number of fired timers, and the smallest lag, which is negative for an
         early firing.
         """
-        fired, timers, earliest_s = asyncio.run(query(self.admin_dsn, VERDICT))[0]
+        fired, timers, earliest_s = sql(self.admin_dsn, VERDICT)[0]
         return fired, timers, float(earliest_s)
 
 

@@ -20,7 +20,7 @@ from shardclock_server.embedded.server import EmbeddedPostgres
 from shardclock_server.sql.cluster.holders import Holder
 from tests.support.bpmn import model
 from tests.support.cluster_process import ClusterProcess
-from tests.support.factories import BOUND_S, query
+from tests.support.factories import BOUND_S, sql
 from tests.support.memory import IN_MEMORY
 from tests.support.program import run, until
 from tests.support.prometheus import Prometheus, program
@@ -190,7 +190,7 @@ class Watched:
 
     def sql(self, text: str, *arguments: Any) -> list[asyncpg.Record]:
         """Run one statement as a client would."""
-        return asyncio.run(query(self.dsn, text, *arguments))
+        return sql(self.dsn, text, *arguments)
 
     def command(self, *words: object) -> None:
         """Run `shardclock` with these arguments, which must succeed."""

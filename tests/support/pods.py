@@ -11,7 +11,7 @@ from typing import Any
 
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 from tests.support.cli_asserts import DONE
-from tests.support.factories import holders_of, query
+from tests.support.factories import holders_of, sql
 from tests.support.kuberay import HEAD, WORKERS, Machine, Running
 from tests.support.manifests import Object, probes
 from tests.support.program import until
@@ -60,7 +60,7 @@ class Pods:
 
     def ask(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         """Query the database, which costs less than a command."""
-        return [tuple(row) for row in asyncio.run(query(self.machine.dsn, text, *values))]
+        return [tuple(row) for row in sql(self.machine.dsn, text, *values)]
 
     def keepers(self, role: str) -> list[Holder]:
         return [it for it in asyncio.run(holders_of(self.machine.dsn, role)) if it.part is not None]

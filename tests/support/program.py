@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import asyncpg
 import pytest
 
 from shardclock_server.cli import main
-from tests.support.factories import BOUND_S
+from tests.support.factories import BOUND_S, sql
 from tests.support.roles import for_command
 
 PROGRAM = [sys.executable, "-c", "from shardclock_server.cli import main; main()"]
@@ -64,6 +65,10 @@ class Shell:
         said = self.capsys.readouterr()
         assert isinstance(end.value.code, int)
         return Done(end.value.code, said.out, said.err)
+
+    def sql(self, text: str, *args: Any) -> list[asyncpg.Record]:
+        """Run one statement on the database, as a superuser."""
+        return sql(self.dsn, text, *args)
 
 
 def run(
