@@ -6,7 +6,7 @@ from functools import partial
 
 from shardclock.api.refusals.timers import TIMER_ENDED
 from shardclock_server.service.bulk_run import BulkBroken, BulkProgress, BulkRun
-from shardclock_server.service.operation_verbs import PAUSE, RESUME, change_keys
+from shardclock_server.service.operation_verbs import PAUSE, RESUME
 from shardclock_server.service.operations import record_done
 from shardclock_server.service.pauses import Pause
 from shardclock_server.sql.clients.search import TimerCount, TimerFilter, count_timers, find_keys, find_timers_of_system
@@ -64,9 +64,8 @@ class BulkChange(BulkRun):
             await self._change_whole(session, self.change.whole)
         elif self.keys:
             await self.start(session, retry=PAGE_RETRY)
-            change = partial(change_keys, session, self.change.verb, self.change.parameters)
             try:
-                await self.change_all(session, change, progress, retry=PAGE_RETRY)
+                await self.change_all(session, progress, retry=PAGE_RETRY)
             except InvalidTimer as refusal:
                 if not self.changed:
                     raise

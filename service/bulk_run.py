@@ -3,13 +3,15 @@
 Changes move rows, so a search during the changes would find some rows twice and miss other rows.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from shardclock_server.service.operations import SILENT_S, Actor, PageChange, change_page
+from shardclock_server.service.operation_verbs import change_keys, pause_s_of
+from shardclock_server.service.operations import SILENT_S, Actor, change_page
 from shardclock_server.sql.operations.operations import (
     CANCELED,
     FAILED,
@@ -49,20 +51,22 @@ NO_PROGRESS = BulkProgress()
 class BulkRun(ABC):
     """The state of one bulk run.
 
-    `actor` is the caller. `keys` are the found rows, and `changed` counts the changed rows. `unchanged_reasons` counts
-    the unchanged rows by reason, as stored in the operation. `unsure` counts the rows
-    with an unknown outcome: a change was sent, and Postgres did not answer. `operation_id` is None until the operation
-    starts.
+    `actor` is the caller. `keys` are the found rows, and `changed` counts the changed rows; `changed_keys` has the keys
+    of the rows that this process changed. `unchanged_reasons` counts the unchanged rows by reason, as stored in the
+    operation. `unsure` counts the rows with an unknown outcome: a change was sent, and Postgres did not answer.
+    `operation_id` is None until the operation starts. `pause` waits between two pages of an operation with a rate.
     """
 
     actor: Actor
     left_out: int = field(default=0, init=False)  # the number of matching rows that the verb can't change
     keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     changed: int = field(default=0, init=False)
+    changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     unchanged_reasons: Mapping[str, int] = field(default_factory=dict, init=False)
     unsure: int = field(default=0, init=False)
     operation_id: int | None = field(default=None, init=False)
     is_canceled: bool = field(default=False, init=False)
+    pause: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep, init=False)
 
     @property
     def matched(self) -> int:
@@ -103,31 +107,31 @@ class BulkRun(ABC):
     async def change_all(
         self,
         session: Session,
-        change: PageChange,
         progress: BulkProgress,
         *,
-        pause_s: float = 0.0,
-        pause: Callable[[float], Awaitable[None]] | None = None,
-        committed: Callable[[], None] | None = None,
         retry: StoreRetry = ONCE,
     ) -> None:
-        """Change the pages of the operation, with `pause` between two pages, until the operation ends or is cancelled.
+        """Change the pages of the operation, as a gateway does, until the operation ends or is cancelled.
 
-        `change` changes one page, and returns the keys of the changed rows; `committed` is called after the commit.
+        With a rate, the next page waits until the last row of the previous page is due. Without this pause, the rows of
+        two pages would be due together.
 
         errors:  Refusal, StatementRefused  a page is refused: the operation has failed; earlier pages stay changed
                  BulkBroken                 Postgres did not answer; the counts include the changes before the failure
         """
         operation_id, state, done = self.operation_id, RUNNING, 0
         assert operation_id is not None
+        new = self.new_operation()
+        pause_s = pause_s_of(new.change, self.page_size)
+        change = partial(change_keys, session, new.verb, new.change)
         step = partial(change_page, session, operation_id, change, pause_s=pause_s)
         while state == RUNNING:
-            if done and pause is not None:
-                await pause(pause_s)
+            if done and pause_s:
+                await self.pause(pause_s)
             # Set the count now, because this task may be cancelled before the answer arrives.
             self.unsure = min(self.page_size, self.matched - done)
             try:
-                now, _ = await retry.run(step)
+                (now, keys), _ = await retry.run(step)
             except (Refusal, StatementRefused) as refusal:
                 self.unsure = 0
                 await end_operation(session, operation_id, FAILED, error=str(refusal))
@@ -139,7 +143,6 @@ class BulkRun(ABC):
                 raise BulkBroken(f"Postgres does not answer ({error})") from error
             self.unsure, self.changed, self.unchanged_reasons = 0, now.changed, now.unchanged_reasons
             done, state = now.changed + now.unchanged, now.state
-            if committed is not None:
-                committed()
+            self.changed_keys.extend(keys)
             progress.changed(done, of=self.matched)
         self.is_canceled = state == CANCELED

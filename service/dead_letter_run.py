@@ -4,17 +4,13 @@ The run finds the keys of all letters before it changes the first letter. A lett
 during the run is therefore not redriven a second time.
 """
 
-import asyncio
-from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 
 from shardclock_server.service.bulk_run import BulkProgress, BulkRun
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, DeadLetterChange
-from shardclock_server.service.redriving import change_letter_page
 from shardclock_server.service.unchanged import describe_unchanged
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
 from shardclock_server.sql.operations.operations import NewOperation
@@ -28,16 +24,12 @@ STEP_S = 10
 class DeadLetterRun(BulkRun):
     """One run over all dead letters that match a filter, in the order in which they were given up.
 
-    shape:   one statement changes `batch` letters, or fewer if there is a rate; `changed_keys` are the keys of the
-             changed letters
+    shape:   one statement changes `batch` letters, or fewer if there is a rate
     """
 
     change: DeadLetterChange
     wanted: DeadLetterFilter
     batch: int = AT_ONCE_MAX
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
-    _page: Sequence[int] = field(default=(), init=False)  # the changed keys of an uncommitted page
     # The number of letters per target and tenant.
     _number_of: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
     # The first dead letter of each target and tenant, which the sentence names as an example.
@@ -54,18 +46,7 @@ class DeadLetterRun(BulkRun):
         if dry_run or not self.keys:
             return
         await self.start(session)
-        await self.change_found(session, progress)
-
-    async def change_found(self, session: Session, progress: BulkProgress) -> None:
-        """Change the found letters page by page.
-
-        errors:  as `change_all`
-        """
-        # Between two pages, wait until the last letter of the previous page is due. Without this pause, the letters of
-        # two pages would be due together.
-        pause_s, pause = (self.page_size / self.change.per_s, self.pause) if self.change.per_s else (0.0, None)
-        change = partial(self._change, session)
-        await self.change_all(session, change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
+        await self.change_all(session, progress)
 
     async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
         """Find all matching dead letters for `start`; unless `dry_run` is set, also enable the letters' endpoints.
@@ -113,12 +94,3 @@ class DeadLetterRun(BulkRun):
             yield [it.timer_key for it in letters]
             is_last = len(page) < self.batch
             after = page[-1].cursor if page else after
-
-    async def _change(self, session: Session, keys: Sequence[int]) -> Sequence[int]:
-        self._page = await change_letter_page(session, partial(self.change.apply, keys))
-        return self._page
-
-    def _take_page(self) -> None:
-        """Add the keys of a committed page to the result."""
-        self.changed_keys.extend(self._page)
-        self._page = ()

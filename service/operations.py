@@ -136,10 +136,13 @@ async def record_done(session: Session, new: NewOperation, counts: Counts) -> in
     return await begin_operation(session, new, counts, [], page_size=1, due_in_s=NOW)
 
 
-async def change_page(session: Session, operation_id: int, change: PageChange, *, pause_s: float = 0.0) -> Progress:
-    """Change the next page of an operation in the process that started it; return the new progress.
+async def change_page(
+    session: Session, operation_id: int, change: PageChange, *, pause_s: float = 0.0
+) -> tuple[Progress, Sequence[int]]:
+    """Change the next page of an operation in the process that started it.
 
-    `change` takes the keys of the page, and returns the keys of the changed rows.
+    `change` takes the keys of the page, and returns the keys of the changed rows. Return these keys with the new
+    progress.
 
     errors:  Refusal           operation_ended: another process has ended the operation, because a page was refused
              StoreUnavailable  the outcome is unknown: call again
@@ -151,7 +154,7 @@ async def change_page(session: Session, operation_id: int, change: PageChange, *
     (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
     if ended.state == FAILED:
         raise Refusal.of(OPERATION_ENDED, operation_id=operation_id, state=FAILED, members={"state": FAILED})
-    return Progress(ended.state, ended.matched, ended.changed, ended.unchanged, ended.unchanged_reasons)
+    return Progress(ended.state, ended.matched, ended.changed, ended.unchanged, ended.unchanged_reasons), ()
 
 
 def tenants_of(due: DueOperation) -> Tenants:
@@ -177,13 +180,14 @@ async def continue_operation(session: Session, due: DueOperation) -> None:
 
 async def _change_locked(
     session: Session, operation_id: int, change: PageChange, due_in_s: Callable[[int], float]
-) -> Progress:
+) -> tuple[Progress, Sequence[int]]:
     verb, keys = await take_page(session, operation_id)
-    changed = set(await change(keys) if keys else ())
-    reasons = await count_unchanged(session, verb, [key for key in keys if key not in changed])
-    return await note_page(
+    changed = await change(keys) if keys else ()
+    reasons = await count_unchanged(session, verb, list(set(keys).difference(changed)))
+    progress = await note_page(
         session, operation_id, changed=len(changed), unchanged_reasons=reasons, due_in_s=due_in_s(len(keys))
     )
+    return progress, changed
 
 
 @dataclass(frozen=True, slots=True)

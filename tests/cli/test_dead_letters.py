@@ -141,7 +141,7 @@ def test_a_broken_run_reports_its_changes(shell: Shell, letters: list[int]) -> N
 
     with (
         mock.patch("shardclock_server.cli.dead_letters.DeadLetterRun", partial(DeadLetterRun, batch=1)),
-        mock.patch("shardclock_server.service.dead_letters.discard_dead_letters", breaks),
+        mock.patch("shardclock_server.service.operation_verbs.discard_dead_letters", breaks),
     ):
         broken = shell("dead-letters", "discard", "--all", "--yes")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
+from shardclock_server.service import bulk_run
 from shardclock_server.service.bulk_run import BulkBroken, BulkProgress
 from shardclock_server.service.dead_letter_run import DeadLetterRun
-from shardclock_server.service.dead_letters import DeadLetterChange, discarding, redriving
+from shardclock_server.service.dead_letters import discarding, redriving
+from shardclock_server.service.operation_verbs import change_keys
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, bury, declare
@@ -17,6 +19,10 @@ from tests.support.factories import query
 from tests.support.operations import an_operator
 
 EACH = DeadLetterFilter()
+INSTANCE = """
+    insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+    values (7, 1, 1, 'acme', 'order', '')
+"""
 
 
 class Told(BulkProgress):
@@ -34,13 +40,13 @@ class Told(BulkProgress):
 
 
 class Batches:
-    """Record the batches and pauses of a change; with a `dsn`, redriven deliveries fail again in the pause."""
+    """Record the batches and pauses of a run; with a `dsn`, redriven deliveries fail again in the pause."""
 
-    def __init__(self, change: DeadLetterChange, dsn: str | None = None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, dsn: str | None = None) -> None:
         self.asked: list[list[int]] = []
         self.pauses_s: list[float] = []
-        self.change = replace(change, apply=self._change)
-        self._inner, self._dsn = change.apply, dsn
+        self._dsn = dsn
+        monkeypatch.setattr(bulk_run, "change_keys", self._change)
 
     async def pause(self, length_s: float) -> None:
         self.pauses_s.append(length_s)
@@ -48,9 +54,11 @@ class Batches:
             await query(self._dsn, "delete from shardclock.deliveries")
             await bury_as(self._dsn, self.asked[-1])
 
-    async def _change(self, keys: Sequence[int]) -> Sequence[int]:
+    async def _change(
+        self, session: Session, verb: str, change: Mapping[str, Any], keys: Sequence[int]
+    ) -> Sequence[int]:
         self.asked.append(list(keys))
-        return await self._inner(keys)
+        return await change_keys(session, verb, change, keys)
 
 
 async def bury_as(dsn: str, keys: Sequence[int]) -> None:
@@ -73,12 +81,12 @@ async def bury_in_turn(dsn: str, count: int) -> None:
 
 
 async def test_dead_letters_are_changed_in_batches_in_the_order_in_which_they_were_given_up(
-    dsn: str, operator: Session
+    dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await declare(dsn, HANDLER)
     await bury_in_turn(dsn, 5)
-    batches, told = Batches(redriving(operator)), Told()
-    run = DeadLetterRun(an_operator(), batches.change, EACH, batch=2)
+    batches, told = Batches(monkeypatch), Told()
+    run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=2)
 
     await run.run(operator, told, dry_run=False)
 
@@ -88,10 +96,13 @@ async def test_dead_letters_are_changed_in_batches_in_the_order_in_which_they_we
     assert (told.found_, told.changed_) == ([(2, False), (4, False), (5, False), (5, True)], [(2, 5), (4, 5), (5, 5)])
 
 
-async def test_a_dead_letter_that_dies_again_during_the_run_is_not_redriven_twice(dsn: str, operator: Session) -> None:
+async def test_a_dead_letter_that_dies_again_during_the_run_is_not_redriven_twice(
+    dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await bury_in_turn(dsn, 3)
-    batches = Batches(redriving(operator, per_s=1), dsn)
-    run = DeadLetterRun(an_operator(), batches.change, EACH, batch=1, pause=batches.pause)
+    batches = Batches(monkeypatch, dsn)
+    run = DeadLetterRun(an_operator(), redriving(operator, per_s=1), EACH, batch=1)
+    run.pause = batches.pause
 
     await run.run(operator, Told(), dry_run=False)
 
@@ -100,10 +111,13 @@ async def test_a_dead_letter_that_dies_again_during_the_run_is_not_redriven_twic
     assert [row["timer_key"] for row in left] == [2, 3]
 
 
-async def test_with_a_rate_a_batch_waits_until_the_previous_batch_is_due(dsn: str, operator: Session) -> None:
+async def test_with_a_rate_a_batch_waits_until_the_previous_batch_is_due(
+    dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await bury_in_turn(dsn, 50)
-    batches = Batches(redriving(operator, per_s=2))
-    run = DeadLetterRun(an_operator(), batches.change, EACH, pause=batches.pause)
+    batches = Batches(monkeypatch)
+    run = DeadLetterRun(an_operator(), redriving(operator, per_s=2), EACH)
+    run.pause = batches.pause
 
     await run.run(operator, Told(), dry_run=False)
 
@@ -127,10 +141,9 @@ async def test_signals_that_can_not_be_redriven_are_counted_over_all_batches(dsn
     await bury(dsn, 3)
     await bury(dsn, 2, "process:instance")
 
-    async def apply(keys: Sequence[int]) -> list[int]:
-        return [key for key in keys if key <= 3]
-
-    run = DeadLetterRun(an_operator(), replace(discarding(operator), apply=apply), EACH, batch=2)
+    await query(dsn, INSTANCE)
+    await query(dsn, "update shardclock.dead_letters set process_instance_key = 7 where target = 'process:instance'")
+    run = DeadLetterRun(an_operator(), discarding(operator), EACH, batch=2)
 
     await run.run(operator, Told(), dry_run=False)
 
@@ -138,16 +151,18 @@ async def test_signals_that_can_not_be_redriven_are_counted_over_all_batches(dsn
     assert run.outcome(dry_run=False).sentence == f"3 dead letters discarded; {left}"
 
 
-async def test_a_broken_run_reports_its_changes_and_the_number_of_unknown_outcomes(dsn: str, operator: Session) -> None:
+async def test_a_broken_run_reports_its_changes_and_the_number_of_unknown_outcomes(
+    dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await bury_in_turn(dsn, 5)
-    discard = discarding(operator)
 
-    async def apply(keys: Sequence[int]) -> Sequence[int]:
+    async def change(session: Session, verb: str, parameters: Mapping[str, Any], keys: Sequence[int]) -> Sequence[int]:
         if 3 in keys:
             raise StoreUnavailable("no answer")
-        return await discard.apply(keys)
+        return await change_keys(session, verb, parameters, keys)
 
-    run = DeadLetterRun(an_operator(), replace(discard, apply=apply), EACH, batch=2)
+    monkeypatch.setattr(bulk_run, "change_keys", change)
+    run = DeadLetterRun(an_operator(), discarding(operator), EACH, batch=2)
 
     with pytest.raises(BulkBroken, match="Postgres does not answer"):
         await run.run(operator, Told(), dry_run=False)

@@ -167,7 +167,7 @@ async def test_an_endpoint_that_is_disabled_during_a_run_keeps_its_letters_and_s
     await run.start(operator)
     await disable(dsn)
 
-    await run.change_found(operator, NO_PROGRESS)
+    await run.change_all(operator, NO_PROGRESS)
 
     assert await targets_on_their_way(dsn) == [HANDLER] * 4
     assert (run.changed, run.matched, len(run.changed_keys)) == (4, 6, 4)
@@ -186,7 +186,7 @@ async def test_a_redrive_counts_the_letters_that_another_command_has_changed_mea
     await discard_dead_letters(operator, [run.keys[5]])
     await disable(dsn)
 
-    await run.change_found(operator, NO_PROGRESS)
+    await run.change_all(operator, NO_PROGRESS)
 
     said = run.outcome(dry_run=False).sentence
     changed, closed, others = said.split("; ")
@@ -204,7 +204,7 @@ async def test_a_redrive_without_changes_reports_the_unchanged_letters_and_the_l
     await run.start(operator)
     await discard_dead_letters(operator, list(run.keys))
 
-    await run.change_found(operator, NO_PROGRESS)
+    await run.change_all(operator, NO_PROGRESS)
 
     said = run.outcome(dry_run=False).sentence
     assert said.startswith(
