@@ -139,7 +139,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def shared(postgres: Callable[[int], Server]) -> Iterator[Callable[[int], str]]:
     """Return for each version the DSN of the database that a file's tests with the mark `shared_database` share."""
     with ExitStack() as databases:
-        yield cache(lambda version: databases.enter_context(_clone(postgres(version))))
+        yield cache(lambda version: databases.enter_context(postgres(version).database()))
 
 
 @pytest.fixture
@@ -161,17 +161,8 @@ def _database(request: pytest.FixtureRequest, postgres: Callable[[int], Server],
     if request.node.get_closest_marker("shared_database"):
         yield request.getfixturevalue("shared")(version)
         return
-    with _clone(postgres(version)) as clone:
+    with postgres(version).database() as clone:
         yield clone
-
-
-@contextmanager
-def _clone(server: Server) -> Iterator[str]:
-    clone = server.clone()
-    try:
-        yield clone
-    finally:
-        server.drop(clone)
 
 
 @pytest.fixture

@@ -79,11 +79,9 @@ def test_an_estimated_end_is_written_with_the_duration_and_the_moment(length_s: 
 @pytest.fixture
 def bare(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Yield the DSN of a database without our schema."""
-    server = postgres(18)
-    dsn = server.clone()
-    sql(dsn, "drop schema shardclock cascade")
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database() as dsn:
+        sql(dsn, "drop schema shardclock cascade")
+        yield dsn
 
 
 @pytest.fixture

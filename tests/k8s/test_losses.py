@@ -68,13 +68,9 @@ class Remembered:
 @pytest.fixture(scope="module")
 def remembered(postgres: Callable[[int], Server]) -> Iterator[Remembered]:
     """Start a serving cluster. Each test except the last leaves a working cluster to the next test."""
-    dsn = postgres(18).clone()
-    try:
-        with closing(Machine(dsn, overlay=CHOSEN)) as machine:
-            redis, environment = start_redis(machine)
-            yield Remembered(Pods(machine, **environment), redis, environment)
-    finally:
-        postgres(18).drop(dsn)
+    with postgres(18).database() as dsn, closing(Machine(dsn, overlay=CHOSEN)) as machine:
+        redis, environment = start_redis(machine)
+        yield Remembered(Pods(machine, **environment), redis, environment)
 
 
 def test_with_redis_a_new_head_finds_the_shards_that_fired_meanwhile(remembered: Remembered) -> None:

@@ -113,12 +113,8 @@ def test_an_exporter_without_its_postgres_continues_and_gives_the_reason_why_it_
 @pytest.fixture(scope="module")
 def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
     """Start a serving Ray cluster of one head and one worker."""
-    dsn = postgres(18).clone()
-    try:
-        with closing(Machine(dsn)) as machine:
-            yield Pods(machine)
-    finally:
-        postgres(18).drop(dsn)
+    with postgres(18).database() as dsn, closing(Machine(dsn)) as machine:
+        yield Pods(machine)
 
 
 @pytest.mark.ray

@@ -47,15 +47,11 @@ def waits(timer: shardclock.Timer) -> None:
 @pytest.fixture(scope="module")
 def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
     """Start a cluster with an app and serving shards, without a pod for workers."""
-    dsn = postgres(18).clone()
-    try:
-        with closing(Machine(dsn, overlay=WITH_APP[0])) as machine:
-            (machine.place / "reminders.py").write_text(APP)
-            pods = Pods(machine)
-            pods.until_serving()
-            yield pods
-    finally:
-        postgres(18).drop(dsn)
+    with postgres(18).database() as dsn, closing(Machine(dsn, overlay=WITH_APP[0])) as machine:
+        (machine.place / "reminders.py").write_text(APP)
+        pods = Pods(machine)
+        pods.until_serving()
+        yield pods
 
 
 def workers(pods: Pods) -> Counter[str]:

@@ -163,35 +163,27 @@ def test_the_readme_s_commands_work_in_a_clone_in_their_order() -> None:
 @pytest.fixture(scope="module")
 def with_examples(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Make a database with the job and the process of the examples; each SQL block gets a copy."""
-    server = postgres(18)
-    dsn = server.clone()
 
-    async def write() -> None:
+    async def write(dsn: str) -> None:
         await declare(dsn, job_spec("refresh", every_s=900.0))
         async with session_of(dsn) as session:
             await deploy(session, EXAMPLE.read_bytes(), resource=EXAMPLE.name)
 
-    asyncio.run(write())
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(write) as dsn:
+        yield dsn
 
 
 @pytest.mark.parametrize("block", of("sql"))
 def test_an_sql_block_runs(block: Block, postgres: Callable[[int], Server], with_examples: str) -> None:
-    server = postgres(18)
-    dsn = server.clone(of=with_examples)
-
-    async def execute() -> None:
+    async def execute(dsn: str) -> None:
         connection = await asyncpg.connect(dsn, timeout=BOUND_S)
         try:
             await connection.execute(block.text, timeout=BOUND_S)
         finally:
             await connection.close(timeout=BOUND_S)
 
-    try:
-        asyncio.run(execute())
-    finally:
-        server.drop(dsn)
+    with postgres(18).database(execute, of=with_examples):
+        pass
 
 
 @pytest.mark.parametrize("block", of("python"))

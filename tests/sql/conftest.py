@@ -5,7 +5,6 @@ Clients and holders are on `dsn`. A file with tests for each version of Postgres
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
@@ -70,21 +69,16 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 @pytest.fixture(scope="session")
 def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Return the DSN of a database with 300,000 timers and without ANALYZE; tests must not change the database."""
-    server = postgres(18)
-    dsn = server.clone()
-    asyncio.run(fill(dsn))
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(fill) as dsn:
+        yield dsn
 
 
 @pytest.fixture(scope="session")
 def analyzed(postgres: Callable[[int], Server], filled: str) -> Iterator[str]:
     """Return the DSN of a copy of the filled database, in which the planner knows the size of each table."""
-    server = postgres(18)
-    dsn = server.clone(of=filled)
-    sql(dsn, "analyze shardclock.timers")
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(of=filled) as dsn:
+        sql(dsn, "analyze shardclock.timers")
+        yield dsn
 
 
 @pytest.fixture(params=["filled", "analyzed"], ids=["never_analyzed", "analyzed"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import datetime
 
@@ -213,11 +212,8 @@ STUCK = 300_000
 @pytest.fixture(scope="module")
 def stuck_dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Return the DSN of a database with 300,000 deliveries and 30,000 dead letters of one dead target."""
-    server = postgres(18)
-    dsn = server.clone()
-    asyncio.run(_stick(dsn))
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(_stick) as dsn:
+        yield dsn
 
 
 async def _stick(dsn: str) -> None:

@@ -62,13 +62,11 @@ CATALOG = {
 @pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
 async def empty(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> AsyncIterator[str]:
     """Name an empty database, on each version in turn."""
-    server = postgres(request.param)
-    clone = server.clone()
     name = f"empty_{uuid4().hex}"
-    await query(clone, f"create database {name} template template0")
-    yield clone.replace(clone.partition("?")[0].rpartition("/")[2], name)
-    await query(clone, f"drop database {name} with (force)")
-    server.drop(clone)
+    with postgres(request.param).database() as clone:
+        await query(clone, f"create database {name} template template0")
+        yield clone.replace(clone.partition("?")[0].rpartition("/")[2], name)
+        await query(clone, f"drop database {name} with (force)")
 
 
 async def catalog(dsn: str) -> dict[str, list[tuple[object, ...]]]:

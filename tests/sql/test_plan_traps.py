@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 
 import asyncpg
@@ -25,11 +25,8 @@ def outage(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) ->
     """Return the DSN of a database in which one tenant has 50,000 overdue timers, and each of many other tenants has
     ten.
     """
-    server = postgres(18)
-    dsn = server.clone()
-    asyncio.run(break_down(dsn, analyze=request.param == "analyzed"))
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(partial(break_down, analyze=request.param == "analyzed")) as dsn:
+        yield dsn
 
 
 async def break_down(dsn: str, *, analyze: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -132,11 +131,8 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"postgres{version}")
 def crowded(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
     """Return the DSN of a database with many rows of many tenants; tests must not change the database."""
-    server = postgres(request.param)
-    dsn = server.clone()
-    asyncio.run(fill(dsn))
-    yield dsn
-    server.drop(dsn)
+    with postgres(request.param).database(fill) as dsn:
+        yield dsn
 
 
 async def fill(dsn: str) -> None:

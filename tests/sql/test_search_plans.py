@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -32,11 +31,8 @@ def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Return the DSN of a database with 60,000 timers, a third of one tenant, and 20,000 records; tests must not change
     it.
     """
-    server = postgres(18)
-    dsn = server.clone()
-    asyncio.run(fill(dsn))
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(fill) as dsn:
+        yield dsn
 
 
 async def fill(dsn: str) -> None:

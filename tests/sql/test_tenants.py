@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 
 import asyncpg
@@ -35,11 +34,8 @@ READ = counting_rows_read("timers")
 @pytest.fixture(scope="module")
 def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Return the DSN of a database with 60,000 timers of many tenants; tests must not change the database."""
-    server = postgres(18)
-    dsn = server.clone()
-    asyncio.run(_fill(dsn))
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(_fill) as dsn:
+        yield dsn
 
 
 async def _fill(dsn: str) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from shardclock_server.embedded.server import EmbeddedPostgres
@@ -57,6 +60,19 @@ class Server:
         except BaseException:
             self.close()
             raise
+
+    @contextmanager
+    def database(
+        self, fill: Callable[[str], Coroutine[Any, Any, None]] | None = None, *, of: str | None = None
+    ) -> Iterator[str]:
+        """Make a clone, fill it, and drop it at the end."""
+        dsn = self.clone(of)
+        try:
+            if fill is not None:
+                asyncio.run(fill(dsn))
+            yield dsn
+        finally:
+            self.drop(dsn)
 
     def clone(self, of: str | None = None) -> str:
         """Make a migrated database, or a copy of a database that tests have filled, and return its DSN."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -47,11 +46,8 @@ PATHS = (
 @pytest.fixture(scope="module")
 def full(postgres: Callable[[int], Server]) -> Iterator[str]:
     """Return the DSN of a database with a million timers; tests must not change the database."""
-    server = postgres(18)
-    dsn = server.clone()
-    asyncio.run(fill_console(dsn))
-    yield dsn
-    server.drop(dsn)
+    with postgres(18).database(fill_console) as dsn:
+        yield dsn
 
 
 async def first_load(browser: Browser, path: str) -> int:
