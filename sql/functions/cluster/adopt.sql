@@ -1,6 +1,8 @@
--- If a database has no owner, the first cluster that uses the database becomes its owner. A database without a name
--- gets the name `identity` only if all running holders have this identity. Without this condition, a cluster that
--- connects by mistake could take the database from a running cluster.
+-- Makes an installation the owner of a database without an owner.
+--
+-- Each shard, worker and engine calls this function when it registers as a holder. A database without a name gets the
+-- name `identity`, but only if all running holders have this identity. Otherwise, a cluster that connects by mistake
+-- could take the database from a running cluster.
 --
 -- in:    identity text
 -- out:   nothing

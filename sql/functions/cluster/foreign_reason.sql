@@ -1,5 +1,7 @@
--- Coordinators use this function instead of hold_reason: a coordinator may lead during an operator's hold, but never on
--- a database of another installation. A caller that has already read the identity row passes it as `owner`.
+-- Returns the reason if a database belongs to another installation than `identity`; otherwise null.
+--
+-- Coordinators call this function instead of hold_reason, because a coordinator may lead during an operator's hold. A
+-- caller that has already read the identity row passes the row as `owner`.
 --
 -- in:    identity text, owner shardclock.identity
 -- out:   text

@@ -1,3 +1,8 @@
+-- Returns the reason if a cluster with this identity must not fire on this database; otherwise null.
+--
+-- There are two reasons: the database belongs to another installation, or an operator has suspended all firings (a
+-- hold).
+--
 -- in:    identity text
 -- out:   text
 -- locks: nothing

@@ -1,5 +1,6 @@
--- A trigger that records the begin and the end of each hold, for all interfaces. If the reason changes during a hold,
--- the recorded hold ends and another recorded hold begins.
+-- Records the begin and the end of each hold, in a trigger, so that every interface is covered.
+--
+-- If the reason changes during a hold, the recorded hold ends and another recorded hold begins.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,6 +1,7 @@
--- A restored dump, a clone of the database and a replica by logical replication have other origins than their source. A
--- base backup and a snapshot of a volume have the same origin as their source. Only the name of the installation
--- distinguishes them from their source.
+-- Returns an identifier that shows whether this database is a copy.
+--
+-- A restored dump, a clone and a logical replica have other identifiers than their source. A base backup and a volume
+-- snapshot have the same identifier as their source: only the installation's name distinguishes them.
 --
 -- in:    nothing
 -- out:   text

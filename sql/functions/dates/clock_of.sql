@@ -1,8 +1,8 @@
 -- Returns a zone's local time at a moment.
 --
--- `at time zone` reads a name first as an abbreviation: CET would mean one hour from UTC even in summer. An
--- abbreviation contains no slash. For a name without a slash, the function calls named_clock, which is a few
--- microseconds slower.
+-- The function calls named_clock for each name without a slash, because the name can also be an abbreviation. `at time
+-- zone` would read CET as the abbreviation: one hour from UTC, even in summer. named_clock takes a few microseconds
+-- more.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

@@ -1,5 +1,6 @@
--- Returns a zone's local time by means of the setting `timezone`: in this setting Postgres never reads a name as an
--- abbreviation. The function restores the setting before it returns.
+-- Returns a zone's local time, and never reads the zone's name as an abbreviation.
+--
+-- The function sets `timezone` to the zone and restores the setting: in this setting Postgres knows no abbreviations.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

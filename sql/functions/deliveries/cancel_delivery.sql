@@ -1,3 +1,5 @@
+-- Ends a waiting delivery for an operator, and records the end in the log.
+--
 -- in:    timer_key bigint, reason text
 -- out:   text
 -- locks: the delivery, until the transaction ends; waits for another transaction that has locked it

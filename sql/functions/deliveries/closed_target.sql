@@ -1,5 +1,7 @@
--- A delivery to a handler that no app declares waits for an app. `webhook:notify/NAME` is the target of operator events
--- for the endpoint NAME; clients' timers can't have this target.
+-- Returns the reason if a redriven delivery to a target would fail; otherwise null.
+--
+-- A missing handler is no reason: the delivery waits until an app declares the handler. `webhook:notify/NAME` is the
+-- target of operator events for the endpoint NAME; clients' timers can't have this target.
 --
 -- in:    target text, tenant_id text
 -- out:   text

@@ -1,5 +1,7 @@
--- A dead letter may be the start of a process instance that no engine could begin. After the discard, this instance
--- never begins, so the function also deletes its business key.
+-- Deletes dead letters for an operator, and records each deletion in the log.
+--
+-- A dead letter may be the start of a process instance. After the discard the instance never begins, so the function
+-- also deletes the instance's business key.
 --
 -- in:    timer_keys bigint[], reason text
 -- out:   setof bigint

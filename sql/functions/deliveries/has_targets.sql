@@ -1,4 +1,6 @@
--- A cluster needs workers if there is a target, or an open delivery that is not a signal. (Engines process signals.)
+-- Returns whether a cluster needs workers: a target exists, or an open delivery that is not a signal.
+--
+-- Signals need no worker, because engines process them.
 --
 -- in:    nothing
 -- out:   boolean

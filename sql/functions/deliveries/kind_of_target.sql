@@ -1,3 +1,5 @@
+-- Returns the kind of a target, which is a label of the firing metrics; a job counts as a handler.
+--
 -- in:    target text
 -- out:   text
 -- locks: nothing

@@ -1,6 +1,7 @@
--- Locks a waiting delivery, so that no worker claims it. If a worker ends the delivery while the function waits for the
--- lock, the function returns the outcome. A claimed delivery is not locked, because its worker must be able to renew
--- and settle it.
+-- Returns the state of a timer's delivery, and locks a waiting delivery so that no worker claims it.
+--
+-- The function does not lock a claimed delivery, because its worker must be able to renew and settle it. If a worker
+-- ends the delivery during the wait for the lock, the function returns the outcome.
 --
 -- in:    timer_key bigint
 -- out:   text: WAITING, IN_HAND, DEAD, DELIVERED, DISCARDED or UNKNOWN

@@ -1,4 +1,6 @@
--- A client can't schedule a timer with the target `process:instance`; only the functions of processes write such
+-- Returns the target of a new or changed timer if the target must be checked; otherwise null.
+--
+-- A client can't schedule a timer with the target `process:instance`. Only the functions of processes write these
 -- timers.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers

@@ -1,3 +1,5 @@
+-- Turns dead letters into deliveries again, for an operator. A rate limit can spread the first attempts over time.
+--
 -- in:    timer_keys bigint[], per_s integer
 -- out:   setof bigint
 -- locks: the dead letters

@@ -1,5 +1,7 @@
--- Makes deliveries due again. Leaves a service task that a program has leased unchanged, so that no handler gets the
--- task during the lease.
+-- Makes the next attempts of many deliveries due now.
+--
+-- The function skips a service task that a program has claimed. Otherwise a handler would get the task during the
+-- lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint

@@ -1,3 +1,5 @@
+-- Makes the next attempt of one delivery due now.
+--
 -- in:    timer_key bigint
 -- out:   text
 -- locks: the delivery, until the transaction ends; waits for another transaction that has locked it

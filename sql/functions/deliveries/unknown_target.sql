@@ -1,3 +1,5 @@
+-- Returns the refusal if a tenant's timer can't have this target; otherwise null.
+--
 -- in:    target text, tenant_id text
 -- out:   text[]: the code, and the sentence
 -- locks: nothing

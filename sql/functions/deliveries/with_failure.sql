@@ -1,3 +1,5 @@
+-- Appends a failed attempt to a delivery's list of failures; the list keeps the first three and the last seven.
+--
 -- in:    failures jsonb, attempt integer, reason text, worker bigint, at timestamptz
 -- out:   jsonb
 -- locks: nothing

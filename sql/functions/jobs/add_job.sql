@@ -1,3 +1,5 @@
+-- Adds a job that runs the function of a declared job, with its own rule and configuration.
+--
 -- in:    name text, of_job text, every interval, schedule text, zone text, missed text, overlap text, priority integer,
 --        config jsonb
 -- out:   text: the job's state

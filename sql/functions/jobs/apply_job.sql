@@ -1,3 +1,5 @@
+-- Creates a job from a description, or changes the job to match the description.
+--
 -- in:    spec jsonb
 -- out:   text[]
 -- locks: the job, the timer of its next start, and declarations of apps until the transaction ends

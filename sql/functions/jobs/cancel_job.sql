@@ -1,5 +1,6 @@
--- A run that is already ending, because of its time limit or its worker's shutdown, is also cancelled: its start gets
--- no further attempt.
+-- Ends the current run of a job; the run's start gets no further attempt.
+--
+-- The run may be ending already, because of its time limit or its worker's shutdown. This call cancels that run, too.
 --
 -- in:    name text, reason text
 -- out:   text

@@ -1,4 +1,4 @@
--- Returns the names of the columns that a description would change; {added}: the job is new; an empty array: no change.
+-- Returns the names of the columns that a description would change.
 --
 -- in:    spec jsonb
 -- out:   text[]: {added}, or the names of columns; empty: no change

@@ -1,3 +1,5 @@
+-- Sets the configuration for the next runs of a job.
+--
 -- in:    name text, config jsonb
 -- out:   jsonb: the configuration before
 -- locks: the job

@@ -1,4 +1,7 @@
--- A column changes only if the app's declaration of it has changed, because an operator may have set another value.
+-- Stores an app's declaration of one job, and returns the changes.
+--
+-- A column changes only if the app's declaration of the column has changed. So a new deployment keeps the values that
+-- an operator has set.
 --
 -- in:    spec jsonb
 -- out:   text[]: added, back, or the names of the changed columns

@@ -1,5 +1,7 @@
--- Only one app declares its jobs at a time. The call waits only briefly for a client's open transaction, because other
--- clients would wait behind the call; the caller tries again later.
+-- Stores all job declarations of an app, withdraws all other declared jobs, and returns the changes.
+--
+-- Only one app at a time declares its jobs. The call waits only briefly for a client's open transaction, because other
+-- clients would wait behind the call. The caller tries again later.
 --
 -- in:    specs jsonb[], names text[]
 -- out:   job text, changes text[]; {added}; {back} and the changed columns; the changed columns; or {withdrawn}. An

@@ -1,5 +1,7 @@
--- `spec` is an object with names of columns as keys, and the key `disabled`. If a key is missing or null, the column
--- gets its default; without `config`, the configuration does not change.
+-- Returns the row of a job that matches a description; does not write the row.
+--
+-- `spec` is an object with column names as keys, and the key `disabled`. A missing or null key gives the column its
+-- default. Without `config`, the configuration does not change.
 --
 -- in:    spec jsonb
 -- out:   shardclock.jobs

@@ -1,3 +1,5 @@
+-- Prevents new starts of a job, and ends the job's current run.
+--
 -- in:    name text, reason text
 -- out:   text
 -- locks: the job, and the timer of its next start

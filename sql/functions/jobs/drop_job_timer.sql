@@ -1,4 +1,4 @@
--- Cancels the timer of a job's next start; returns the timer's key, or null.
+-- Cancels the timer of a job's next start, and returns the timer's key.
 --
 -- in:    job text, why text
 -- out:   bigint: the timer's key; null: the job had no timer

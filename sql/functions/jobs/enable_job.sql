@@ -1,3 +1,5 @@
+-- Allows a disabled job to start again, and plans its next start.
+--
 -- in:    name text
 -- out:   text
 -- locks: the job

@@ -1,5 +1,6 @@
--- The pattern contains no backslash, because a session without standard_conforming_strings reads a backslash as an
--- escape.
+-- Returns the refusal if a job's rule has an end; otherwise null.
+--
+-- The pattern contains no backslash: a session without standard_conforming_strings reads a backslash as an escape.
 --
 -- in:    schedule text
 -- out:   text

@@ -1,3 +1,5 @@
+-- Returns whether a job has neither a timer nor a delivery of a start.
+--
 -- in:    job text
 -- out:   boolean
 -- locks: nothing

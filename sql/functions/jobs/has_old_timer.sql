@@ -1,4 +1,6 @@
--- If a client has changed the timer, the time of this change is compared instead of the time of the planning.
+-- Returns whether a job's next start was planned while the clock was ahead.
+--
+-- If a client has changed the timer, the function compares the time of this change.
 --
 -- in:    job text, slack interval
 -- out:   boolean

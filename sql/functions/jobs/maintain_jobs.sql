@@ -1,5 +1,7 @@
--- Only the worker with the first part of the slots calls this function. The function locks each job and reads it again,
--- because another transaction may have repaired the job during the wait for the lock.
+-- Repairs jobs after a failover or a manual change: runs without a delivery, and jobs without a next start.
+--
+-- One worker calls this function: the worker with the first share of the slots. The function locks each job and reads
+-- it again, because another transaction may have repaired the job in the meantime.
 --
 -- in:    holder bigint
 -- out:   job text, repair text

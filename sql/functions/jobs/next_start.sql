@@ -1,3 +1,6 @@
+-- Returns the next start of a job with an interval: one interval after its last run ended, or now if this time has
+-- passed.
+--
 -- in:    every_s double precision, last_finish timestamptz
 -- out:   timestamptz
 -- locks: nothing

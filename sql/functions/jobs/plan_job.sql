@@ -1,4 +1,4 @@
--- Writes the timer of a job's next start, unless the job has a timer; returns the new timer's key, or null.
+-- Writes the timer of a job's next start, unless the job has this timer already.
 --
 -- in:    planned shardclock.jobs, at timestamptz
 -- out:   bigint: the timer's key; null: the job has a timer already

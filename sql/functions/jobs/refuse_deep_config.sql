@@ -1,3 +1,5 @@
+-- Refuses a job's configuration that is nested too deeply, in a trigger.
+--
 -- in:    nothing
 -- out:   trigger
 -- locks: nothing

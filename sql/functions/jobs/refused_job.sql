@@ -1,3 +1,5 @@
+-- Returns the refusal of a job's description; null: the description is valid.
+--
 -- in:    spec jsonb
 -- out:   text
 -- locks: nothing

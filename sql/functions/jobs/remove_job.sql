@@ -1,5 +1,7 @@
--- The job's waiting starts are also deleted, so that a later job with this name does not run them. Clients' timers with
--- the job as their target are not deleted.
+-- Removes a job, with its next start and its waiting starts.
+--
+-- The waiting starts are deleted, so that a later job with this name does not run them. Clients' timers with the job as
+-- their target stay.
 --
 -- in:    name text
 -- out:   boolean: false: the job does not exist

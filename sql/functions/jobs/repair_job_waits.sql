@@ -1,4 +1,6 @@
--- The worker with the first part of the slots repeats this call until the result is empty.
+-- Shortens the waits of jobs that were computed while the clock was ahead, after the clock was set back.
+--
+-- One worker repeats this call until the result is empty: the worker with the first share of the slots.
 --
 -- in:    holder bigint
 -- out:   job text, repair text; at most 200 jobs

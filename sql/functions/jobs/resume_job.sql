@@ -1,4 +1,6 @@
--- Plans no start for a running job with an interval, because the end of the run plans the next start.
+-- Plans the next start of a job that may start again.
+--
+-- A running job with an interval gets no start here, because the end of the run plans the next start.
 --
 -- in:    resumed shardclock.jobs
 -- out:   nothing

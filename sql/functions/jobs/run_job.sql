@@ -1,5 +1,7 @@
--- The start is due at the time of the call. At the begin of a long transaction, the start would be due before starts
--- that were requested earlier.
+-- Starts a job once, in addition to its rule.
+--
+-- The start is due at the time of the call. If the start were due at the begin of a long transaction, it would overtake
+-- starts that clients requested earlier.
 --
 -- in:    name text, config jsonb
 -- out:   bigint

@@ -1,3 +1,5 @@
+-- Ends the run of a disabled or withdrawn job, and cancels its next start.
+--
 -- in:    stopped shardclock.jobs, why text
 -- out:   text: the job's state
 -- locks: the job, and the timer of its next start

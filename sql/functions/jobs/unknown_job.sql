@@ -1,3 +1,5 @@
+-- Returns the refusal if a tenant's timer can't have this job as its target; otherwise null.
+--
 -- in:    name text, tenant_id text
 -- out:   text[]: the code, and the sentence
 -- locks: nothing

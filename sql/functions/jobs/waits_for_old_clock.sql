@@ -1,5 +1,6 @@
--- Returns whether a job's next or due start was written while the clock was ahead. Each of the two checks is a single
--- probe of an index.
+-- Returns whether a job's next or due start was written while the clock was ahead.
+--
+-- Each of the two checks is a single probe of an index.
 --
 -- in:    job text, slack interval
 -- out:   boolean

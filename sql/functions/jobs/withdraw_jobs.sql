@@ -1,5 +1,6 @@
--- A job that was added with add_job is withdrawn together with the declared job that has its function, and is restored
--- together with this declared job.
+-- Withdraws the jobs that the app no longer declares.
+--
+-- A job from add_job runs the function of a declared job. It is withdrawn and restored together with this declared job.
 --
 -- in:    kept text[]
 -- out:   setof text: the names

@@ -1,5 +1,7 @@
--- Drops the log's oldest day, if its retention time is over. A call drops only one day, so that it locks the log only
--- for a moment. Days are dropped in order, and only after all groups have read them, so that no reader misses records.
+-- Drops the log's oldest day, if its retention time is over.
+--
+-- A call drops only one day, so that it locks the log only for a moment. Days are dropped in order, and only after all
+-- groups have read them, so that no reader misses records.
 --
 -- in:    keep_days integer
 -- out:   day date, dropped boolean, kept_for text; no row: all days are still kept

@@ -1,5 +1,6 @@
--- Returns the position at which a page of the log ends for a reader of one tenant. Without this limit, a read for a
--- tenant without records would read the whole log.
+-- Returns the position at which a page of the log ends for a reader of one tenant.
+--
+-- Without this limit, a read for a tenant without records would read the whole log.
 --
 -- in:    after bigint, page_size integer
 -- out:   bigint

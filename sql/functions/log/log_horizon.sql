@@ -1,3 +1,5 @@
+-- Returns the position up to which the log is complete: no new record can appear there.
+--
 -- in:    nothing
 -- out:   bigint
 -- locks: nothing

@@ -1,8 +1,8 @@
--- Marks a writer of the log before it draws its first position: docs/decisions/0024-the-log-reads-by-position.md.
+-- Marks a transaction as a writer of the log before it draws its first position, so that readers wait for its records.
 --
--- A transaction that inserts records takes a mark: a shared advisory lock, held until the transaction ends. The lock's
--- key is the current value of the position sequence. All positions that the transaction draws later are above its mark,
--- so no new record can appear below the lowest mark.
+-- A mark is a shared advisory lock that lasts until the transaction ends. The lock's key is the current value of the
+-- position sequence. The transaction draws all its positions above its mark. So no new record can appear below the
+-- lowest mark (docs/decisions/0024-the-log-reads-by-position.md).
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,3 +1,5 @@
+-- Reads the log's records after a position, in order, up to the horizon.
+--
 -- in:    after bigint, page_size integer, partition integer, partitions integer, horizon bigint
 -- out:   setof shardclock.command_log: in the order of position
 -- locks: nothing

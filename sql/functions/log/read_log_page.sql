@@ -1,4 +1,6 @@
--- Builds the records one by one, so that it reads no payloads beyond the limit.
+-- Reads records like read_log, as JSON of a limited size.
+--
+-- The function builds the records one by one, so that it reads no payloads beyond the limit.
 --
 -- in:    after bigint, page_size integer, partition integer, partitions integer, horizon bigint, bytes bigint
 -- out:   json

@@ -1,6 +1,7 @@
--- The default partition has the records of days without a partition of their own. When these days are over, the
--- function makes the default partition the regular partition of these days, without moving records, and creates a new
--- default partition.
+-- Turns the log's default partition into a regular partition, and creates a new default partition.
+--
+-- The default partition has the records of days without a partition of their own. The function waits until these days
+-- are over. It moves no records.
 --
 -- in:    nothing
 -- out:   integer: the number of partitions that it made, 0 or 1

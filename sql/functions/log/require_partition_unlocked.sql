@@ -1,5 +1,6 @@
--- Raises 55P03 immediately if another transaction (a dump, a long report) has locked a partition. Without this check,
--- the caller's request for a lock on the whole log would wait, and all writers would wait behind the request.
+-- Fails immediately (55P03) if another transaction, such as a dump or a long report, has locked a partition.
+--
+-- Without this check the caller would wait for its lock on the whole log, and all writers would wait behind the caller.
 --
 -- in:    partition_name text
 -- out:   nothing

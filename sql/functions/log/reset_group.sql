@@ -1,5 +1,7 @@
--- Moves a group to another position, with the same or another number of partitions. Without `new_position` the position
--- does not change; then all partitions must have the same position, so that each record is processed once.
+-- Moves a group to another position, with the same or another number of partitions.
+--
+-- Without `new_position` the position does not change. Then all partitions must have the same position, so that the
+-- group processes each record once.
 --
 -- in:    group_name text, new_position bigint, partitions integer
 -- out:   bigint: the group's position; null: the group does not exist

@@ -1,5 +1,7 @@
--- Chat tools display `text`. The event's sentence may contain text of a third party, such as a receiver's response. So
--- characters that begin a link, or that mention a person or a channel, are replaced by similar characters.
+-- Returns the webhook body of an operator event; chat tools display its field `text`.
+--
+-- The event's sentence may contain text of a third party, such as a receiver's response. Characters that begin a link,
+-- or that mention a person or a channel, are replaced by similar characters.
 --
 -- in:    event jsonb, others integer, text_only boolean
 -- out:   jsonb

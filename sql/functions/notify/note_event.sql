@@ -1,5 +1,6 @@
--- Writes an operator event in the transaction of the change, if an endpoint of the tenant subscribes to this kind of
--- event.
+-- Writes an operator event together with the change that causes it, in a trigger.
+--
+-- The function writes no event if the tenant has no endpoint that subscribes to this kind of event.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,5 +1,7 @@
--- Converts operator events to deliveries. For each endpoint, kind and subject there is at most one delivery in each
--- interval. Further events wait for the end of the interval; the next delivery contains their number.
+-- Converts operator events to deliveries for the subscribed endpoints.
+--
+-- For each endpoint, kind and subject, a call writes at most one delivery per interval. Further events wait until the
+-- interval ends. The next delivery contains their number.
 --
 -- in:    every interval, most integer, now timestamptz
 -- out:   integer: the number of deliveries

@@ -1,5 +1,7 @@
--- A call returns tasks until their variables have 8 MiB in total; the next call returns the remaining tasks:
--- docs/decisions/0068-costs-of-one-tenant.md
+-- Claims service tasks of one type for a program that completes them itself.
+--
+-- One call returns tasks until their variables have 8 MiB in total. The next call returns the remaining tasks
+-- (docs/decisions/0068-costs-of-one-tenant.md).
 --
 -- in:    task_type text, most integer, lease interval, tenant_id text, worker text
 -- out:   task_key bigint, claim integer, instance_key bigint, token bigint, node_id text, failed_attempts integer,

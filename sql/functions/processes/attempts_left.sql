@@ -1,3 +1,5 @@
+-- Returns the number of attempts that are left for a service task, including the current attempt.
+--
 -- in:    attempts_max integer, failed_attempts integer
 -- out:   integer
 -- locks: nothing

@@ -1,5 +1,7 @@
--- Two callers may cancel an instance with a given-up start concurrently. The first caller replaces the dead letter by
--- the instance. The second caller may then find neither the dead letter nor the instance, and searches again.
+-- Cancels an instance of a process, or discards the dead letter of its start.
+--
+-- Two callers may cancel the same start concurrently. The first caller replaces the dead letter by an instance. The
+-- second caller may find neither of the two, and searches again.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text

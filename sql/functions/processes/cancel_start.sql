@@ -1,3 +1,5 @@
+-- Cancels an instance that no engine could begin: its start is a dead letter.
+--
 -- in:    instance_key bigint, signal_key bigint
 -- out:   boolean
 -- locks: the start's dead letter, until the transaction ends

@@ -1,5 +1,6 @@
--- Checks the quota of a new version. The same transaction ends the start timers of the previous version, so only
--- additional start timers need quota.
+-- Checks a tenant's quotas for a new version of a process, in a trigger.
+--
+-- The same transaction ends the start timers of the previous version. So only additional start timers need quota.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,3 +1,5 @@
+-- Checks a tenant's quota for a stored message, in a trigger.
+--
 -- in:    nothing
 -- out:   trigger
 -- locks: nothing

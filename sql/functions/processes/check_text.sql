@@ -1,3 +1,5 @@
+-- Refuses a text that is null, too short or too long.
+--
 -- in:    field text, given text, most integer, fewest integer
 -- out:   nothing
 -- locks: nothing

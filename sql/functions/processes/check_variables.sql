@@ -1,3 +1,5 @@
+-- Refuses variables that are not a JSON object, are too large or too deep, or contain a number that no double can hold.
+--
 -- in:    variables jsonb
 -- out:   nothing
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Assigns a user task to a person, or removes its assignee.
+--
 -- in:    task_key bigint, assignee text, tenant_id text
 -- out:   text
 -- locks: the task

@@ -1,3 +1,5 @@
+-- Removes the start timers and the subscriptions of a definition, because no instance of it may begin by an event.
+--
 -- in:    definition_key bigint
 -- out:   nothing
 -- locks: the start timers and subscriptions

@@ -1,3 +1,5 @@
+-- Completes a service task that the caller has claimed.
+--
 -- in:    task_key bigint, claim integer, variables jsonb, tenant_id text
 -- out:   text
 -- locks: the task, and the new signal

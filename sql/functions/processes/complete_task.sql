@@ -1,3 +1,5 @@
+-- Completes a user task; the instance continues after the commit.
+--
 -- in:    task_key bigint, variables jsonb, tenant_id text, assignee text
 -- out:   text
 -- locks: the task, and the new signal

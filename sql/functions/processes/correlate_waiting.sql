@@ -1,4 +1,6 @@
--- Reads the kept messages of a waiting token in one query, instead of one query for each message.
+-- Gives waiting tokens the messages that were published earlier and stored.
+--
+-- The function reads the stored messages of a token in one query, instead of one query for each message.
 --
 -- in:    instance_keys bigint[]
 -- out:   integer: the number of messages, at most 1000; 0: no message is left

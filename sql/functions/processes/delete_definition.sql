@@ -1,3 +1,5 @@
+-- Deletes one version of a process; the previous version becomes the newest.
+--
 -- in:    definition_key bigint, tenant_id text
 -- out:   text
 -- locks: the process's deployments, until the transaction ends

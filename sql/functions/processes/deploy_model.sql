@@ -1,3 +1,5 @@
+-- Stores the processes of a validated BPMN model, and makes their start events active.
+--
 -- `processes` is an array of {process_id, name, starts, starts_by_hand}.
 --
 -- in:    tenant_id text, resource text, digest bytea, model bytea, processes jsonb

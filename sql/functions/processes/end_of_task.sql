@@ -1,5 +1,4 @@
--- A completion that names a person is refused if another person has the task, so that the history has the right name.
--- For a claim of an ended task, the result is the state in which the task ended.
+-- Returns how a user task ended, for a caller that has found no open task.
 --
 -- in:    task_key bigint, tenant_id text
 -- out:   text: COMPLETED_BEFORE, CANCELED or NOT_FOUND

@@ -1,3 +1,5 @@
+-- Ends a service task that a program has completed or given up, and sends the result to the instance.
+--
 -- in:    task_key bigint, claim integer, tenant_id text, intent text, detail jsonb, signal jsonb
 -- out:   text
 -- locks: the task, and the new signal

@@ -1,3 +1,5 @@
+-- Extends the lease of a service task that the caller has claimed.
+--
 -- in:    task_key bigint, claim integer, lease interval, tenant_id text
 -- out:   text
 -- locks: the task

@@ -1,3 +1,5 @@
+-- Records a failed attempt of a service task that the caller has claimed, and plans the next attempt or ends the task.
+--
 -- in:    task_key bigint, claim integer, reason text, retries integer, retry_after interval, tenant_id text
 -- out:   text
 -- locks: the task, and the new signal

@@ -1,4 +1,4 @@
--- Finds a given version of a process, or its newest version that was not deleted.
+-- Returns the key of a process's newest version, or of a given version.
 --
 -- in:    tenant_id text, process_id text, version integer
 -- out:   bigint

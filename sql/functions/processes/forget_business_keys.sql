@@ -1,4 +1,5 @@
--- The function is a trigger of the table, so that each statement that deletes instances deletes their keys.
+-- Deletes the business keys of deleted instances, in a trigger, so that each statement that deletes instances is
+-- covered.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,5 +1,7 @@
--- The query has no condition on the target, because each row with claimed_by 0 is a service task. With a condition on
--- the target, a plan that was made for an empty table could read all service tasks.
+-- Returns the state of a service task, for a caller that has lost its claim.
+--
+-- Each row with claimed_by 0 is a service task, so the query has no condition on the target. With a condition there, a
+-- plan that was made for an empty table could read all service tasks.
 --
 -- in:    task_key bigint, claim integer, tenant_id text
 -- out:   text

@@ -1,3 +1,5 @@
+-- Ends tokens of an instance and begins tokens at other nodes, for an operator.
+--
 -- in:    instance_key bigint, terminated bigint[], begun text[], tenant_id text
 -- out:   text
 -- locks: the new signal

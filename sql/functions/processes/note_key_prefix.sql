@@ -1,3 +1,5 @@
+-- Adds the prefix of the caller's API key to the history of a user task, in a trigger.
+--
 -- in:    nothing
 -- out:   trigger
 -- locks: nothing

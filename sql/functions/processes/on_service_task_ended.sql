@@ -1,5 +1,6 @@
--- Converts the end of a service task's delivery to a signal for the instance. The function reads no row, so that
--- Postgres inlines it into the statement that settles deliveries.
+-- Returns the signal that tells an instance how the delivery of its service task ended.
+--
+-- The function reads no row, so Postgres inlines it into the statement that settles deliveries.
 --
 -- in:    intent text, target text, reason text, result jsonb
 -- out:   jsonb: the signal to the instance; `intent` is DELIVERED, DISCARDED or DEAD

@@ -1,3 +1,5 @@
+-- Sends a message to the waiting tokens of each process, or begins instances, or stores the message.
+--
 -- in:    name text, correlation text, variables jsonb, tenant_id text, time_to_live interval
 -- out:   setof bigint: the instances that get the message now
 -- locks: the message's name and key, until the transaction ends; the subscriptions that it takes

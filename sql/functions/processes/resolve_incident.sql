@@ -1,4 +1,6 @@
--- A signal that waits for a quota causes an incident; a caller may resolve the incident.
+-- Resolves an incident, so that the token tries its node again.
+--
+-- A signal that waits for a quota also has an incident. To resolve it, the function makes the signal due now.
 --
 -- in:    instance_key bigint, token bigint, tenant_id text
 -- out:   text

@@ -1,5 +1,8 @@
--- A gateway sends the signals of all callers with its own role, so a session setting has the prefix of the caller's API
--- key. The signal, the instance's history and each act on a task store this prefix. So a signal needs no audit record.
+-- Sends a signal to an instance of a process: stores a delivery that an engine processes.
+--
+-- A gateway sends the signals of all callers with its own role. A session setting contains the prefix of the caller's
+-- API key. The signal, the instance's history and the task's history store this prefix, so a signal needs no audit
+-- record.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint, node_id text
 -- out:   bigint: timer_key of the signal

@@ -1,3 +1,5 @@
+-- Sets variables of a running instance.
+--
 -- in:    instance_key bigint, variables jsonb, token bigint, tenant_id text
 -- out:   text
 -- locks: the new signal

@@ -1,4 +1,4 @@
--- The history of the instance names the caller.
+-- Sends a signal to a running instance; the instance's history names the caller.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint
 -- out:   text: SENT or NOT_FOUND

@@ -1,3 +1,5 @@
+-- Starts an instance of a process; a repeated call with the same idempotency key starts nothing.
+--
 -- in:    process_id text, variables jsonb, tenant_id text, version integer, idempotency_key text, business_key text
 -- out:   bigint
 -- locks: the new rows, and the idempotency key until the transaction ends

@@ -1,5 +1,7 @@
--- An instance exists as soon as its start is stored, even before an engine has begun it. The delivery of a thrown
--- signal is not an instance.
+-- Returns the tenant of a running instance.
+--
+-- An instance exists as soon as its start is stored, before an engine begins it. The delivery of a thrown signal is not
+-- an instance.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text: null: unknown

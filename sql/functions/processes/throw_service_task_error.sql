@@ -1,3 +1,5 @@
+-- Ends a service task with a BPMN error, which the model can catch.
+--
 -- in:    task_key bigint, claim integer, code text, reason text, variables jsonb, tenant_id text
 -- out:   text
 -- locks: the task, and the new signal

@@ -1,5 +1,6 @@
--- Refuses new instances, definitions (with their start timers) or kept messages that exceed a tenant's quota. A gateway
--- checks the quotas of the timers that clients create (gateway/limits/timer_quotas.py).
+-- Refuses new instances, definitions (with their start timers) or stored messages that exceed a tenant's quota.
+--
+-- A gateway checks the quota of clients' timers itself (gateway/limits/timer_quotas.py).
 --
 -- in:    tenant_id text, resource text, more bigint
 -- out:   nothing

@@ -1,4 +1,6 @@
--- Postgres inlines this body into its callers' plans. `t` is null if the tenant has no row in shardclock.tenants.
+-- Returns a tenant's quota of a resource.
+--
+-- `t` is null if the tenant has no row in shardclock.tenants. Postgres inlines this body into its callers' plans.
 --
 -- in:    t shardclock.tenants, resource text
 -- out:   bigint

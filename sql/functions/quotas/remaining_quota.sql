@@ -1,7 +1,8 @@
--- For a small quota the function counts the rows. For a large quota the function uses the last stored count. Engines
--- store the counts of instances, tasks and timers. Clients store the counts of waiting starts, definitions and
--- messages, because these rows are written even while no engine runs. All resources of a call share the quota of the
--- first resource. Each query reads one table, because a join takes longer than a second query.
+-- Returns how much of its quota a tenant has left; all resources of a call share the quota of the first resource.
+--
+-- For a small quota the function counts the rows; for a large quota it reads the last stored count. Engines store the
+-- counts of instances, tasks and timers. Clients store the counts of waiting starts, definitions and messages, which
+-- also change while no engine runs. Each query reads one table, because a join takes longer than a second query.
 --
 -- in:    tenant_id text, resources text[]
 -- out:   quota bigint, remaining bigint, counted_at timestamptz

@@ -1,3 +1,5 @@
+-- Refuses a time with a zone after an @, as FEEL writes it.
+--
 -- in:    given text
 -- out:   text
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Refuses a rule for which no shard can compute due dates.
+--
 -- in:    given text, zone text
 -- out:   nothing
 -- locks: nothing

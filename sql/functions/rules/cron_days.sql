@@ -1,4 +1,6 @@
--- The month has the given length, and begins on the given weekday (0 is Monday).
+-- Returns the days of a month that an item of a cron rule selects, as bits.
+--
+-- `length` is the number of the month's days. `begins_on` is the weekday of the first day; 0 is Monday.
 --
 -- in:    item text, bits bigint, is_weekday boolean, begins_on integer, length integer
 -- out:   bigint

@@ -1,3 +1,5 @@
+-- Reads a number or a name of a cron field; null for any other text.
+--
 -- in:    word text, names text[], lowest integer
 -- out:   numeric
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Returns the refusal of a cron rule.
+--
 -- in:    given text
 -- out:   text
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Checks an item of a cron field, and returns its numbers as bits.
+--
 -- in:    item text, field text, lowest integer, highest integer, star integer, names text[], more text
 -- out:   refusal text, bits bigint
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Checks an ISO 8601 duration, and returns its average length in days.
+--
 -- in:    given text
 -- out:   refusal text, average_days numeric
 -- locks: nothing

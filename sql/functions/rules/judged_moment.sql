@@ -1,3 +1,5 @@
+-- Checks the text of a moment, and returns the moment.
+--
 -- in:    given text, zone text
 -- out:   refusal text, moment timestamptz
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Returns the refusal of a cron rule that has no date, such as 30 February.
+--
 -- in:    given text
 -- out:   text
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Returns the refusal of a repeat's period.
+--
 -- in:    given text, period text
 -- out:   text
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Returns the refusal of an ISO 8601 repeat.
+--
 -- in:    given text, zone text
 -- out:   text
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Returns the refusal of a rule for which no shard can compute due dates.
+--
 -- in:    given text, zone text
 -- out:   text
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Returns the refusal of a time zone.
+--
 -- in:    given text
 -- out:   text
 -- locks: nothing

@@ -1,7 +1,7 @@
--- Returns the refusal (code and sentence) for the first rule that a row breaks; null: the row breaks no rule.
+-- Returns the refusal for the first rule that a row breaks; null: the row breaks no rule.
 --
--- Postgres parses the body when the function is created, so a client's `search_path` can't change its operators. The
--- alternative, a `set search_path` on the trigger, costs a microsecond for each row.
+-- Postgres parses the body when the function is created, so a client's `search_path` can't change its operators. A `set
+-- search_path` on the trigger would cost a microsecond for each row.
 --
 -- in:    t shardclock.timers
 -- out:   text[]

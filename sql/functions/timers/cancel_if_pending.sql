@@ -1,5 +1,6 @@
--- Decides the outcome of each cancel: if the timer's row still exists, this function deletes the row and writes the
--- record. A timer that has fired has no row, so the cancel is too late.
+-- Cancels the timers that are still pending or paused, and returns their keys.
+--
+-- A timer that has fired has no row any more, so the cancel is too late.
 --
 -- in:    timer_keys bigint[], reason text, of_system boolean
 -- out:   setof bigint

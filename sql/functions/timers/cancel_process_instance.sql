@@ -1,3 +1,5 @@
+-- Cancels all timers of a process instance of another engine.
+--
 -- in:    process_instance_key bigint, reason text
 -- out:   bigint
 -- locks: the timers

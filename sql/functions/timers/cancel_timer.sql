@@ -1,5 +1,4 @@
--- Cancels one timer of a client. `change_timer` finds the timer, and `cancel_if_pending` deletes the row. If the timer
--- has already fired, the cancellation is too late.
+-- Cancels one timer of a client, found by key or name.
 --
 -- in:    timer_key bigint, name text, tenant_id text, reason text
 -- out:   text

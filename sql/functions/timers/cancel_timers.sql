@@ -1,3 +1,5 @@
+-- Cancels many timers of clients.
+--
 -- in:    timer_keys bigint[], reason text
 -- out:   setof bigint
 -- locks: the timers

@@ -1,7 +1,8 @@
--- Changes the rules of schedules. The pending occurrence keeps its number, and gets its due date from the new rule. If
--- the pending occurrence is a run on request, it does not change, and only the later occurrences follow the new rule.
--- The new rule begins at the moment when the row is locked. If the new rule began with the transaction, occurrences
--- that fired in between would fire again.
+-- Gives schedules another rule, from the moment when their rows are locked.
+--
+-- The pending occurrence keeps its number, and gets its due date from the new rule. A pending run on request does not
+-- change: the new rule begins after it. If the rule began with the transaction instead, occurrences that fired in
+-- between would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint

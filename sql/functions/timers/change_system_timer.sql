@@ -1,3 +1,5 @@
+-- Changes a timer of a job or a process, for an operator.
+--
 -- in:    verb text, timer_key bigint, name text, tenant_id text, due_date timestamptz, delay text, shift text, reason
 --        text, missed text, until timestamptz
 -- out:   text

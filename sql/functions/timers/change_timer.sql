@@ -1,5 +1,7 @@
--- Changes one timer, which is identified by key or name. If the timer ended before the function could lock its row, the
--- function searches again. For the verb run, `reason` is the name of the operation.
+-- Cancels, pauses, resumes or runs one timer, found by key or name.
+--
+-- If the timer ends before the function has locked its row, the function searches again. For the verb run, `reason` is
+-- the name of the operation.
 --
 -- in:    verb text, timer_key bigint, name text, tenant_id text, reason text, until timestamptz, missed text
 -- out:   text

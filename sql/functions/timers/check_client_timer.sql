@@ -1,3 +1,5 @@
+-- Refuses a client's change of a timer that belongs to a job or a process.
+--
 -- in:    timer_key bigint
 -- out:   nothing
 -- locks: nothing

@@ -1,5 +1,6 @@
--- Returns the moment at which a pause ends; null: the pause has no end. Refuses an end in the past. If the pause has no
--- end, refuses a choice for missed occurrences.
+-- Returns the moment at which a pause ends; null: the pause has no end.
+--
+-- The function refuses an end in the past. Without an end, it also refuses a choice for missed occurrences.
 --
 -- in:    until timestamptz, delay text, missed text
 -- out:   timestamptz

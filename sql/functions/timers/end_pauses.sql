@@ -1,9 +1,10 @@
 -- Resumes the timers with an ended pause.
 --
--- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences applies only to
--- occurrences before `resume_at`: after a pause until 08:00, an occurrence at 08:00 fires. The call skips locked rows;
--- the next call finds them. `without` has the keys of timers that an earlier call could not resume. With `key`, the
--- call resumes at most this timer. `next_s` is the time until the next pause ends; null: no pause has an end.
+-- A pause ends at `resume_at`, even if a shard resumes the timer later. The choice for missed occurrences applies only
+-- to occurrences before `resume_at`: after a pause until 08:00, an occurrence at 08:00 fires.
+--
+-- `without` has the keys of timers that an earlier call could not resume. With `key`, the call resumes at most this
+-- timer. `next_s` is the time until the next pause ends; null: no pause has an end.
 --
 -- in:    most integer, without bigint[], key bigint
 -- out:   ended integer, next_s double precision

@@ -1,3 +1,5 @@
+-- Schedules a timer unless its name is in use, and returns the outcome.
+--
 -- in:    due_date timestamptz, delay text, schedule text, name text, tenant_id text, payload jsonb, target text,
 --        timer_type text, target_element_id text, process_instance_key bigint, element_instance_key bigint, zone text,
 --        missed text, on_conflict text

@@ -1,4 +1,6 @@
--- find_keys and count_timers execute this query as text, so that Postgres plans it for the actual values.
+-- Returns the text of the query that find_keys and count_timers share.
+--
+-- Both functions execute the text, so that Postgres plans the query for the actual values.
 --
 -- in:    state text
 -- out:   text: a query of shardclock.timers t, from `from` to the last condition; $1 to $12 are the state, tenant_id,

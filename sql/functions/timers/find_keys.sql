@@ -1,4 +1,6 @@
--- Sorts by key, because changes of timers don't change this order.
+-- Returns a page of keys of pending or paused timers, for a caller that changes all these timers.
+--
+-- The keys are sorted, and a change of a timer does not change its place in this order.
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, after_key bigint, page_size integer, target text, name_contains text,

@@ -1,4 +1,7 @@
--- `execute` makes Postgres plan each call for its actual values, so a filter that is null costs nothing.
+-- Returns a page of timers, past and present.
+--
+-- The function uses `execute`, so that Postgres plans each call for its actual values. A filter that is null costs
+-- nothing.
 --
 -- in:    state text, tenant_id text, name text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, page text, page_size integer, target text, only_schedules boolean, changed_from

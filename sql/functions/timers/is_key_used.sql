@@ -1,3 +1,5 @@
+-- Returns whether a pending or ended timer of any tenant has this key.
+--
 -- in:    timer_key bigint
 -- out:   boolean
 -- locks: nothing

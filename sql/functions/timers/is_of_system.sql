@@ -1,6 +1,6 @@
--- The target determines whether a timer belongs to the system: only timers of jobs and processes have the targets
--- `job:NAME` and `process:instance`. The process_instance_key can't be used, because clients choose its value
--- (docs/decisions/0069-reserved-names.md).
+-- Returns whether a timer belongs to a job or a process: its target is `job:NAME` or `process:instance`.
+--
+-- The function ignores process_instance_key, because clients choose its value (docs/decisions/0069-reserved-names.md).
 --
 -- in:    target text
 -- out:   boolean

@@ -1,3 +1,5 @@
+-- Returns whether a name is reserved for timers of jobs and processes.
+--
 -- in:    name text
 -- out:   boolean
 -- locks: nothing

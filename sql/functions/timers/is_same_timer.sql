@@ -1,7 +1,7 @@
--- Returns whether two timers are equal. Equal timers come from a repeated call of a client.
+-- Returns whether two timers are equal, so that a client's repeated call has no second effect.
 --
--- Compares rules as the texts that the clients wrote. Ignores the next due date of a schedule, because the date follows
--- from the rule. Ignores the zone of a plain timer, because its due date is a moment.
+-- The function compares rules as the texts that the clients wrote. It ignores the next due date of a schedule, because
+-- the date follows from the rule. It ignores the zone of a plain timer, because its due date is a moment.
 --
 -- in:    wanted shardclock.timers, other shardclock.timers
 -- out:   boolean

@@ -1,5 +1,7 @@
--- Each interface limits the depth of JSON: if a client can't decode one of the rows, it can't read the whole response.
--- Python has the same limit in timers/payload.py.
+-- Returns whether JSON is nested deeper than 100 levels.
+--
+-- Each interface has this limit, in Python too (timers/payload.py). A client that can't decode one row can't read the
+-- whole response.
 --
 -- in:    document jsonb
 -- out:   boolean

@@ -1,3 +1,5 @@
+-- Removes the keys of timers of jobs and processes from a list of keys.
+--
 -- in:    timer_keys bigint[]
 -- out:   bigint[]
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Checks the choice for missed occurrences at a resume.
+--
 -- in:    missed text
 -- out:   text: fire_once, fire_all or skip; null: policy
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Pauses one timer of a client, until a resume or until a moment.
+--
 -- in:    timer_key bigint, name text, tenant_id text, reason text, until timestamptz, missed
 --        text
 -- out:   text

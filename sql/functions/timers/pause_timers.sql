@@ -1,3 +1,5 @@
+-- Pauses many timers of clients, until a resume or until a moment.
+--
 -- in:    timer_keys bigint[], reason text, until timestamptz, missed text
 -- out:   setof bigint
 -- locks: the timers

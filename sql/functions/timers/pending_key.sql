@@ -1,4 +1,6 @@
--- Finds the pending timer with a name: the occurrences of a schedule are different timers with the same name.
+-- Returns the key of the pending timer with a name.
+--
+-- The occurrences of a schedule are different timers with the same name.
 --
 -- in:    timer_key bigint, name text, tenant_id text
 -- out:   bigint

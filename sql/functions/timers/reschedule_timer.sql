@@ -1,3 +1,5 @@
+-- Moves one timer to another due date, or gives it another rule.
+--
 -- in:    timer_key bigint, name text, tenant_id text, due_date timestamptz, delay text, shift text, schedule text, zone
 --        text, missed text
 -- out:   text

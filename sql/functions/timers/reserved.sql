@@ -1,3 +1,5 @@
+-- Returns the refusal of a reserved name or target; null: the text is not reserved.
+--
 -- in:    field text, given text
 -- out:   text[]: the code, and the sentence
 -- locks: nothing

@@ -1,3 +1,5 @@
+-- Resumes one paused timer of a client.
+--
 -- in:    timer_key bigint, name text, tenant_id text, missed text
 -- out:   text
 -- locks: the timer

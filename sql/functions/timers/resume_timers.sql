@@ -1,3 +1,5 @@
+-- Resumes many paused timers of clients.
+--
 -- in:    timer_keys bigint[], missed text
 -- out:   setof bigint
 -- locks: the timers

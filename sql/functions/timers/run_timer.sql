@@ -1,3 +1,5 @@
+-- Makes one pending timer due now.
+--
 -- in:    timer_key bigint, name text, tenant_id text, operation text
 -- out:   text
 -- locks: the timer, and the operation until the transaction ends

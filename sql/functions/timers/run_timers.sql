@@ -1,7 +1,8 @@
--- Makes timers due now. A schedule gets an additional occurrence that is due now, with the number of the pending
--- occurrence. The pending occurrence gets the next number; its due date and its scheduled date don't change. If the
--- schedule has no computed due date yet, plan_schedules writes both dates later. If the schedule already has a run on
--- request for a later date, this function makes that run due now.
+-- Makes many pending timers due now; a schedule gets one additional occurrence.
+--
+-- The additional occurrence takes the number of the pending occurrence, which gets the next number. The dates of the
+-- pending occurrence don't change. If the schedule has no computed due date yet, plan_schedules writes its dates later.
+-- If the schedule already has a run on request for a later date, this function makes that run due now.
 --
 -- in:    timer_keys bigint[], operation text
 -- out:   setof bigint

@@ -1,3 +1,5 @@
+-- Moves many timers of clients by a duration.
+--
 -- in:    timer_keys bigint[], shift text, operation text
 -- out:   setof bigint
 -- locks: the timers, and the operation until the transaction ends

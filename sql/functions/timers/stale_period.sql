@@ -1,5 +1,6 @@
--- Refuses a row that has a changed rule but the old period: a claim reads only the period, so the next due date would
--- follow the old rule.
+-- Refuses a changed row that has a new rule and the old period.
+--
+-- A claim reads only the period, so the next due date would follow the old rule.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text[]: the code, and the sentence

@@ -1,5 +1,6 @@
--- Checks a target in a client's batch of timers. The trigger can't make this check, because it can't distinguish the
--- rows of clients from the rows of jobs.
+-- Returns a client's target, and refuses a reserved target.
+--
+-- The trigger on timers can't check this: it can't distinguish the rows of clients from the rows of jobs.
 --
 -- in:    target text
 -- out:   text

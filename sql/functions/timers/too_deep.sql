@@ -1,3 +1,5 @@
+-- Returns the refusal of JSON that is nested too deeply.
+--
 -- in:    subject text, document jsonb
 -- out:   text
 -- locks: nothing

@@ -1,5 +1,6 @@
--- Returns whether an operation has run a timer. A search by name also finds the run of a schedule that has fired since
--- the run, although another timer has the name now.
+-- Returns whether a run_timers call with this operation name has already run a timer.
+--
+-- A search by name also finds a schedule that has fired since its run, although the next occurrence now has the name.
 --
 -- in:    operation text, timer_key bigint, name text, tenant_id text
 -- out:   boolean

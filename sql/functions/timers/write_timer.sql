@@ -1,5 +1,6 @@
--- Writes a new timer. If a pending timer has the name, on_conflict decides. A timer with the same key may belong to
--- another tenant; then the caller can't read this timer.
+-- Writes the row of a new timer; if a pending timer has the name, on_conflict decides.
+--
+-- A timer with the same key may belong to another tenant. The caller can't read this timer.
 --
 -- in:    wanted shardclock.timers, on_conflict text, redraws boolean
 -- out:   shardclock.ensured_timer
