@@ -128,6 +128,7 @@ read_helm() {
     refuse_pending
     has_release "$release_of_shared" ||
         refuse 2 "there is no release $release_of_shared in namespace $namespace: install it as docs/operate/kubernetes.md says, or name another one with --release"
+    values_of_shared=$(helm_in get values "$release_of_shared" --output json)
     values="{}"
     release=$(release_with_values)
     [ -z "$release" ] || values=$(helm_in get values "$release" --output json)
@@ -175,8 +176,11 @@ chart_of_colour() {
         ${of_colour[@]+"${of_colour[@]}"} <<< "$values"
 }
 
+# With --reset-then-reuse-values, a null option would have another result in the next run: the first run removes the
+# release's value, and the next run removes the chart's default.
 chart_of_shared() {
-    helm_in upgrade "$release_of_shared" charts/shardclock --reset-then-reuse-values "$@" ${of_shared[@]+"${of_shared[@]}"}
+    helm_in upgrade "$release_of_shared" charts/shardclock --reset-values --values - "$@" \
+        ${of_shared[@]+"${of_shared[@]}"} <<< "$values_of_shared"
 }
 
 # Waits for the keepers of the new cluster: for workers only if the cluster has pods for workers. The cluster wants an

@@ -33,7 +33,7 @@ def test_an_upgrade_installs_the_other_colour_with_the_values_of_the_present_col
     done = place.upgrade("--helm", NAMESPACE, "green", *tag.split())
     assert done.returncode == 0, done.stderr
     assert changes(place) == [
-        f"helm upgrade shardclock charts/shardclock --reset-then-reuse-values {wait} {tag}",
+        f"helm upgrade shardclock charts/shardclock --reset-values --values - {wait} {tag}",
         f"helm upgrade --install shardclock-green charts/shardclock-cluster --values - --set colour=green {tag}",
         "helm uninstall shardclock-blue --ignore-not-found --wait --timeout=20s",
     ]
@@ -76,6 +76,18 @@ def test_without_an_option_no_value_changes(place: Place) -> None:
     done = place.upgrade("--helm", NAMESPACE, "green")
     assert done.returncode == 0, done.stderr
     assert place.state["releases"]["shardclock-green"] == {"image.tag": "1.0.0", "colour": "green"}
+
+
+def test_a_null_option_has_the_same_result_in_each_run(place: Place) -> None:
+    # With --reset-then-reuse-values, the first run would remove the kept value, and the next run the chart's default.
+    place.becomes(releases={"shardclock": {"image.tag": "1.0.0"}, "shardclock-blue": {"image.tag": "1.0.0"}})
+    for colour in ("green", "green", "blue"):
+        done = place.upgrade("--helm", NAMESPACE, colour, "--set", "image.tag=null")
+        assert done.returncode == 0, done.stderr
+        place.becomes(clusters=[f"shardclock-{colour}"], leader=f"shardclock-{colour}")
+        releases = place.state["releases"]
+        assert releases["shardclock"] == {"image.tag": "null"}
+        assert releases[f"shardclock-{colour}"] == {"image.tag": "null", "colour": colour}
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,7 @@ elif words[0] == "template":
     print(state["manifests"])
 elif words[0] == "upgrade":
     name, chart = [word for word in words[1:] if not word.startswith("-")][:2]
-    kept = state["releases"].get(name, {}) if "--reset-then-reuse-values" in words else {}
-    values = kept | values_for(chart)
+    values = values_for(chart)
     if "--dry-run=server" not in words:
         state["releases"][name] = values
         if chart.endswith("-cluster"):
