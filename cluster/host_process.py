@@ -115,8 +115,8 @@ class HostProcess:
                 pipe.close()
 
     def _status(self) -> os.waitid_result | None:
-        # WNOWAIT keeps the ended process in the process table, so that no other process gets its id before its group is
-        # killed.
+        # WNOWAIT keeps the ended process in the process table. So no other process gets its id before `_reap` kills the
+        # group.
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def _reap(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from functools import partial
 
-from shardclock_server.service.operation_verbs import change_keys, pause_s_of
+from shardclock_server.service.operation_verbs import pause_s_of
 from shardclock_server.service.operations import SILENT_S, Actor, change_page
 from shardclock_server.sql.operations.operations import (
     CANCELED,
@@ -104,13 +104,7 @@ class BulkRun(ABC):
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
 
-    async def change_all(
-        self,
-        session: Session,
-        progress: BulkProgress,
-        *,
-        retry: StoreRetry = ONCE,
-    ) -> None:
+    async def change_all(self, session: Session, progress: BulkProgress, *, retry: StoreRetry = ONCE) -> None:
         """Change the pages of the operation, as a gateway does, until the operation ends or is cancelled.
 
         With a rate, the next page waits until the last row of the previous page is due. Without this pause, the rows of
@@ -123,8 +117,7 @@ class BulkRun(ABC):
         assert operation_id is not None
         new = self.new_operation()
         pause_s = pause_s_of(new.change, self.page_size)
-        change = partial(change_keys, session, new.verb, new.change)
-        step = partial(change_page, session, operation_id, change, pause_s=pause_s)
+        step = partial(change_page, session, operation_id, new.verb, new.change, pause_s=pause_s)
         while state == RUNNING:
             if done and pause_s:
                 await self.pause(pause_s)

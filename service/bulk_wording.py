@@ -40,7 +40,8 @@ class BulkWording(Generic[Row, Key]):
     """One bulk change, with its sentences.
 
     `done` is a sentence with the placeholders `{many}` (the counted rows) and `{are}`. Two functions return
-    continuations of the sentence: `of` describes the selected rows, and `which` adds their names in a dry run.
+    continuations of the sentence: `of` describes the selected rows, and `which` adds their names in a dry run. `rest`
+    is the end of each sentence: it describes the matching rows that were not selected.
     """
 
     noun: tuple[str, str]
@@ -51,6 +52,7 @@ class BulkWording(Generic[Row, Key]):
     change: Callable[[Sequence[Row]], Awaitable[Sequence[Key]]]
     of: Callable[[Sequence[Row]], str] = _nothing
     which: Callable[[Sequence[Row]], str] = _nothing
+    rest: str = ""
 
     async def run(
         self,
@@ -81,18 +83,19 @@ class BulkWording(Generic[Row, Key]):
     def word_dry_run(self, number: int, selected: Sequence[Row], *, more: bool) -> str:
         """Describe a dry run that would change `number` rows; `selected` has the names of the rows."""
         if not number:
-            return self.none
+            return f"{NOTHING}{self.rest}" if self.rest else self.none
         others = ", and there are more" if more else ""
         many = counted(number, *self.noun) + self.of(selected)
-        return f"{many} would {self.would}{self.which(selected)}{others}; nothing was changed"
+        return f"{many} would {self.would}{self.which(selected)}{others}; {NOTHING}{self.rest}"
 
     def word_change(self, number: int, selected: Sequence[Row], *, left: str) -> str:
         """Describe a change of `number` of the selected rows; `left` describes the unchanged rows."""
-        if not number and not left:
+        if not number and not left and not self.rest:
             return self.none
         many = counted(number, *self.noun) + self.of(selected)
         said = self.done.format(many=many, are="is" if number == 1 else "are") if number else NOTHING
-        return f"{said}; unchanged: {left}" if left else said
+        unchanged = f"; unchanged: {left}" if left else ""
+        return f"{said}{unchanged}{self.rest}"
 
 
 def first_names(names: Sequence[str], noun: str) -> Sequence[str]:

@@ -67,20 +67,18 @@ class DeadLetterRun(BulkRun):
 
     def outcome(self, *, dry_run: bool) -> BulkResult[int]:
         """Return the changed keys with a sentence; for a dry run, return the keys that would be changed."""
-        many, selected = self.change.wording_for(self.wanted), list(self._examples.values())
+        many, selected = self.change.wording_for(self.wanted, self._number_of), list(self._examples.values())
         if dry_run:
-            would = BulkResult(self.keys, many.word_dry_run(len(self.keys), selected, more=False), more=False)
-            return self.change.with_rest(would, self._number_of)
+            return BulkResult(self.keys, many.word_dry_run(len(self.keys), selected, more=False), more=False)
         left = describe_unchanged(self.unchanged_reasons)
         # If only some letters were changed, their tenants are unknown.
         are_all = len(self.changed_keys) == len(self.keys)
-        done = BulkResult(
+        return BulkResult(
             self.changed_keys,
             many.word_change(len(self.changed_keys), selected if are_all else [], left=left),
             more=False,
             operation_id=self.operation_id,
         )
-        return self.change.with_rest(done, self._number_of)
 
     async def _pages(self, session: Session, *, dry_run: bool) -> AsyncIterator[Sequence[int]]:
         after, is_last = None, False

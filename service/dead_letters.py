@@ -3,14 +3,14 @@
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 from typing import NamedTuple
 
 from shardclock.api.codes import invalid
 from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
-from shardclock_server.service.bulk_wording import NOTHING, BulkResult, BulkWording, first_names
+from shardclock_server.service.bulk_wording import BulkResult, BulkWording, first_names
 from shardclock_server.service.operation_verbs import DISCARD, REDRIVE
 from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.service.redriving import Redriving
@@ -94,17 +94,6 @@ class DeadLetterChange:
             raise self.redriving.refusal_of(letters[0])
         return chosen
 
-    def with_rest(self, changed: BulkResult[int], number_of: "Counter[tuple[str, str]]") -> BulkResult[int]:
-        """Add to the result's sentence the letters that stay unchanged, and the deliveries that wait."""
-        return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
-
-    def describe(self, number: int, sentence: str, number_of: "Counter[tuple[str, str]]") -> str:
-        """Add to a sentence about `number` changed letters the letters and the deliveries that stay unchanged."""
-        said = "" if self.redriving is None else self.redriving.describe(number_of)
-        if not said:
-            return sentence
-        return f"{sentence if number or sentence.startswith(NOTHING) else NOTHING}{said}"
-
     async def count(self, session: Session, wanted: DeadLetterFilter) -> CountedLetters:
         """Count the dead letters that match a filter and that can be changed.
 
@@ -114,11 +103,16 @@ class DeadLetterChange:
         chosen = await self.open_among(wanted, list(counts), dry_run=True)
         number = sum(counts[it] for it in chosen)
         number_of = Counter({_lane(it): letters for it, letters in counts.items()})
-        sentence = self.wording_for(wanted).word_dry_run(number, chosen, more=False)
-        return CountedLetters(number, self.describe(number, sentence, number_of))
+        sentence = self.wording_for(wanted, number_of).word_dry_run(number, chosen, more=False)
+        return CountedLetters(number, sentence)
 
-    def wording_for(self, wanted: DeadLetterFilter) -> BulkWording[DeadLetterKey, int]:
-        """Return the bulk change of the dead letters that match the filter, with the sentences about its result."""
+    def wording_for(
+        self, wanted: DeadLetterFilter, number_of: "Counter[tuple[str, str]]"
+    ) -> BulkWording[DeadLetterKey, int]:
+        """Return the bulk change of the dead letters that match the filter, with the sentences about its result.
+
+        `number_of` counts the matching letters for each target and tenant. Call this method after `open_among`.
+        """
         return BulkWording(
             NOUN,
             none=NONE if wanted.timer_key is None else UNKNOWN_DEAD_LETTER.sentence(timer_key=wanted.timer_key),
@@ -128,6 +122,7 @@ class DeadLetterChange:
             change=lambda letters: self.apply([it.timer_key for it in letters]),
             of=_of_tenants,
             which=lambda letters: _which(letters, wanted.reason_line),
+            rest="" if self.redriving is None else self.redriving.describe(number_of),
         )
 
 
@@ -189,10 +184,9 @@ async def change_letters(
     # The next call must wait: two concurrent redrives together would exceed the rate.
     pause_s = ceil(limit / change.per_s) if change.per_s else 0
     step = in_one_step(session, by, change.verb, wanted, {"per_s": change.per_s, "reason": change.reason})
-    changed = await change.wording_for(wanted).run(
+    return await change.wording_for(wanted, number_of).run(
         selected[:limit], more=len(selected) > limit, dry_run=dry_run, again_in_s=pause_s, step=step
     )
-    return change.with_rest(changed, number_of)
 
 
 async def redrive(

@@ -20,7 +20,7 @@ from uuid import UUID, uuid4
 from shardclock.api.codes import invalid
 from shardclock.api.refusals.operations import OPERATION_ENDED, UNKNOWN_OPERATION
 from shardclock_server.service.audit import recorded_fields
-from shardclock_server.service.operation_verbs import change_keys, pause_s_of
+from shardclock_server.service.operation_verbs import Change, change_keys, pause_s_of
 from shardclock_server.sql.operations.operations import (
     CANCELED,
     FAILED,
@@ -52,7 +52,6 @@ SILENT_S = 60.0
 RETRY_S = 10.0  # the pause of an operation after a failure
 NOW = 0.0
 T = TypeVar("T")
-PageChange = Callable[[Sequence[int]], Awaitable[Sequence[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,10 @@ def _shown(value: object) -> object:
 
 
 class RecordedStep(NamedTuple, Generic[T]):
-    """The keys of the rows that one step changed, the unchanged rows by reason, and the number of the operation."""
+    """The result of a bulk change in one transaction.
+
+    `keys` are the keys of the changed rows. `unchanged_reasons` counts the unchanged rows by reason.
+    """
 
     keys: Sequence[T]
     unchanged_reasons: Mapping[str, int]
@@ -137,24 +139,23 @@ async def record_done(session: Session, new: NewOperation, counts: Counts) -> in
 
 
 async def change_page(
-    session: Session, operation_id: int, change: PageChange, *, pause_s: float = 0.0
+    session: Session, operation_id: int, verb: str, change: Change, *, pause_s: float = 0.0
 ) -> tuple[Progress, Sequence[int]]:
     """Change the next page of an operation in the process that started it.
 
-    `change` takes the keys of the page, and returns the keys of the changed rows. Return these keys with the new
-    progress.
+    `change` are the parameters of the verb. The result is the new progress, and the keys of the changed rows.
 
     errors:  Refusal           operation_ended: another process has ended the operation, because a page was refused
              StoreUnavailable  the outcome is unknown: call again
-             any error of `change`: none of the page's rows was changed
+             as `change_keys`: none of the page's rows was changed
     """
     async with session.transaction():
         if await lock_operation(session, operation_id):
-            return await _change_locked(session, operation_id, change, lambda _: SILENT_S + pause_s)
+            return await _change_locked(session, operation_id, verb, change, lambda _: SILENT_S + pause_s)
     (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
     if ended.state == FAILED:
         raise Refusal.of(OPERATION_ENDED, operation_id=operation_id, state=FAILED, members={"state": FAILED})
-    return Progress(ended.state, ended.matched, ended.changed, ended.unchanged, ended.unchanged_reasons), ()
+    return Progress(ended.state, ended.matched, ended.changed, ended.unchanged_reasons), ()
 
 
 def tenants_of(due: DueOperation) -> Tenants:
@@ -167,11 +168,10 @@ async def continue_operation(session: Session, due: DueOperation) -> None:
 
     errors:  StoreUnavailable  Postgres did not answer within the timeout: the operation is due again later
     """
-    change = partial(change_keys, session, due.verb, due.change)
     try:
         async with session.transaction():
             if await claim_operation(session, due.operation_id):
-                await _change_locked(session, due.operation_id, change, partial(pause_s_of, due.change))
+                await _change_locked(session, due.operation_id, due.verb, due.change, partial(pause_s_of, due.change))
     except (Refusal, StatementRefused) as refusal:
         await end_operation(session, due.operation_id, FAILED, error=str(refusal))
     except StoreUnavailable as error:
@@ -179,10 +179,10 @@ async def continue_operation(session: Session, due: DueOperation) -> None:
 
 
 async def _change_locked(
-    session: Session, operation_id: int, change: PageChange, due_in_s: Callable[[int], float]
+    session: Session, operation_id: int, verb: str, change: Change, due_in_s: Callable[[int], float]
 ) -> tuple[Progress, Sequence[int]]:
-    verb, keys = await take_page(session, operation_id)
-    changed = await change(keys) if keys else ()
+    keys = await take_page(session, operation_id)
+    changed = await change_keys(session, verb, change, keys) if keys else ()
     reasons = await count_unchanged(session, verb, list(set(keys).difference(changed)))
     progress = await note_page(
         session, operation_id, changed=len(changed), unchanged_reasons=reasons, due_in_s=due_in_s(len(keys))
@@ -248,6 +248,7 @@ def describe(operation: Operation) -> dict[str, Any]:
     """
     parameters = json.loads(operation.change)
     return asdict(operation) | {
+        "unchanged": operation.unchanged,
         "filter": json.loads(operation.filter),
         "parameters": {name: value for name, value in parameters.items() if name not in ("reason", "operation")},
         "reason": operation.reason,

@@ -256,11 +256,11 @@ to shardclock_scheduler, shardclock_shard;
 -- only the operations of its own login.
 grant select on shardclock.operations, shardclock.operation_pages to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant insert (
-    request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged, unchanged_reasons, by_operator,
+    request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged_reasons, by_operator,
     tenant_id, verb, filter, change, interface, key_prefix, key_name
 )
 on shardclock.operations to shardclock_scheduler, shardclock_shard;
-grant update (due_at, ended_at, state, changed, unchanged, unchanged_reasons, error) on shardclock.operations
+grant update (due_at, ended_at, state, changed, unchanged_reasons, error) on shardclock.operations
 to shardclock_scheduler, shardclock_shard;
 grant insert (operation_id, page, tenant_id, keys), delete on shardclock.operation_pages
 to shardclock_scheduler, shardclock_shard;

@@ -10,15 +10,14 @@
 -- index: operations_by_request
 with begun as (
     insert into shardclock.operations (
-        request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged, unchanged_reasons,
+        request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged_reasons,
         by_operator, tenant_id, verb, filter, change, interface, key_prefix, key_name
     )
     select
         :request_id::uuid, now() + :due_in::interval, case when :keys::bigint[] = '{}' then now() end,
         case when :keys = '{}' then 'DONE' else 'RUNNING' end, :matched::bigint, :expected::bigint, :left_out::bigint,
-        :changed::bigint, case when :keys = '{}' then :matched - :changed else 0 end, :unchanged_reasons::jsonb,
-        :by_operator::boolean, :tenant_id::text, :verb::text, :filter::jsonb, :change::jsonb, :interface::text, :key_prefix::text,
-        :key_name::text
+        :changed::bigint, :unchanged_reasons::jsonb, :by_operator::boolean, :tenant_id::text, :verb::text, :filter::jsonb,
+        :change::jsonb, :interface::text, :key_prefix::text, :key_name::text
     on conflict (request_id) do nothing
     returning operation_id
 ),

@@ -5,13 +5,13 @@
 --        database role), :state text, :operation_id bigint; :of_operators boolean (whether :actor also finds
 --        operators), :below bigint, :limit bigint
 -- out:   operation_id bigint, begun_at timestamptz, ended_at timestamptz or null, due_at timestamptz, matched bigint,
---        expected bigint or null, left_out bigint, changed bigint, unchanged bigint, unchanged_reasons text (JSON),
---        by_operator boolean, state text, tenant_id text or null, verb text, filter text (JSON), change text (JSON),
---        role text, interface text, key_prefix text or null, key_name text or null, error text or null
+--        expected bigint or null, left_out bigint, changed bigint, unchanged_reasons text (JSON), by_operator boolean,
+--        state text, tenant_id text or null, verb text, filter text (JSON), change text (JSON), role text, interface
+--        text, key_prefix text or null, key_name text or null, error text or null
 -- locks: nothing
 -- index: operations_by_tenant or operations_pkey, backwards, up to the limit of the matching rows
 select
-    o.operation_id, o.begun_at, o.ended_at, o.due_at, o.matched, o.expected, o.left_out, o.changed, o.unchanged,
+    o.operation_id, o.begun_at, o.ended_at, o.due_at, o.matched, o.expected, o.left_out, o.changed,
     o.unchanged_reasons::text as unchanged_reasons, o.by_operator,
     -- include: included/operation_state.sql
     as state,

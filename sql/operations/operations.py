@@ -35,7 +35,7 @@ class NewOperation:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts at the begin of an operation: rows found, left out, and changed, and unchanged rows by reason."""
+    """The counts of rows at the beginning of an operation; an operation that has ended also has unchanged rows."""
 
     matched: int
     left_out: int = 0
@@ -61,8 +61,12 @@ class Progress:
     state: str
     matched: int
     changed: int
-    unchanged: int
     unchanged_reasons: Mapping[str, int]
+
+    @property
+    def unchanged(self) -> int:
+        """Return the number of unchanged rows."""
+        return sum(self.unchanged_reasons.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,6 @@ class Operation:
     expected: int | None
     left_out: int
     changed: int
-    unchanged: int
     unchanged_reasons: Mapping[str, int]
     by_operator: bool
     state: str
@@ -93,6 +96,11 @@ class Operation:
     key_prefix: str | None
     key_name: str | None
     error: str | None
+
+    @property
+    def unchanged(self) -> int:
+        """Return the number of unchanged rows."""
+        return sum(self.unchanged_reasons.values())
 
     @property
     def is_open(self) -> bool:
@@ -187,15 +195,15 @@ async def claim_operation(session: Session, operation_id: int, *, now: datetime 
     return await session.row("claim_operation", operation_id=operation_id, now=now) is not None
 
 
-async def take_page(session: Session, operation_id: int) -> tuple[str, Sequence[int]]:
+async def take_page(session: Session, operation_id: int) -> Sequence[int]:
     """Remove the next page of keys from a locked operation; the same transaction changes the rows with these keys.
 
-    shape:   the operation's verb, and the keys; both are empty after the last page
+    shape:   the keys; empty after the last page
     errors:  StoreUnavailable  no answer before the timeout
     source:  sql/operations/take_page.sql
     """
     row = await session.row("take_page", operation_id=operation_id)
-    return ("", []) if row is None else (row["verb"], list(row["keys"]))
+    return [] if row is None else list(row["keys"])
 
 
 async def count_unchanged(session: Session, verb: str, keys: Sequence[int]) -> Mapping[str, int]:

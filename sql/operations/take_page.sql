@@ -1,8 +1,8 @@
 -- Deletes the next page of a locked operation, and returns the page's keys, which the caller changes in the same
--- transaction, and the operation's verb.
+-- transaction.
 --
 -- in:    :operation_id bigint
--- out:   verb text, keys bigint[], no row after the last page
+-- out:   keys bigint[], no row after the last page
 -- locks: the deleted row
 -- index: operation_pages_pkey
 delete from shardclock.operation_pages p
@@ -17,4 +17,4 @@ where o.operation_id = :operation_id::bigint
         order by n.page
         limit 1
     )
-returning o.verb, p.keys
+returning p.keys

@@ -165,7 +165,6 @@ create table shardclock.operations (
     expected bigint,
     left_out bigint not null default 0,
     changed bigint not null default 0,
-    unchanged bigint not null default 0,
     unchanged_reasons jsonb not null default '{}',
     by_operator boolean not null,
     state text not null default 'RUNNING',
@@ -184,7 +183,7 @@ create table shardclock.operations (
     constraint interface_is_known check (interface in ('api', 'cli', 'console')),
     constraint state_is_known check (state in ('RUNNING', 'DONE', 'CANCELED', 'FAILED')),
     constraint ended_unless_it_runs check ((state = 'RUNNING') = (ended_at is null)),
-    constraint counts_are_not_negative check (least(matched, expected, left_out, changed, unchanged) >= 0),
+    constraint counts_are_not_negative check (least(matched, expected, left_out, changed) >= 0),
     constraint reasons_are_few check (length(unchanged_reasons::text) <= 1000),
     constraint verb_is_1_to_100_characters check (length(verb) between 1 and 100)
 );
@@ -203,8 +202,6 @@ comment on column shardclock.operations.matched is 'The number of found rows.';
 comment on column shardclock.operations.expected is 'The count of the dry run; null: there was no dry run.';
 comment on column shardclock.operations.left_out is 'Matching rows that the verb can''t change.';
 comment on column shardclock.operations.changed is 'The number of changed rows.';
-comment on column shardclock.operations.unchanged is
-    'The number of found rows that had ended or changed in the meantime.';
 comment on column shardclock.operations.unchanged_reasons is
     'The number of unchanged rows by reason: the code of a refusal, or nothing_to_change.';
 comment on column shardclock.operations.by_operator is

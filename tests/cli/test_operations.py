@@ -11,10 +11,10 @@ from tests.support.program import Shell
 
 RUNNING = """
     insert into shardclock.operations (
-        request_id, due_at, matched, changed, unchanged, unchanged_reasons, by_operator, verb, filter, change, interface
+        request_id, due_at, matched, changed, unchanged_reasons, by_operator, verb, filter, change, interface
     )
     values (
-        gen_random_uuid(), now() + interval '30 min', 9, 3, 2, '{"timer_ended": 2}', true, 'pause', '{"target": "x"}',
+        gen_random_uuid(), now() + interval '30 min', 9, 3, '{"timer_ended": 2}', true, 'pause', '{"target": "x"}',
         '{"reason": "closed"}', 'cli'
     )
 """

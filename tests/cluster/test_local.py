@@ -132,13 +132,14 @@ def test_timers_fire_while_a_killed_up_is_started_again(up: LocalCluster) -> Non
         assert {it.holder for it in successor.shards(2)}.isdisjoint(before)
 
 
-def test_up_starts_another_host_if_its_first_host_is_killed_during_the_start(place: Path, dsn: str) -> None:
+def test_up_starts_another_host_if_two_hosts_are_killed_during_its_start(place: Path, dsn: str) -> None:
     up = LocalCluster(place, dsn)
     try:
         kill(up.host().pid)
+        kill(up.host().pid)
         up.until_running()
         up.shards(2)
-        assert "had died and is started again in 0 s" in up.said
+        assert "had died and is started again in 1 s" in up.said
     finally:
         up.end()
 

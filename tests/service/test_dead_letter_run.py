@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.service import bulk_run
+from shardclock_server.service import operations
 from shardclock_server.service.bulk_run import BulkBroken, BulkProgress
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import discarding, redriving
@@ -46,7 +46,7 @@ class Batches:
         self.asked: list[list[int]] = []
         self.pauses_s: list[float] = []
         self._dsn = dsn
-        monkeypatch.setattr(bulk_run, "change_keys", self._change)
+        monkeypatch.setattr(operations, "change_keys", self._change)
 
     async def pause(self, length_s: float) -> None:
         self.pauses_s.append(length_s)
@@ -161,7 +161,7 @@ async def test_a_broken_run_reports_its_changes_and_the_number_of_unknown_outcom
             raise StoreUnavailable("no answer")
         return await change_keys(session, verb, parameters, keys)
 
-    monkeypatch.setattr(bulk_run, "change_keys", change)
+    monkeypatch.setattr(operations, "change_keys", change)
     run = DeadLetterRun(an_operator(), discarding(operator), EACH, batch=2)
 
     with pytest.raises(BulkBroken, match="Postgres does not answer"):

@@ -144,7 +144,7 @@ class BulkChanged(Answer):
     """The result of a change of many timers."""
 
     matched: int = Field(description="the number of timers that the filter found")
-    changed: int = Field(description="the number of changed timers; other timers had ended or changed meanwhile")
+    changed: int = Field(description="the number of changed timers; the operation has the reasons for the others")
     unsure: int = Field(description="the number of timers with an unknown outcome: Postgres's answer was lost")
     left_out: int = Field(
         0,

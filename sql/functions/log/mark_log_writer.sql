@@ -1,4 +1,5 @@
--- Marks a transaction as a writer of the log before it draws its first position, so that readers wait for its records.
+-- Marks a transaction as a writer of the log, so that readers wait for its records. The transaction has not drawn a
+-- position yet.
 --
 -- A mark is a shared advisory lock that lasts until the transaction ends. The lock's key is the current value of the
 -- position sequence. The transaction draws all its positions above its mark. So no new record can appear below the

@@ -1,4 +1,5 @@
--- Refuses variables that are not a JSON object, are too large or too deep, or contain a number that no double can hold.
+-- Refuses invalid variables of a process: a value that is not a JSON object, a value that is too large or too deep, or
+-- a number that no double can hold.
 --
 -- in:    variables jsonb
 -- out:   nothing
@@ -42,4 +43,4 @@ begin
 end
 $$;
 
-comment on function shardclock.check_variables is 'Internal: Refuses variables that are not a JSON object.';
+comment on function shardclock.check_variables is 'Internal: Refuses invalid variables of a process.';

@@ -1,4 +1,4 @@
--- Records a failed attempt of a service task that the caller has claimed, and plans the next attempt or ends the task.
+-- Records a failed attempt of a claimed service task. Then plans the next attempt, or ends the task.
 --
 -- in:    task_key bigint, claim integer, reason text, retries integer, retry_after interval, tenant_id text
 -- out:   text

@@ -1,6 +1,6 @@
 -- Counts pending or paused timers, up to a limit.
 --
--- The rows come in any order, so that a count with a limit reads hardly more rows than the limit.
+-- The count reads the rows in any order. So with a limit it reads hardly more rows than the limit.
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, timers_max bigint, target text, name_contains text, only_schedules boolean,

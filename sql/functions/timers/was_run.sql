@@ -1,6 +1,6 @@
 -- Returns whether a run_timers call with this operation name has already run a timer.
 --
--- A search by name also finds a schedule that has fired since its run, although the next occurrence now has the name.
+-- By its name, the function also finds a schedule that has fired since the run.
 --
 -- in:    operation text, timer_key bigint, name text, tenant_id text
 -- out:   boolean

@@ -19,11 +19,11 @@ from tests.support.gateways import Api
 
 ADD = """
     insert into shardclock.operations (
-        request_id, due_at, matched, changed, unchanged, unchanged_reasons, by_operator, tenant_id, verb, filter,
+        request_id, due_at, matched, changed, unchanged_reasons, by_operator, tenant_id, verb, filter,
         change, interface, key_name, error
     )
     select
-        gen_random_uuid(), now() + interval '30 min', 9, 3, 1, '{"timer_ended": 1}', $2, $3, $4,
+        gen_random_uuid(), now() + interval '30 min', 9, 3, '{"timer_ended": 1}', $2, $3, $4,
         jsonb_build_object('name_prefix', $1::text), jsonb_build_object('reason', $1::text), 'console', $1, $1
     from generate_series(1, $5::integer)
 """
