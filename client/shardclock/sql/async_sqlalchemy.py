@@ -1,12 +1,12 @@
 """Send statements in a session or on a connection of SQLAlchemy 2, with any driver below it."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from shardclock.log.async_timing import sleep
 from shardclock.sql.keepalive import keep_alive
 from shardclock.sql.refusals import PostgresFault, converting_refusals
 from shardclock.sql.statement import Statement
@@ -92,7 +92,7 @@ class AsyncSqlalchemy:
 
     async def wait(self, within_s: float) -> None:
         """Wait until the next poll."""
-        await sleep(within_s)
+        await asyncio.sleep(within_s)
 
     async def close(self) -> None:
         """Close the connection instead of returning it to the pool: the consumer has changed its settings."""

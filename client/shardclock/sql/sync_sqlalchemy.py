@@ -1,13 +1,13 @@
 # `make docs` writes this file from async_sqlalchemy.py: change that file, and run `make docs`.
 """Send statements in a session or on a connection of SQLAlchemy 2, with any driver below it."""
 
+import time
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from shardclock.log.sync_timing import sleep
 from shardclock.sql.keepalive import keep_alive
 from shardclock.sql.refusals import PostgresFault, converting_refusals
 from shardclock.sql.statement import Statement
@@ -91,7 +91,7 @@ class Sqlalchemy:
 
     def wait(self, within_s: float) -> None:
         """Wait until the next poll."""
-        sleep(within_s)
+        time.sleep(within_s)
 
     def close(self) -> None:
         """Close the connection instead of returning it to the pool: the consumer has changed its settings."""
