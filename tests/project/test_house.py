@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import PACKAGE_NAMES, ROOT
 from tests.support.durations import LONG_FILES, TAKES_S
+from tools import bpmn_page, openapi, refusals_page, sql_reference, unasync
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CLIENT = "shardclock-client"
@@ -20,6 +21,10 @@ TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]+(?:\([^)]*\)|[^\n]*)|import[ \t]+[^\n]*)", re.MULTILINE
 )
+GENERATED_PAGES = {module.PAGE for module in (bpmn_page, openapi, refusals_page, sql_reference)}
+GENERATED_CLIENTS = {
+    unasync.FOLDER / folder / f"sync_{name}.py" for folder, names in unasync.NAMES.items() for name in names
+}
 PAGE = re.compile(r"\bdocs/\w|\b[\w-]+\.md\b")  # wheels contain no page of docs/
 # This module writes a dashboard with links to pages; the operator gives the address of the pages.
 OPENS_PAGES = {"k8s/monitoring/dashboards/grafana.py"}
@@ -58,6 +63,19 @@ def test_no_tracked_file_names_this_machine_or_a_package_index() -> None:
         for found in TIES.finditer((ROOT / name).read_text(errors="replace"))
     ]
     assert named == []
+
+
+def test_gitattributes_marks_exactly_the_clients_and_the_pages_that_make_docs_writes() -> None:
+    files = sorted({*(ROOT / "client").rglob("sync_*.py"), *GENERATED_PAGES})
+    listed = subprocess.run(
+        ["git", "check-attr", "linguist-generated", *files], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+
+    marked = {line.partition(": ")[0] for line in listed.stdout.splitlines() if line.endswith(": set")}
+
+    assert marked == {str(path) for path in GENERATED_PAGES | GENERATED_CLIENTS}
 
 
 def test_no_message_names_a_page_that_an_installation_from_wheels_lacks() -> None:
