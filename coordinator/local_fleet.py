@@ -6,7 +6,10 @@ drain. If the process at one end dies, the process at the other end reads the en
 """
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
@@ -57,7 +60,10 @@ class LocalKeeper:
         """
         if self._ended.is_set():
             return
-        self._process.kill()
+        assert self._process.pid is not None
+        # Not `Process.kill`, which does nothing after the death of the fork server.
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGKILL)
         try:
             async with asyncio.timeout(END_S):
                 await self._ended.wait()

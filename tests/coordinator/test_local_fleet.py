@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.connection import Connection
 
 import pytest
@@ -69,6 +69,18 @@ async def test_a_killed_keeper_has_died() -> None:
 
 async def test_a_frozen_keeper_can_be_killed() -> None:
     keeper = await spawned(obedient)
+    assert keeper._process.pid is not None
+    os.kill(keeper._process.pid, signal.SIGSTOP)
+
+    await keeper.kill()
+
+    assert await watched(keeper) == DIED
+
+
+async def test_a_frozen_keeper_can_be_killed_after_the_death_of_its_fork_server() -> None:
+    keeper, fork_server = await spawned(obedient), forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    os.kill(fork_server, signal.SIGKILL)
+    await (await spawned(obedient)).kill()  # the start of this process begins another fork server
     assert keeper._process.pid is not None
     os.kill(keeper._process.pid, signal.SIGSTOP)
 
