@@ -1,34 +1,45 @@
--- Fires overdue timers and leases the timers that become due within the horizon, in one scan of the index.
+-- Fires a shard's overdue timers, and leases the timers that are due soon, in one scan of the index.
 --
--- in:    :holder bigint, :horizon interval, :lease interval, :batch integer,
---        :scope text: 'own' and 'ahead' scan the holder's slots; 'sweep' scans every slot,
---        :floor interval or null: skip timers that are overdue by more than this,
---        :fire_overdue boolean: the statement fires overdue plain timers and overdue schedules with a known period;
---        false: it leases them,
---        :ramp_after interval: a timer that is overdue by more than this counts as left by an outage,
---        :granted_by bigint[], :granted_targets text[] and :granted_places integer[]: one element of each array is a
---        grant: a worker, a target, and the number of the target's deliveries that the worker accepts; a worker may
---        have several grants, :granted_lease interval,
---        :lag_edges interval[], ascending, or null: don't measure the lags, :now timestamptz or null,
---        :recent interval or null: scan only for timers due after now - recent; null: scan each slot from its oldest
---        row. While the claims of an ended holder are free, the scan reads at least two lease durations back.
---        :full_from integer or null and :full_count integer or null: scan :full_count slots, from slot :full_from on,
---        from their oldest row, independent of :recent, :slot integer or null: scan only this slot of the holder; null:
---        scan all slots of the holder
--- out:   a row for each leased timer, soonest first, in which only the columns of the timer are not null; then one row
---        with the numbers of the scan, in which the columns of the timer are null: server_time timestamptz, fired
---        bigint, deliveries bigint (the number of fired timers with a target to call), lags text or null (of the timers
---        fired here, as JSON), handed record[] or null (the deliveries that the statement claimed for workers: for
---        each, the columns of a claim, then the worker), saturated boolean (there may be more due timers), skipped
---        bigint (the number of skipped occurrences of the schedules fired here), left_by_outage bigint (the number of
---        taken timers that an outage left), ramp_per_s double precision or
---        null (this shard's part of the ramp; null: no limit; 0 during a hold), next_tenant text (''),
---        timer_key bigint, due_date timestamptz, schedule text, zone text, missed text,
---        missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
---        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null,
---        version xid
--- locks: the fired and leased rows, until the statement ends; leaves out rows that other transactions have locked, and
---        gives up after 0.1 s (55P03) if a row was locked between the read and the lock
+-- A shard sends this statement at every poll, and fires the leased timers later. The glossary in docs/architecture.md
+-- explains ramp, hold and grant.
+--
+-- in:    :holder bigint: the shard
+--        :horizon interval: lease the timers that become due within this time
+--        :lease interval: the duration of a lease
+--        :batch integer: the limit of timers
+--        :scope text: 'own' and 'ahead' scan the shard's slots; 'sweep' scans all slots
+--        :floor interval or null: skip timers that are overdue by more than this
+--        :fire_overdue boolean: true: fire overdue plain timers, and overdue schedules with a known period; false:
+--          lease them
+--        :ramp_after interval: an outage has left each timer that is overdue by more than this
+--        :granted_by bigint[], :granted_targets text[] and :granted_places integer[]: the grants: a worker, a target,
+--          and the number of deliveries that the worker accepts; a worker may have several grants
+--        :granted_lease interval: the lease of a delivery that a worker gets in this way
+--        :lag_edges interval[] or null: ascending bounds of the lags' histogram; null: don't measure the lags
+--        :now timestamptz or null: null: Postgres's clock
+--        :recent interval or null: scan only timers that became due within this time; null: scan each slot from its
+--          oldest row. While an ended holder's claims are free, the scan goes back by at least two leases
+--        :full_from integer or null and :full_count integer or null: even with :recent, scan :full_count slots from
+--          their oldest row; the first of these slots is :full_from
+--        :slot integer or null: scan only this slot; null: scan all slots of the shard
+-- out:   a row for each leased timer, soonest first, with nulls in the columns before timer_key; then one row about the
+--          scan, with nulls in the other columns:
+--        server_time timestamptz
+--        fired bigint: the number of fired timers
+--        deliveries bigint: the number of fired timers with a target to call
+--        lags text or null: the lags of the fired timers, as JSON
+--        handed record[] or null: the deliveries that were claimed for workers: the columns of a claim, then the worker
+--        saturated boolean: more timers may be due
+--        skipped bigint: the number of occurrences that the fired schedules have skipped
+--        left_by_outage bigint: the number of fired or leased timers that an outage has left
+--        ramp_per_s double precision or null: this shard's part of the ramp; null: no limit; 0 during a hold
+--        next_tenant text: always ''
+--        timer_key bigint, due_date timestamptz, schedule text, zone text, missed text
+--        missed_before timestamptz or null: the moment of the resume that chose `missed`
+--        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean,
+--          tenant_id text or null, version xid
+-- locks: the fired and leased rows, until the statement ends; skips rows that other transactions have locked. If a row
+--        is locked between the read and the lock, gives up after 0.1 s (55P03)
 -- index: timers_by_slot, each slot from the start of its scan; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended
 with

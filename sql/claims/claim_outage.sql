@@ -1,34 +1,19 @@
--- Claims timers in the holder's slots that became overdue in an outage, in equal parts for each tenant and for the
--- starts of all jobs.
+-- Claims the timers that became overdue in an outage, in equal parts for each tenant and for the starts of all jobs.
 --
--- in:    :holder bigint, :horizon interval (if negative: skip timers that are overdue by less than its absolute value),
---        :lease interval, :batch integer, :floor interval: the shares of tenants and jobs have only timers that are overdue
---        by more than this, :fire_overdue boolean: the statement fires overdue plain timers and overdue schedules with a known
---        period; false: it leases them,
---        :ramp_after interval: a timer that is overdue by more than this counts as left by an outage,
---        :after_tenant text: the scan over tenants begins after this tenant; '' is the beginning,
---        :granted_by bigint[], :granted_targets text[] and :granted_places integer[]: one element of each array is a
---        grant: a worker, a target, and the number of the target's deliveries that the worker accepts; a worker may
---        have several grants, :granted_lease interval,
---        :lag_edges interval[], ascending, or null: don't measure the lags, :now timestamptz or null,
---        :recent interval or null: scan only for timers due after now - recent; null: scan each slot from its oldest
---        row. While the claims of an ended holder are free, the scan reads at least two lease durations back. If
---        :recent is set, tenants get no shares, :full_from integer or null and :full_count integer or null:
---        scan :full_count slots, from slot :full_from on, from their oldest row, independent of :recent
--- out:   a row for each leased timer, soonest first, in which only the columns of the timer are not null; then one row
---        with the numbers of the scan, in which the columns of the timer are null: server_time timestamptz, fired
---        bigint, deliveries bigint (the number of fired timers with a target to call), lags text or null (of the timers
---        fired here, as JSON), handed record[] or null (the deliveries that the statement claimed for workers: for
---        each, the columns of a claim, then the worker), saturated boolean (there may be more due timers), skipped
---        bigint (the number of skipped occurrences of the schedules fired here), left_by_outage bigint (the number of
---        taken timers that an outage left), ramp_per_s double precision or
---        null (this shard's part of the ramp; null: no limit; 0 during a hold), next_tenant text (the next scan's :after_tenant),
---        timer_key bigint, due_date timestamptz, schedule text, zone text, missed
---        text, missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
---        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job
---        boolean, tenant_id text or null, version xid
--- locks: the fired and leased rows, until the statement ends; leaves out rows that other transactions have locked, and
---        gives up after 0.1 s (55P03) if a row was locked between the read and the lock
+-- The part of a tenant, or of the jobs, has only timers that are overdue by more than the floor. claim_due.sql explains
+-- the other parameters.
+--
+-- in:    :holder bigint
+--        :horizon interval: if negative, skip timers that are overdue by less than its absolute value
+--        :lease interval, :batch integer, :floor interval, :fire_overdue boolean, :ramp_after interval
+--        :after_tenant text: the scan over tenants begins after this tenant; '' is the beginning
+--        :granted_by bigint[], :granted_targets text[], :granted_places integer[], :granted_lease interval
+--        :lag_edges interval[] or null, :now timestamptz or null
+--        :recent interval or null: as in claim_due; if it is set, tenants get no parts
+--        :full_from integer or null, :full_count integer or null
+-- out:   the columns of claim_due; next_tenant is the :after_tenant of the next scan
+-- locks: the fired and leased rows, until the statement ends; skips rows that other transactions have locked. If a row
+--        is locked between the read and the lock, gives up after 0.1 s (55P03)
 -- index: timers_by_slot, each slot from the start of its scan, and timers_by_tenant, each tenant from its oldest row;
 --        timers_by_target, one probe for each job; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended

@@ -1,28 +1,35 @@
--- Claims due deliveries, about the same number for each target and each tenant.
+-- Claims due deliveries for a worker, about the same number for each target and each tenant.
 --
--- in:    :holder bigint, :lease interval, :batch integer,
---        :targets text[]: the targets that the caller can call,
+-- A lane is the deliveries of one tenant to one target.
+--
+-- in:    :holder bigint: the worker
+--        :lease interval
+--        :batch integer: the limit of deliveries
+--        :targets text[]: the targets that the worker can call
 --        :places jsonb: for each target, the limit of deliveries of all tenants together; without an entry, the limit
---        is the whole batch. The key of an endpoint's entry is "<target> <tenant_id>"; for an endpoint without an
---        entry, the limit is :webhooks integer (0: the caller sends none), or 0 for the tenants in :full_tenants
---        text[], :after_target text and :after_tenant text: the search for lanes (one target's deliveries of one
---        tenant) begins after this lane; '' and '' is the beginning,
+--          is the batch. The key of an endpoint's entry is "<target> <tenant_id>"
+--        :webhooks integer: the limit for an endpoint without an entry; 0: the worker sends no webhooks
+--        :full_tenants text[]: the tenants for which an endpoint without an entry gets no deliveries
+--        :after_target text and :after_tenant text: the search for lanes begins after this lane; '' and '' is the
+--          beginning
 --        one array for each field of the lanes to read, or nulls: search all lanes, and read each from its soonest row:
---        :lane_targets text[], :lane_tenants text[], and the row after which the reading begins: :behind_at
---        timestamptz[], :behind_key bigint[],
---        :now timestamptz or null
--- out:   a row for each claimed delivery, in the order of its lane: timer_key bigint, process_instance_key bigint,
---        element_instance_key bigint, due_date timestamptz, fired_at timestamptz, next_attempt_at timestamptz,
---        redriven_at timestamptz or null, occurrence bigint, claims integer, failed_attempts integer, given_back
---        integer, tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text,
---        payload text, attempts_max integer or null;
---        the last row describes the scan; these columns are null in all other rows: server_time timestamptz,
---        next_target text, next_tenant text (the next scan's :after_target and :after_tenant), lanes bigint (the number
---        of lanes with deliveries for the caller), saturated boolean (more deliveries may be due), is_empty boolean (a
---        search of all lanes: there is no delivery, not even one that is claimed or not due yet)
--- locks: the claimed rows, until the statement ends; leaves out rows that other transactions have locked
+--        :lane_targets text[], :lane_tenants text[]
+--        :behind_at timestamptz[] and :behind_key bigint[]: the row after which the lane is read
+--        :now timestamptz or null: null: Postgres's clock
+-- out:   a row for each claimed delivery, in the order of its lane:
+--        timer_key bigint, process_instance_key bigint, element_instance_key bigint, due_date timestamptz, fired_at
+--          timestamptz, next_attempt_at timestamptz, redriven_at timestamptz or null, occurrence bigint, claims
+--          integer, failed_attempts integer, given_back integer, tenant_id text, timer_type text, target text,
+--          target_element_id text, name text, schedule text, payload text, attempts_max integer or null
+--        then one row about the scan, with these columns, which are null in all other rows:
+--        server_time timestamptz
+--        next_target text and next_tenant text: the :after_target and the :after_tenant of the next scan
+--        lanes bigint: the number of lanes with deliveries for the worker
+--        saturated boolean: more deliveries may be due
+--        is_empty boolean: a search of all lanes has found no delivery, not even one that is claimed or not due yet
+-- locks: the claimed rows, until the statement ends; skips rows that other transactions have locked
 -- index: deliveries_by_lane, one probe for each searched lane, then each due lane from its soonest row or from the
---        caller's row; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
+--        worker's row; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
 with recursive me as materialized (
     select h.part, h.part_count, hold.reason is not null as is_held
     from shardclock.holders h

@@ -1,24 +1,25 @@
--- Settles attempts: deletes and records deliveries that have ended, and sets the next attempt of the other deliveries.
--- The end of a service task's delivery becomes a signal to the instance.
+-- Settles attempts: deletes and records the deliveries that have ended, and sets the next attempt of the others.
 --
--- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each field of these
---        deliveries:
---        :claims integer[] (as they were claimed),
---        :duration_ms integer[],
+-- The end of a service task's delivery becomes a signal to the task's instance.
+--
+-- in:    :holder bigint: the worker
+--        :timer_keys bigint[]: each once with the same claims; then one array for each field of these deliveries:
+--        :claims integer[]: the number of claims at the worker's claim
+--        :duration_ms integer[]
 --        then arrays that may be empty:
---        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due; empty: all are DELIVERED,
---        :fails boolean[]: true: the attempt has failed; false: it was given back; null: its outcome is unknown;
---        empty: no attempt has failed,
---        :delays interval[]: the time until the next attempt; null: the due time stays,
---        :reasons text[] (null: none),
---        :results jsonb[]: the handler's result (null: none); if a BPMN error made it DISCARDED, the error_code and the
---        variables;
---        :leaves_locked boolean: true: leave out rows that other transactions have locked; false: fail if there is one,
---        :now timestamptz or null
--- out:   timer_key bigint, claims integer, of each delivery that this call did not settle; is_locked boolean (true: its
---        row is locked, call again; false: it has ended, or another worker has claimed it)
--- locks: the settled rows, until the statement ends; leaves out locked rows, or, without :leaves_locked, gives up after
---        0.1 s (55P03) and changes nothing
+--        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due; empty: all are DELIVERED
+--        :fails boolean[]: true: the attempt has failed; false: it was given back; null: its outcome is unknown; empty:
+--          no attempt has failed
+--        :delays interval[]: the time until the next attempt; null: the due time stays
+--        :reasons text[]: null: none
+--        :results jsonb[]: the handler's result; null: none. After a BPMN error: the error_code and the variables
+--        :leaves_locked boolean: true: skip rows that other transactions have locked; false: fail if there is one
+--        :now timestamptz or null: null: Postgres's clock
+-- out:   a row for each delivery that this call did not settle:
+--        timer_key bigint, claims integer
+--        is_locked boolean: true: its row is locked, call again; false: it has ended, or another worker has claimed it
+-- locks: the settled rows, until the statement ends; skips locked rows, or, without :leaves_locked, gives up after 0.1
+--        s (55P03) and changes nothing
 -- index: deliveries_pkey, one probe for each row; with :leaves_locked a second probe, and a third one for each row that
 --        it did not settle
 with patience as materialized (

@@ -1,25 +1,32 @@
--- Fires leased timers: deletes the rows of the timers, and writes their log records, deliveries and next occurrences.
+-- Fires leased timers: deletes their rows, and writes their log records, deliveries and next occurrences.
 --
--- in:    :holder bigint, :timer_keys bigint[] (each once), then one array for each field of these timers:
---        :versions xid[] (the row version that was claimed),
---        :fires boolean[] (false: the timer was missed and does not fire; only its next occurrence is written),
---        :skipped bigint[] (the number of skipped occurrences, beginning with this one if the timer does not fire, else
---        with the next one),
+-- The fence: a timer fires only if the holder still has the lease, and the row is the version that the holder has read.
+--
+-- in:    :holder bigint: the shard
+--        :timer_keys bigint[]: each once; then one array for each field of these timers:
+--        :versions xid[]: the version of the row that was leased
+--        :fires boolean[]: false: the timer was missed and does not fire; only its next occurrence is written
+--        :skipped bigint[]: the number of skipped occurrences. The first of them is this occurrence if the timer does
+--          not fire, otherwise the next one
 --        :next_occurrences bigint[], :next_due_dates timestamptz[], :next_anchors timestamptz[] and
---        :next_anchor_occurrences bigint[] (nulls: there is no next occurrence), :next_periods_us bigint[] (null: the
---        rule has no fixed period, or has an end);
---        :granted_by bigint[], :granted_targets text[] and :granted_places integer[]: one element of each array is a
---        grant: a worker, a target, and the number of the target's deliveries that the worker accepts; a worker may
---        have several grants, :granted_lease interval,
---        :lag_edges interval[], ascending, :now timestamptz or null
--- out:   one row: server_time timestamptz, server_now timestamptz (the start of the transaction), timer_keys bigint[]
---        that were deleted (a key is missing if its timer was fenced, cancelled, moved, paused, early, or
---        locked), lags text or null (of the timers that fired, as JSON), handed record[] or null (the deliveries that
---        the statement claimed for workers: for each, the columns of a claim, then the worker), deliveries bigint (the
---        number of fired timers with a target to call)
--- locks: the fired rows, until the statement ends; leaves out rows that other transactions have locked, so that a
---        client's open transaction delays only the timers that it has locked; gives up after 0.1 s (55P03) if a row was
---        locked between the reading and the delete
+--          :next_anchor_occurrences bigint[]: the next occurrence; nulls: there is none
+--        :next_periods_us bigint[]: null: the rule has no fixed period, or has an end
+--        :granted_by bigint[], :granted_targets text[] and :granted_places integer[]: the grants: a worker, a target,
+--          and the number of deliveries that the worker accepts; a worker may have several grants
+--        :granted_lease interval: the lease of a delivery that a worker gets in this way
+--        :lag_edges interval[]: the ascending bounds of the lags' histogram
+--        :now timestamptz or null: null: Postgres's clock
+-- out:   one row:
+--        server_time timestamptz
+--        server_now timestamptz: the start of the transaction
+--        timer_keys bigint[]: the deleted timers; a timer is missing if it was fenced, cancelled, moved, paused, early
+--          or locked
+--        lags text or null: the lags of the timers that fired, as JSON
+--        handed record[] or null: the deliveries that were claimed for workers: the columns of a claim, then the worker
+--        deliveries bigint: the number of fired timers with a target to call
+-- locks: the fired rows, until the statement ends; skips rows that other transactions have locked, so that a client's
+--        open transaction delays only the timers that it has locked. If a row is locked between the read and the
+--        delete, gives up after 0.1 s (55P03)
 -- index: timers_pkey, two probes for each row, three if the row is locked first; holders_pkey, one for each worker
 with patience as materialized (
     -- Sets the lock timeout of this statement: Postgres evaluates this expression before the statement locks a row.

@@ -1,23 +1,34 @@
--- Begins runs of jobs, before a worker calls their functions: claims the due deliveries, marks the jobs, and drops
--- starts that must not run.
+-- Begins runs of jobs, before a worker calls their functions.
 --
--- in:    :holder bigint, :lease interval, :read_limit integer (the limit of due starts to read), :places integer and
---        :reserving integer (two limits of runs to begin: for jobs that reserve nothing, and for jobs that reserve
---        processors, GPUs or memory), :after_at timestamptz and :after_key bigint: the last start of the previous page,
---        nulls for the first page, :running bigint[]: the deliveries that the caller runs or is about to end; these
---        runs have not crashed, even if their leases have expired; :ending bigint[]: deliveries in :running with an
---        ended run that is not recorded yet: the job's next start waits for the record; :machine jsonb with cpus and
---        memory_mib: the call claims no start of a job that asks for more, or for GPUs; null: no limit; :now
---        timestamptz or null
--- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
---        bigint (runs that must end because of a later start), saturated boolean (more starts may be due than were
---        read), short boolean and short_reserving boolean (with a higher limit, more runs of this kind could have
---        begun), queued boolean (a start waits for the end of its job's run), last_at timestamptz and last_key bigint
---        (the last start that was read, or nulls). Each row also has a run, or nulls; the most urgent run comes first:
---        job text, function text, timer_key bigint, claims integer (of the delivery that the caller has claimed),
---        run_claims integer (of the job's mark: if it differs from claims, the run has crashed, and the caller ends
---        it), attempt integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that
---        crashed)
+-- The statement claims the due deliveries, marks the jobs as running, and drops the starts that must not run.
+--
+-- in:    :holder bigint: the worker
+--        :lease interval
+--        :read_limit integer: the limit of due starts to read
+--        :places integer: the limit of runs to begin, for jobs that reserve nothing
+--        :reserving integer: the limit of runs to begin, for jobs that reserve processors, GPUs or memory
+--        :after_at timestamptz and :after_key bigint: the last start of the previous page, nulls for the first page
+--        :running bigint[]: the deliveries that the worker runs or is about to end. These runs have not crashed, even
+--          if their leases have expired
+--        :ending bigint[]: deliveries in :running with an ended run that is not recorded yet. The job's next start
+--          waits for the record
+--        :machine jsonb: the machine's cpus and memory_mib. The call claims no start of a job that asks for more, or
+--          for GPUs; null: no limit
+--        :now timestamptz or null: null: Postgres's clock
+-- out:   at least one row; each row has the same values of the scan:
+--        server_time timestamptz
+--        dropped bigint: the starts that were skipped or discarded
+--        replaced bigint: the runs that must end because of a later start
+--        saturated boolean: more starts may be due than were read
+--        short boolean and short_reserving boolean: with a higher limit, more runs of this kind could have begun
+--        queued boolean: a start waits for the end of its job's run
+--        last_at timestamptz and last_key bigint: the last start that was read, or nulls
+--        each row also has a run, or nulls; the most urgent run comes first:
+--        job text, function text, timer_key bigint
+--        claims integer: of the delivery that the worker has claimed
+--        run_claims integer: of the job's mark. If it differs from claims, the run has crashed, and the worker ends it
+--        attempt integer, scheduled_at timestamptz, config text, policy text
+--        lease_left interval: of the run that crashed
 -- locks: the claimed and dropped deliveries and the marked jobs, until the statement ends; skips locked rows
 -- index: deliveries_of_jobs, the first :read_limit due rows; jobs_pkey and deliveries_pkey, one probe for each row;
 --        deliveries_of_jobs_by_due_date and timers_by_target, one probe for each job with a queue, and of

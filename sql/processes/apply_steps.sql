@@ -1,23 +1,30 @@
 -- Writes the results of a batch of signals (states, timers, tasks, subscriptions, history), and deletes the signals.
--- Skips an instance that another engine has advanced or is advancing. Also skips an instance if one of its signals is
--- missing, because another engine has processed or given up the signal.
 --
--- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals, and their instances;
---        :spent bigint[]: signals to ended instances; they are only recorded; :descendants_max integer: the limit of
---        called instances below one root, live or about to begin; then JSON arrays of objects, each with its
---        instance_key: :steps jsonb {instance_key, was (the version that was read; 0: the instance begins),
---        definition_key, tenant_id, process_id, parent_key, parent_token, root_key, state, outcome, error_code, result,
---        signals, passes}, :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule,
---        zone, name}, :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, headers,
---        attempts_max}, :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee,
---        candidate_groups, candidate_users, due_date, form_key}, :subscriptions jsonb {instance_key, token, node_id,
---        tenant_id, process_id, kind, name, correlation, is_once}, :children jsonb {instance_key, token, tenant_id,
---        process_id, variables, depth, catches, root_key}, :closed jsonb {instance_key, token, node_id (null: all)},
---        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token}, :sent jsonb
---        {instance_key, tenant_id, to_key, token, node_id, signal}, :returned jsonb {instance_key, process_id, message
---        (the key of a kept message that no token received)}, :thrown jsonb {instance_key, tenant_id, name, variables}
--- out:   a row for each written instance: instance_key bigint; then a row for each root below which a call was refused:
---        full_root bigint and refusal text
+-- The statement skips an instance that another engine has advanced or is advancing. It also skips an instance if one of
+-- its signals is missing, because another engine has processed or given up the signal.
+--
+-- in:    :holder bigint: the engine
+--        :signals bigint[] and :signal_instances bigint[]: the signals, and their instances
+--        :spent bigint[]: signals to ended instances; they are only recorded
+--        :descendants_max integer: the limit of called instances below one root, live or about to begin
+--        then JSON arrays of objects, each with its instance_key:
+--        :steps jsonb: {instance_key, was (the version that was read; 0: the instance begins), definition_key,
+--          tenant_id, process_id, parent_key, parent_token, root_key, state, outcome, error_code, result, signals,
+--          passes}
+--        :timers jsonb: {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone, name}
+--        :service_tasks jsonb: {instance_key, token, node_id, tenant_id, target, payload, headers, attempts_max}
+--        :tasks jsonb: {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
+--          candidate_users, due_date, form_key}
+--        :subscriptions jsonb: {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once}
+--        :children jsonb: {instance_key, token, tenant_id, process_id, variables, depth, catches, root_key}
+--        :closed jsonb: {instance_key, token, node_id (null: all)}
+--        :incidents jsonb: {instance_key, token, node_id, sentence}
+--        :resolved jsonb: {instance_key, token}
+--        :sent jsonb: {instance_key, tenant_id, to_key, token, node_id, signal}
+--        :returned jsonb: {instance_key, process_id, message (the key of a kept message that no token received)}
+--        :thrown jsonb: {instance_key, tenant_id, name, variables}
+-- out:   a row for each written instance: instance_key bigint
+--        then a row for each root below which a call was refused: full_root bigint and refusal text
 -- locks: the instances' rows, their signals, and the rows of waits that have ended, until the statement ends; skips
 --        locked rows: a locked instance is not written; for a locked timer, task, subscription or child the instance
 --        gets a signal, which deletes that row later

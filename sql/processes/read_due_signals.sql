@@ -1,5 +1,6 @@
--- Reads the due signals of the holder's instances, with the instances' states. Claims no rows, because changes of an
--- instance are fenced by the instance's version.
+-- Reads the due signals of the holder's instances, with the instances' states.
+--
+-- The statement claims no rows, because changes of an instance are fenced by the instance's version.
 --
 -- Each tenant has a lane; lanes with the least usage come first. Each lane has an equal share of the batch: the limit
 -- of signals that the statement returns for the lane. The statement reads at most ten times as many signals as this
@@ -8,24 +9,33 @@
 -- cancellations wait until their instance has begun. These signals also wait for an earlier signal of the instance that
 -- was deferred because no engine could process it.
 --
--- in:    :holder bigint, :batch integer, :bytes bigint: the batch ends when its signals and states have this size,
---        :stripe integer of :stripes integer: the stripe's number, from 0, and the number of stripes: a stripe is a
---        part of the holder's instances; :without bigint[]: instances that are left out, except for their
---        cancellations, :tenants text[] and :ahead_s double precision[]: for each tenant, the seconds of engine time by
---        which it has used more than other tenants, :after_tenant text: the search for lanes begins after this tenant;
---        '' is the beginning, :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: the lanes with
---        a cursor, which are read from the cursor on
--- out:   a row for each signal, in the order of processing; a cancellation may have two rows: timer_key bigint (the
---        signal's), instance_key bigint, is_first boolean (the instance is to begin),
---        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has
---        fired), failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
---        parent_key bigint, parent_token bigint, root_key bigint, state text (only in the first row of its instance),
---        has_ended boolean (the instance has ended, or the root of an instance that is to begin; null: there is none),
---        server_time timestamptz. If the instance of a cancellation has not begun, version is null, and its start
---        supplies the other values;
+-- in:    :holder bigint: the engine
+--        :batch integer: the limit of signals
+--        :bytes bigint: the batch ends when its signals and states have this size
+--        :stripe integer: the number of the stripe, from 0. A stripe is a part of the engine's instances
+--        :stripes integer: the number of stripes
+--        :without bigint[]: instances that are left out, except for their cancellations
+--        :tenants text[] and :ahead_s double precision[]: for each tenant, the seconds of engine time by which it has
+--          used more than other tenants
+--        :after_tenant text: the search for lanes begins after this tenant; '' is the beginning
+--        :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: the lanes with a cursor, which are
+--          read from the cursor on
+-- out:   a row for each signal, in the order of processing; a cancellation may have two rows:
+--        timer_key bigint: the signal's key
+--        instance_key bigint
+--        is_first boolean: the instance must begin
+--        token bigint or null, node_id text or null, tenant_id text
+--        signal text or null: JSON; null: a timer has fired
+--        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
+--          parent_key bigint, parent_token bigint, root_key bigint
+--        state text: only in the first row of its instance
+--        has_ended boolean: the instance has ended, or, if the instance must begin, its root; null: there is none
+--        server_time timestamptz
+--        if the instance of a cancellation has not begun, version is null, and its start supplies the other values
 --        then rows with a null timer_key: a row for each lane with more signals and no result, and for each lane that
---        was not read, with tenant_id and the lane's cursor in due_at and instance_key; and a row with next_tenant text
---        (the next :after_tenant), if there may be more lanes
+--          was not read, with tenant_id and the lane's cursor in due_at and instance_key; and, if there may be more
+--          lanes, a row with:
+--        next_tenant text: the next :after_tenant
 -- locks: nothing
 -- index: deliveries_by_lane, one probe for each lane, and up to ten times its share; deliveries_of_cancellations, up to
 --        the same; deliveries_deferred, deliveries_of_throws, deliveries_pkey, instances_pkey and definitions_pkey, one
