@@ -1,11 +1,15 @@
 -- Lists the audit records of operators' acts, newest first, one page at a time.
 --
--- in:    filters, null for none: :since timestamptz, :verb text (also longer verbs that begin with this verb),
---        :actor text (the name or the prefix of an API key, a person's name or subject, or a database role); the last
---        row of the previous page, nulls for the first page: :after_at timestamptz, :after_id bigint; :limit bigint
+-- in:    filters, null for none:
+--        :since timestamptz
+--        :verb text: also longer verbs that begin with this verb
+--        :actor text: the name or the prefix of an API key, a person's name or subject, or a database role
+--        the last row of the previous page, nulls for the first page:
+--        :after_at timestamptz, :after_id bigint, :limit bigint
 -- out:   act_id bigint, recorded_at timestamptz, role text, interface text, key_prefix text or null, key_name text or
---        null, subject text or null, tenant_id text or null, verb text, parameters text (JSON), outcome text, address
---        text or null
+--          null, subject text or null, tenant_id text or null, verb text
+--        parameters text: JSON
+--        outcome text, address text or null
 -- locks: nothing
 -- index: audit_by_age, backwards, up to the limit of the matching rows
 select

@@ -16,7 +16,7 @@
 --          and the number of deliveries that the worker accepts; a worker may have several grants
 --        :granted_lease interval: the lease of a delivery that a worker gets in this way
 --        :lag_edges interval[] or null: ascending bounds of the lags' histogram; null: don't measure the lags
---        :now timestamptz or null: null: Postgres's clock
+--        :now timestamptz or null (Postgres's clock)
 --        :recent interval or null: scan only timers that became due within this time; null: scan each slot from its
 --          oldest row. While an ended holder's claims are free, the scan goes back by at least two leases
 --        :full_from integer or null and :full_count integer or null: even with :recent, scan :full_count slots from

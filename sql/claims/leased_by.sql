@@ -1,11 +1,11 @@
 -- Reads the timers that a holder has leased in its slots, after the result of a claim was lost.
 --
--- in:    :holder bigint, :horizon interval, :lease interval: timers that have been due for longer than this are left
---        out
--- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text,
---        missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
---        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null,
---        version xid
+-- in:    :holder bigint, :horizon interval
+--        :lease interval: timers that have been due for longer than this are left out
+-- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text
+--        missed_before timestamptz or null: the moment of the resume that chose `missed`
+--        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean,
+--          tenant_id text or null, version xid
 -- locks: nothing
 -- index: timers_by_slot, each slot of the holder, from one lease ago up to the horizon
 select

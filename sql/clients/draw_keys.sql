@@ -1,10 +1,12 @@
 -- Draws timer_keys for timers that will be inserted later. If the outcome of the insert is unknown, the client searches
 -- for these keys.
 --
--- in:    :count integer, :tenants text: sets the tenants of the session, without a separate statement; null: does not
---        change the session's tenants
--- out:   one row: timer_keys bigint[] (ascending, :count keys), drawn_at timestamptz (the moment after which schedules
---        begin)
+-- in:    :count integer
+--        :tenants text: sets the tenants of the session, without a separate statement; null: does not change the
+--          session's tenants
+-- out:   one row:
+--        timer_keys bigint[]: ascending, :count keys
+--        drawn_at timestamptz: the moment after which schedules begin
 -- locks: nothing
 -- index: none
 with durable as materialized (

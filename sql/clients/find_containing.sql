@@ -1,16 +1,24 @@
 -- Finds pending or paused timers with a text in their names. A call reads only a limited number of a tenant's names.
 --
--- in:    :state text: PENDING or PAUSED, :tenant_id text, :name_contains text: in upper or lower case, then filters,
---        null for none: :due_from timestamptz, :due_before timestamptz, :process_instance_key bigint, :target text,
---        :only_schedules boolean, :changed_from timestamptz, :changed_before timestamptz; :after text: read only names
---        after this one ('': all names); :names_max integer: the limit of names to read; :page_size integer; :bytes
---        bigint or null: the page ends when its payloads have this size
--- out:   rows in the order of the names, with the columns of find_timers; `page` has the timer's name. Then one row
---        without a timer, with the page only: timer_key bigint, state text, tenant_id text, name text, timer_type text,
---        process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date timestamptz,
---        created_at timestamptz, changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text,
---        occurrence bigint, target text, payload text, ended_at timestamptz, holder bigint, detail text, page text (in
---        the row without a timer: the last name that was read; null: the tenant has no more names)
+-- in:    :state text: PENDING or PAUSED
+--        :tenant_id text
+--        :name_contains text: in upper or lower case
+--        then filters, null for none:
+--        :due_from timestamptz, :due_before timestamptz, :process_instance_key bigint, :target text, :only_schedules
+--          boolean, :changed_from timestamptz, :changed_before timestamptz
+--        then:
+--        :after text: read only names after this one; '': all names
+--        :names_max integer: the limit of names to read
+--        :page_size integer
+--        :bytes bigint or null: the page ends when its payloads have this size
+-- out:   rows in the order of the names, with the columns of find_timers; then one row without a timer, with only the
+--          page:
+--        timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,
+--          element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
+--          changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text, occurrence bigint,
+--          target text, payload text, ended_at timestamptz, holder bigint, detail text
+--        page text: the timer's name; in the row without a timer the last name that was read, or null: the tenant has
+--          no more names
 -- locks: nothing
 -- index: timers_by_name_prefix, :names_max names, and at most 20 probes for each row of the page
 with named as materialized (

@@ -1,15 +1,18 @@
 -- Finds timers that have ended, in one section of the log, newest first.
 --
--- in:    :state text: TRIGGERED, CANCELED, SKIPPED or ENDED, then filters, null for none: :tenant_id text,
---        :due_from timestamptz, :due_before timestamptz, :process_instance_key bigint, :target text, :name_contains
---        text, :only_schedules boolean, :changed_from timestamptz, :changed_before timestamptz; :above bigint and
---        :below bigint: positions between which the log is read; :page_size integer; :bytes bigint or null: the page
---        ends once its payloads have this size
--- out:   as find_timers: timer_key bigint, state text, tenant_id text, name text, timer_type text,
---        process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date timestamptz,
---        created_at timestamptz, changed_at timestamptz (null), resume_at timestamptz (null), schedule text, zone text,
---        missed text, occurrence bigint, target text, payload text, ended_at timestamptz, holder bigint, detail text,
---        page text
+-- in:    :state text: TRIGGERED, CANCELED, SKIPPED or ENDED
+--        then filters, null for none:
+--        :tenant_id text, :due_from timestamptz, :due_before timestamptz, :process_instance_key bigint, :target text,
+--          :name_contains text, :only_schedules boolean, :changed_from timestamptz, :changed_before timestamptz
+--        :above bigint and :below bigint: positions between which the log is read
+--        :page_size integer
+--        :bytes bigint or null: the page ends once its payloads have this size
+-- out:   as find_timers:
+--        timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,
+--          element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz
+--        changed_at timestamptz and resume_at timestamptz: always null
+--        schedule text, zone text, missed text, occurrence bigint, target text, payload text, ended_at timestamptz,
+--          holder bigint, detail text, page text
 -- locks: nothing
 -- index: command_log_in_order, all records of the section until the page is full
 select

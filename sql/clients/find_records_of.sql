@@ -1,8 +1,10 @@
 -- Finds records of one timer, or of all timers with one name, newest first.
 --
--- in:    :timer_key bigint or null, :name text or null, :tenant_id text, then filters, null for none: :intent text,
---        :target text, :process_instance_key bigint, :since timestamptz, :before timestamptz; the last record of the
---        previous page, nulls for the first page: :after_at timestamptz, :after bigint; :page_size integer
+-- in:    :timer_key bigint or null, :name text or null
+--        :tenant_id text then filters, null for none:
+--        :intent text, :target text, :process_instance_key bigint, :since timestamptz, :before timestamptz
+--        the last record of the previous page, nulls for the first page:
+--        :after_at timestamptz, :after bigint, :page_size integer
 -- out:   the columns of records_at, without payloads
 -- locks: nothing
 -- index: command_log_by_timer_key or command_log_by_name

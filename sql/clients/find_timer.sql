@@ -2,10 +2,11 @@
 -- the timer that ended last.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text
--- out:   one row or none: timer_key bigint, state text, tenant_id text, name text, timer_type text,
---        process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date timestamptz,
---        created_at timestamptz, changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text,
---        occurrence bigint, target text, payload text, ended_at timestamptz, holder bigint, detail text
+-- out:   one row or none:
+--        timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,
+--          element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
+--          changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text, occurrence bigint,
+--          target text, payload text, ended_at timestamptz, holder bigint, detail text
 -- locks: nothing
 -- index: timers_pkey or timers_by_name_prefix, command_log_by_timer_key or command_log_by_name
 select

@@ -1,16 +1,21 @@
 -- Finds timers by filters, one page at a time.
 --
--- in:    :state text: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED or ENDED, then filters, null for none:
---        :tenant_id text, :name_prefix text (with a tenant), :due_from timestamptz, :due_before timestamptz,
---        :process_instance_key bigint, :page text: the value of page in the last row of the previous result, :page_size
---        integer, :name text (with a tenant), :target text, :only_schedules boolean, :changed_from timestamptz,
---        :changed_before timestamptz, :order_by text: due or change; :bytes bigint or null: the page ends once its
---        payloads have this size
+-- in:    :state text: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED or ENDED
+--        then filters, null for none:
+--        :tenant_id text
+--        :name_prefix text: with a tenant
+--        :due_from timestamptz, :due_before timestamptz, :process_instance_key bigint
+--        :page text: the value of page in the last row of the previous result
+--        :page_size integer
+--        :name text: with a tenant
+--        :target text, :only_schedules boolean, :changed_from timestamptz, :changed_before timestamptz
+--        :order_by text: due or change
+--        :bytes bigint or null: the page ends once its payloads have this size
 -- out:   timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,
---        element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
---        changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text, occurrence bigint,
---        target text, payload text, ended_at timestamptz, holder bigint, detail text, page text; pending timers soonest
---        first, paused timers by key, ended newest first
+--          element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
+--          changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text, occurrence bigint,
+--          target text, payload text, ended_at timestamptz, holder bigint, detail text, page text
+--        pending timers soonest first, paused timers by key, ended newest first
 -- locks: nothing
 -- index: timers_by_tenant, timers_by_name_prefix, timers_by_process_instance, timers_by_target, timers_by_change,
 --        schedules_by_tenant or timers_by_slot; command_log_in_order

@@ -1,10 +1,13 @@
 -- Reads the pending and ended timers with the given keys, and whether each is the timer that the caller sent.
 --
--- in:    :timer_keys bigint[], :drawn_at timestamptz: the moment when the keys were drawn, which is the created_at of
---        the caller's timers. After the sequence of keys was set back, a key may be drawn a second time, for another
---        timer; that timer has another created_at (docs/decisions/0032-key-and-moment.md)
--- out:   one row for each key: timer_key bigint, due_date timestamptz, ours boolean (the timer is the caller's),
---        replaced boolean (the timer replaced a timer of the same name)
+-- in:    :timer_keys bigint[]
+--        :drawn_at timestamptz: the moment when the keys were drawn, which is the created_at of the caller's timers.
+--          After the sequence of keys was set back, a key may be drawn a second time, for another timer; that timer has
+--          another created_at (docs/decisions/0032-key-and-moment.md)
+-- out:   one row for each key:
+--        timer_key bigint, due_date timestamptz
+--        ours boolean: the timer is the caller's
+--        replaced boolean: the timer replaced a timer of the same name
 -- locks: nothing
 -- index: timers_pkey, command_log_by_timer_key, command_log_by_name from drawn_at on
 select distinct on (k.timer_key)

@@ -1,10 +1,15 @@
 -- Reads the last firings and skipped occurrences of some schedules.
 --
--- in:    :tenant_id text, :names text[]: the schedules, :firings_max integer: the limit of rows for each schedule,
+-- in:    :tenant_id text
+--        :names text[]: the schedules
+--        :firings_max integer: the limit of rows for each schedule
 --        :records_max integer: for each schedule, search only this number of its newest records
--- out:   name text, recorded_at timestamptz, intent text (TRIGGERED or SKIPPED), due_date timestamptz, occurrence
---        bigint, late_s double precision or null (for TRIGGERED), skipped bigint (for SKIPPED, else 0); newest first
---        for each name
+-- out:   name text, recorded_at timestamptz
+--        intent text: TRIGGERED or SKIPPED
+--        due_date timestamptz, occurrence bigint
+--        late_s double precision or null: for TRIGGERED
+--        skipped bigint: for SKIPPED, else 0
+--        newest first for each name
 -- locks: nothing
 -- index: command_log_by_name, :records_max records of each name
 select

@@ -1,9 +1,10 @@
 -- Reads the clients' paused schedules with a past due date, among the given timers.
 --
 -- in:    :timer_keys bigint[]
--- out:   due_date timestamptz, schedule text, zone text, kept_due_date timestamptz (for a schedule with a requested
---        run: the due time of the occurrence after the run), anchor timestamptz, anchor_occurrence bigint, occurrence
---        bigint, repetitions integer, missed text, late_since timestamptz
+-- out:   due_date timestamptz, schedule text, zone text
+--        kept_due_date timestamptz: for a schedule with a requested run: the due time of the occurrence after the run
+--        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, missed text, late_since
+--          timestamptz
 -- locks: nothing
 -- index: timers_pkey, one probe for each key
 select

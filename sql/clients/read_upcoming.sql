@@ -1,11 +1,12 @@
 -- Reads the next due date of a pending or paused timer, its rule, and the anchor of the rule.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text
--- out:   one row or none: due_date timestamptz, schedule text, zone text,
---        kept_due_date timestamptz (for a schedule with a requested run: the due time of the occurrence after the run),
---        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, missed text, late_since
---        timestamptz (the moment from which the next firing is late), missed_before timestamptz or null (the moment of
---        the resume that chose `missed`)
+-- out:   one row or none:
+--        due_date timestamptz, schedule text, zone text
+--        kept_due_date timestamptz: for a schedule with a requested run: the due time of the occurrence after the run
+--        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, missed text
+--        late_since timestamptz: the moment from which the next firing is late
+--        missed_before timestamptz or null: the moment of the resume that chose `missed`
 -- locks: nothing
 -- index: timers_pkey or timers_by_name_prefix
 select

@@ -1,12 +1,14 @@
 -- Schedules many timers with keys that were drawn earlier; a repeated call adds no timer twice.
 --
--- in:    one array for each column; an array is empty if no timer has a value in the column: :timer_keys bigint[],
---        :due_dates timestamptz[], :delays text[] (ISO 8601, from now, on the zone's calendar; for timers without a due
---        date), :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
---        :missed text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[],
---        :timer_types text[], :target_element_ids text[], :process_instance_keys bigint[],
---        :element_instance_keys bigint[], :zones text[]; and :drawn_at timestamptz for all: the moment of the draw
--- out:   timer_key bigint, due_date timestamptz of the timers that this call added
+-- in:    one array for each column; an array is empty if no timer has a value in the column:
+--        :timer_keys bigint[], :due_dates timestamptz[]
+--        :delays text[]: ISO 8601, from now, on the zone's calendar; for timers without a due date
+--        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[], :missed
+--          text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[], :timer_types text[],
+--          :target_element_ids text[], :process_instance_keys bigint[], :element_instance_keys bigint[]
+--        :zones text[]
+--        :drawn_at timestamptz: the moment when the keys were drawn, for all timers
+-- out:   timer_key bigint, due_date timestamptz: a row for each timer that this call added
 -- locks: the new rows
 -- index: timers_pkey and timers_by_name_prefix, one probe for each timer; command_log_by_timer_key, one range for all
 --        timers

@@ -1,13 +1,17 @@
 -- Writes timers with names. If a pending timer has the name already, on_conflict decides: ignore the new timer, or
 -- replace the pending timer.
 --
--- in:    as schedule_timers, also with empty arrays: :timer_keys bigint[], :due_dates timestamptz[], :delays text[],
---        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
---        :missed text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[], :timer_types text[],
---        :target_element_ids text[], :process_instance_keys bigint[], :element_instance_keys bigint[],
---        :zones text[], :drawn_at timestamptz; and :on_conflicts text[]: ignore or replace
--- out:   asked bigint (the key in the call); timer_key bigint, due_date timestamptz and outcome text (created, replaced
---        or unchanged) of the timer that has the name now; nulls if the asked key belongs to another timer
+-- in:    as schedule_timers, also with empty arrays:
+--        :timer_keys bigint[], :due_dates timestamptz[], :delays text[], :schedules text[], :anchors timestamptz[],
+--          :anchor_occurrences bigint[], :repetitions integer[], :missed text[], :names text[], :tenant_ids text[],
+--          :payloads jsonb[], :targets text[], :timer_types text[], :target_element_ids text[], :process_instance_keys
+--          bigint[], :element_instance_keys bigint[], :zones text[]
+--        :drawn_at timestamptz
+--        :on_conflicts text[]: ignore or replace
+-- out:   asked bigint: the key in the call
+--        timer_key bigint
+--        due_date timestamptz and outcome text: created, replaced or unchanged
+--        the last three columns are of the timer that has the name now; nulls if the asked key belongs to another timer
 -- locks: the new rows and the replaced rows, in the order of names, so that two batches don't deadlock
 -- index: timers_by_name_prefix and timers_pkey, one probe for each timer
 select s.timer_key as asked, w.timer_key, w.due_date, w.outcome

@@ -2,9 +2,11 @@
 -- reserved resources. begin_runs.sql begins all other runs, and would begin this run with the same result.
 --
 -- in:    :holder bigint, :lease interval, :now timestamptz or null
--- out:   one row, or none if no run has begun: server_time timestamptz, job text, function text, timer_key bigint,
---        claims integer, run_claims integer (the same), attempt integer, scheduled_at timestamptz, config text, policy
---        text, lease_left interval (zero)
+-- out:   one row, or none if no run has begun:
+--        server_time timestamptz, job text, function text, timer_key bigint, claims integer
+--        run_claims integer: the same
+--        attempt integer, scheduled_at timestamptz, config text, policy text
+--        lease_left interval: zero
 -- locks: the claimed delivery and the marked job, until the statement ends; skips locked rows
 -- index: deliveries_of_jobs, two due rows; deliveries_pkey and jobs_pkey, one probe each
 with due as materialized (

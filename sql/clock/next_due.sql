@@ -1,15 +1,19 @@
--- Finds the next due row: a timer, the end of a pause, or the next attempt of a delivery. If the row is due at :until
+-- Finds the next due row: a timer, the end of a pause, or the next attempt of a delivery. If the row is due at `until`
 -- or earlier, sets the tests' clock to the row's due date. If all due timers are plain timers, fires up to 5,000 of
--- them. Reads all rows, because a test's database is small.
+-- them.
 --
--- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays,
---        :fire_until timestamptz or null: if the row is due later than this, no timer fires; null: no timer fires,
---        :holder bigint: the shard that fires; :now timestamptz or null
--- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer; else one
---        more than the number of claims of the delivery), slot integer or null (the slot of all timers that are due at
---        this moment; null: they have several slots), fired bigint (the number of fired timers); no row: nothing is
---        pending, or a hold is in force
--- locks: the fired rows, until the statement ends; leaves out rows that other transactions have locked
+-- The statement reads all rows, because a test's database is small.
+--
+-- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays
+--        :fire_until timestamptz or null: if the row is due later than this, no timer fires; null: no timer fires
+--        :holder bigint: the shard that fires
+--        :now timestamptz or null
+-- out:   due_at timestamptz, timer_key bigint, name text or null, target text
+--        claims integer: 0: a timer; else one more than the number of claims of the delivery
+--        slot integer or null: the slot of all timers that are due at this moment; null: they have several slots
+--        fired bigint: the number of fired timers
+--        no row: nothing is pending, or a hold is in force
+-- locks: the fired rows, until the statement ends; skips rows that other transactions have locked
 -- index: none
 with first as materialized (
     select n.due_at, n.timer_key, n.name, n.target, n.claims, n.slot

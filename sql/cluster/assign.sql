@@ -1,8 +1,10 @@
 -- Assigns parts of the slots to holders, and suspends or resumes holders. Changes nothing if the caller's term has
 -- ended.
 --
--- in:    :leader bigint, :term bigint, :holders bigint[], :parts integer[] (null: none),
---        :suspended boolean[] (true: other shards may take over the holder's claims), :part_count integer
+-- in:    :leader bigint, :term bigint, :holders bigint[]
+--        :parts integer[]: null: none
+--        :suspended boolean[]: true: other shards may take over the holder's claims
+--        :part_count integer
 -- out:   holder bigint of each holder that was assigned; no row if the caller no longer leads
 -- locks: the leadership row (shared, so that leadership can't change before the commit), the holders' rows
 -- index: leadership_pkey, newest first; holders_pkey

@@ -1,11 +1,14 @@
 -- Records a holder's heartbeat, and the number of timers in the holder's memory.
 --
 -- in:    :holder bigint, :held integer
--- out:   one row: server_time timestamptz, part integer and part_count integer (nulls: the holder has no slots),
---        hold_reason text (the reason if the holder must not fire) or null, workers bigint[] (for a shard, the workers
---        of its machine; otherwise empty), is_own boolean (the database belongs to the holder's installation, so
---        workers deliver events for operators even during an operator's hold); or no row: the holder was ended and must
---        stop
+-- out:   one row:
+--        server_time timestamptz
+--        part integer and part_count integer: nulls: the holder has no slots
+--        hold_reason text or null: the reason if the holder must not fire
+--        workers bigint[]: for a shard, the workers of its machine; otherwise empty
+--        is_own boolean: the database belongs to the holder's installation, so workers deliver events for operators
+--          even during an operator's hold
+--        no row: the holder has ended and must stop
 -- locks: the holder's row in beats; never the holder's row in holders, because claims read that row
 -- index: beats_pkey, newest first; holders_pkey; holders_workers
 with living as materialized (

@@ -1,9 +1,12 @@
 -- Ends holders, so that all their claims are free when this transaction commits.
 --
--- in:    :holders bigint[], :why text, :term bigint or null: end holders only during this term, so that a frozen
---        coordinator can't end holders that its successor has started; null: in any term
--- out:   one row for each holder that this call ended: holder bigint, held integer (the number of timers in its
---        memory), silent_s double precision (the time from its last beat until its claims were free)
+-- in:    :holders bigint[], :why text
+--        :term bigint or null: end holders only during this term, so that a frozen coordinator can't end holders that
+--          its successor has started; null: in any term
+-- out:   one row for each holder that this call ended:
+--        holder bigint
+--        held integer: the number of timers in its memory
+--        silent_s double precision: the time from its last beat until its claims were free
 -- locks: the leadership row (shared, so that no new term begins before the commit), the holders' rows
 -- index: leadership_pkey, newest first; holders_pkey; beats_pkey, newest first
 with mandate as materialized (

@@ -1,10 +1,13 @@
 -- Gives the lead to the given cluster. For the duration of the lease, only a coordinator of this cluster can take the
 -- lead.
 --
--- in:    :cluster_id text, :node_id text (only a coordinator of this node can take the lead) or null: any node,
---        :lease interval, :from_cluster text (only this cluster loses the lead) or null: any cluster
--- out:   one row: before text (the cluster that led, or null); no row if :cluster_id leads already, or if :from_cluster
---        does not lead
+-- in:    :cluster_id text
+--        :node_id text or null: only a coordinator of this node can take the lead; null: any node
+--        :lease interval
+--        :from_cluster text or null: only this cluster loses the lead; null: any cluster
+-- out:   one row:
+--        before text: the cluster that led, or null
+--        no row if :cluster_id leads already, or if :from_cluster does not lead
 -- locks: the leadership row
 -- index: none; it runs rarely
 with old as materialized (

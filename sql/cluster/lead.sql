@@ -1,13 +1,15 @@
 -- Takes or renews the leader's lease; a new leader opens a new term.
 --
--- in:    :leader bigint, :cluster_id text, :lease interval,
---        :node_id text (the node for which the coordinator was made),
---        :fresh boolean (true: the coordinator has just started, and immediately takes over from its own cluster's last
---        coordinator), :identity text (the installation that the coordinator is configured for, or ''), :patience
---        interval (the time for which a free lead is reserved for other clusters)
--- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, node_id text, roles text[], wanted
---        integer[] (the wanted number of keepers of each role: no workers if the log is the only target, no engines
---        before the first deployment)
+-- in:    :leader bigint, :cluster_id text, :lease interval
+--        :node_id text: the node for which the coordinator was made
+--        :fresh boolean: true: the coordinator has just started, and immediately takes over from its own cluster's last
+--          coordinator
+--        :identity text: the installation that the coordinator is configured for, or ''
+--        :patience interval: the time for which a free lead is reserved for other clusters
+-- out:   one row:
+--        leads boolean, term bigint, leader bigint, cluster_id text, node_id text, roles text[]
+--        wanted integer[]: the wanted number of keepers of each role: no workers if the log is the only target, no
+--          engines before the first deployment
 -- locks: the leadership row
 -- index: leadership_pkey, newest first
 with taken as (

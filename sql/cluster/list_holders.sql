@@ -1,12 +1,13 @@
 -- Lists the holders that have not ended, of one role or of all.
 --
--- in:    :role text or null: of all roles
--- out:   holder bigint, role text, cluster_id text, actor_name text, node_id text, host text, pid integer,
---        part integer and part_count integer (nulls: the holder has no slots), held integer (the number of timers in
---        its memory), started_at timestamptz, seen_at timestamptz, suspended_at timestamptz or null, silent_s double
---        precision, identity text (the installation that the holder is configured for; '': none), hold_reason text (the
---        reason if it must not fire) or null, foreign_reason text (the reason if the database belongs to another
---        installation) or null
+-- in:    :role text or null (of all roles)
+-- out:   holder bigint, role text, cluster_id text, actor_name text, node_id text, host text, pid integer
+--        part integer and part_count integer: nulls: the holder has no slots
+--        held integer: the number of timers in its memory
+--        started_at timestamptz, seen_at timestamptz, suspended_at timestamptz or null, silent_s double precision
+--        identity text: the installation that the holder is configured for; '': none
+--        hold_reason text or null: the reason if it must not fire
+--        foreign_reason text or null: the reason if the database belongs to another installation
 -- locks: nothing
 -- index: none, the table is small; beats_pkey, newest first
 select

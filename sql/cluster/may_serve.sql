@@ -2,8 +2,9 @@
 -- idempotent_requests, so the statement checks this right.
 --
 -- in:    nothing
--- out:   role text (the current role), may boolean (null: the schema or the table is missing), has_group boolean
---        (whether `shardclock migrate --roles` has made the role shardclock_gateway)
+-- out:   role text: the current role
+--        may boolean: null: the schema or the table is missing
+--        has_group boolean: whether `shardclock migrate --roles` has made the role shardclock_gateway
 -- locks: nothing
 -- index: Postgres's own catalogs
 select

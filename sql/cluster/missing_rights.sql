@@ -1,9 +1,10 @@
 -- Lists the rights that `shardclock up` needs and the current role lacks, as GRANT statements.
 --
 -- in:    nothing
--- out:   one row for each missing right; no row if the schema does not exist: role text (the current role),
---        group_role text (the role that has all these rights, or null if `shardclock migrate --roles` never ran),
---        missing text (a grant)
+-- out:   one row for each missing right; no row if the schema does not exist:
+--        role text: the current role
+--        group_role text: the role that has all these rights, or null if `shardclock migrate --roles` never ran
+--        missing text: a grant
 -- locks: nothing
 -- index: Postgres's own catalogs
 with tables (name, rights) as (

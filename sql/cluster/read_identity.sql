@@ -1,10 +1,12 @@
 -- Reads which installation owns this database, and the reason if a cluster must not fire.
 --
 -- in:    :identity text: the installation that the cluster is configured for, or ''
--- out:   one row: name text or null (no name), origin text or null (no cluster has run on the database), here text (the
---        origin that this database would get if a cluster started now), hold_reason text (the reason if the cluster
---        must not fire) or null, foreign_reason text (the reason if the database belongs to another installation) or
---        null
+-- out:   one row:
+--        name text or null (no name)
+--        origin text or null (no cluster has run on the database)
+--        here text: the origin that this database would get if a cluster started now
+--        hold_reason text or null: the reason if the cluster must not fire
+--        foreign_reason text or null: the reason if the database belongs to another installation
 -- locks: nothing
 -- index: identity_pkey
 select

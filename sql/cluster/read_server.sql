@@ -1,12 +1,19 @@
 -- Reads the version, settings and state of the Postgres server that are important for an installation.
 --
 -- in:    nothing
--- out:   one row: major integer (15 to 18), role text (the current role), has_schema boolean (whether the schema
---        shardclock exists), server_time timestamptz, connections bigint (of clients, to all databases),
---        connections_max integer (for roles without special rights), is_standby boolean, unsafe text[] (settings with
---        which a crash may lose or damage committed rows), vacuums boolean, oldest_transaction_s double precision
---        (the age of the oldest open transaction that vacuum must respect; null: no other transaction is open),
---        prepared bigint (transactions that are prepared and neither committed nor rolled back)
+-- out:   one row:
+--        major integer: 15 to 18
+--        role text: the current role
+--        has_schema boolean: whether the schema shardclock exists
+--        server_time timestamptz
+--        connections bigint: of clients, to all databases
+--        connections_max integer: for roles without special rights
+--        is_standby boolean
+--        unsafe text[]: settings with which a crash may lose or damage committed rows
+--        vacuums boolean
+--        oldest_transaction_s double precision: the age of the oldest open transaction that vacuum must respect; null:
+--          no other transaction is open
+--        prepared bigint: transactions that are prepared and neither committed nor rolled back
 -- locks: nothing
 -- index: none, these are views of the server's memory
 select

@@ -15,7 +15,7 @@
 --        one array for each field of the lanes to read, or nulls: search all lanes, and read each from its soonest row:
 --        :lane_targets text[], :lane_tenants text[]
 --        :behind_at timestamptz[] and :behind_key bigint[]: the row after which the lane is read
---        :now timestamptz or null: null: Postgres's clock
+--        :now timestamptz or null (Postgres's clock)
 -- out:   a row for each claimed delivery, in the order of its lane:
 --        timer_key bigint, process_instance_key bigint, element_instance_key bigint, due_date timestamptz, fired_at
 --          timestamptz, next_attempt_at timestamptz, redriven_at timestamptz or null, occurrence bigint, claims

@@ -1,8 +1,10 @@
 -- Counts a tenant's dead letters by target.
 --
 -- in:    :tenant_id text, :targets_max integer, :letters_max integer
--- out:   target text, dead_letters bigint (counted up to :letters_max), since timestamptz and last_at timestamptz (of
---        the first and the last death), in the order of targets, at most :targets_max
+-- out:   target text
+--        dead_letters bigint: counted up to :letters_max
+--        since timestamptz and last_at timestamptz: of the first and the last death
+--        in the order of targets, at most :targets_max
 -- locks: nothing
 -- index: dead_letters_by_tenant, one probe for each target, and at most :letters_max rows of each target;
 --        dead_letters_by_target, two probes for each target

@@ -1,8 +1,10 @@
 -- Counts the dead letters that a bulk change selects, by target and tenant.
 --
--- in:    :target text or null, :tenant_id text or null, :died_before timestamptz or null, :reason_line text or null:
---        the first line of the reason
--- out:   timer_key bigint, target text, tenant_id text, died_at timestamptz (of the first death), dead_letters bigint;
+-- in:    :target text or null, :tenant_id text or null, :died_before timestamptz or null
+--        :reason_line text or null: the first line of the reason
+-- out:   timer_key bigint, target text, tenant_id text
+--        died_at timestamptz: of the first death
+--        dead_letters bigint
 --        timer_key is the key of any of these dead letters
 -- locks: nothing
 -- index: dead_letters_by_target for one target; without a target, the whole table is read once

@@ -1,9 +1,12 @@
 -- Declares the handlers of an app: writes new and changed handlers, and marks missing handlers as withdrawn.
 --
--- in:    one array for each field of the handlers: :targets text[] (each once), :references text[], :policies jsonb[];
+-- in:    one array for each field of the handlers:
+--        :targets text[]: each once
+--        :references text[], :policies jsonb[]
 --        :withdraw boolean: false leaves missing handlers unchanged
--- out:   target text, change text: added, changed, withdrawn, or back (declared again after a withdrawal); an unchanged
---        handler has no row
+-- out:   target text
+--        change text: added, changed, withdrawn, or back (declared again after a withdrawal); an unchanged handler has
+--          no row
 -- locks: the changed rows
 -- index: none, the table is small
 with declared as materialized (

@@ -1,9 +1,11 @@
 -- Finds the given targets that no worker would call for a redriven dead letter, with the reasons.
 --
--- in:    :targets text[], :tenant_ids text[]: one pair for each target and tenant
--- out:   target text, tenant_id text, why text, waits boolean (true: a redriven delivery waits until an app declares
---        the handler; false: it is given up again), disabled boolean (true: an endpoint that can be enabled); a target
---        that can be called has no row
+-- in:    :targets text[]
+--        :tenant_ids text[]: one pair for each target and tenant
+-- out:   target text, tenant_id text, why text
+--        waits boolean: true: a redriven delivery waits until an app declares the handler; false: it is given up again
+--        disabled boolean: true: an endpoint that can be enabled
+--        a target that can be called has no row
 -- locks: nothing
 -- index: endpoints_pkey, a probe for each webhook; of handlers none, the table is small
 select l.target, l.tenant_id, coalesce(c.why, w.why) as why, c.why is null as waits, c.disabled

@@ -1,8 +1,9 @@
 -- Finds the keys of the dead letters that a bulk change selects, the oldest first, one page at a time.
 --
--- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null,
---        :reason_line text or null: the first line of the reason; :after_at timestamptz and :after_key bigint of the
---        previous page's last row, nulls for the first page; :limit bigint
+-- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null
+--        :reason_line text or null: the first line of the reason
+--        :after_at timestamptz and :after_key bigint: the last row of the previous page, nulls for the first page
+--        :limit bigint
 -- out:   timer_key bigint, target text, tenant_id text, died_at timestamptz
 -- locks: nothing
 -- index: dead_letters_pkey, dead_letters_by_target, or dead_letters_in_order, up to :limit matching rows. Postgres

@@ -1,11 +1,12 @@
 -- Finds dead letters, the newest first, one page at a time.
 --
--- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null,
---        :reason_line text or null: the first line of the reason; :after_at timestamptz, :after_key bigint: the last
---        row of the previous page, nulls for the first page;
---        :limit bigint, :bytes bigint: the page ends when the JSON and the reasons of its rows have this size
--- out:   timer_key bigint, target text, tenant_id text, name text, occurrence bigint, due_date timestamptz,
---        fired_at timestamptz, died_at timestamptz, failed_attempts integer, reason text, payload text, failures text,
+-- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null
+--        :reason_line text or null: the first line of the reason
+--        :after_at timestamptz and :after_key bigint: the last row of the previous page, nulls for the first page
+--        :limit bigint
+--        :bytes bigint: the page ends when the JSON and the reasons of its rows have this size
+-- out:   timer_key bigint, target text, tenant_id text, name text, occurrence bigint, due_date timestamptz, fired_at
+--          timestamptz, died_at timestamptz, failed_attempts integer, reason text, payload text, failures text
 --        found bigint: the number of matching dead letters, counted up to :limit + 1; each row has the same number
 -- locks: nothing
 -- index: dead_letters_pkey, dead_letters_by_target, or the whole table, which operators should keep small

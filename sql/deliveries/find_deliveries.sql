@@ -1,14 +1,20 @@
 -- Finds open deliveries, one page at a time.
 --
--- in:    filters, null for none: :target text, :tenant_id text; :failing boolean: only deliveries with a failed
---        attempt, :delayed boolean: only deliveries with a next attempt that is not due yet;
---        the last row of the previous page, nulls for the first page: :after_target text, :after_tenant text,
---        :after_at timestamptz, :after_key bigint; :limit bigint
--- out:   timer_key bigint, target text, tenant_id text, name text, state text (WAITING or IN_HAND),
---        failed_attempts integer, next_attempt_at timestamptz; if IN_HAND: holder bigint or null (the claiming
---        worker; null: a program has claimed this service task), worker text or null (that program's name),
---        claimed_until timestamptz or null; last_error text or null (the reason of the last failed attempt, its first
---        1,000 characters); the rows are in the order of target, tenant and due time
+-- in:    filters, null for none:
+--        :target text, :tenant_id text
+--        :failing boolean: only deliveries with a failed attempt
+--        :delayed boolean: only deliveries with a next attempt that is not due yet
+--        the last row of the previous page, nulls for the first page:
+--        :after_target text, :after_tenant text, :after_at timestamptz, :after_key bigint, :limit bigint
+-- out:   timer_key bigint, target text, tenant_id text, name text
+--        state text: WAITING or IN_HAND
+--        failed_attempts integer, next_attempt_at timestamptz
+--        if IN_HAND:
+--        holder bigint or null: the claiming worker; null: a program has claimed this service task
+--        worker text or null: that program's name
+--        claimed_until timestamptz or null
+--        last_error text or null: the reason of the last failed attempt, its first 1,000 characters
+--        the rows are in the order of target, tenant and due time
 -- locks: nothing
 -- index: deliveries_by_lane or deliveries_failing, from the start of the page; with a tenant and no target, the whole
 --        index

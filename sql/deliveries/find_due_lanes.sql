@@ -1,11 +1,14 @@
 -- Finds endpoints with deliveries that became due recently. The cost does not depend on the number of endpoints.
 --
--- in:    :behind_at timestamptz and :behind_key bigint: reads after this delivery; null: from five seconds ago,
---        :deliveries integer: the limit of deliveries to read, :each integer: the limit of endpoints for each tenant,
+-- in:    :behind_at timestamptz and :behind_key bigint: reads after this delivery; null: from five seconds ago
+--        :deliveries integer: the limit of deliveries to read
+--        :each integer: the limit of endpoints for each tenant
 --        :now timestamptz or null
--- out:   a row for each endpoint: target text, tenant_id text, next_attempt_at timestamptz and timer_key bigint of the
---        soonest delivery that was read; a further row without a target has the cursor of the next read: the last
---        delivery that was read if there may be more, otherwise the time of this read and a null key
+-- out:   a row for each endpoint:
+--        target text, tenant_id text
+--        next_attempt_at timestamptz and timer_key bigint: the soonest delivery of the endpoint that was read
+--        then a row without a target, with the cursor of the next read: the last delivery that was read; if there are
+--          no more deliveries, the time of this read and a null key
 -- locks: nothing
 -- index: deliveries_of_endpoints, from :behind_at on
 with due as materialized (

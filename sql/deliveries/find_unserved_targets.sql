@@ -1,9 +1,11 @@
 -- Finds handlers with due deliveries, and jobs with fired starts, if no running worker has the handler or the job in
 -- its app.
 --
--- in:    :target text or null: only this handler or job; :most bigint: the count of a target stops at this number
--- out:   target text (a handler's, or job: and the job's name), waiting bigint (at least 1, at most :most), by target;
---        at most 100 targets
+-- in:    :target text or null: only this handler or job
+--        :most bigint: the count of a target stops at this number
+-- out:   target text: a handler's, or job: and the job's name
+--        waiting bigint: at least 1, at most :most
+--        by target; at most 100 targets
 -- locks: nothing
 -- index: handlers_pkey, jobs_pkey; deliveries_by_lane, up to :most rows for each handler or job without a worker,
 --        soonest tenant first

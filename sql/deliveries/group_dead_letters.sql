@@ -1,11 +1,17 @@
 -- Groups the newest dead letters by target and the first line of the reason (reason_line.sql), within each tenant or
 -- across tenants.
 --
--- in:    :target text or null, :tenant_id text or null, :rows_max integer: the limit of dead letters to read,
---        :groups_max integer, :across_tenants boolean: a group has the dead letters of all tenants
--- out:   target text, tenant_id text (of the last death), reason_line text, dead_letters bigint, since timestamptz,
---        last_at timestamptz (of the first and the last death), tenants bigint (their number), counted bigint (the number of dead letters that were read; the same in each
---        row); the largest group first
+-- in:    :target text or null, :tenant_id text or null
+--        :rows_max integer: the limit of dead letters to read
+--        :groups_max integer
+--        :across_tenants boolean: a group has the dead letters of all tenants
+-- out:   target text
+--        tenant_id text: of the last death
+--        reason_line text, dead_letters bigint, since timestamptz and last_at timestamptz: of the first and the last
+--          death
+--        tenants bigint: the number of tenants in the group
+--        counted bigint: the number of dead letters that were read; the same in each row
+--        the largest group first
 -- locks: nothing
 -- index: dead_letters_by_target, or dead_letters_in_order, backwards, until :rows_max rows match; for a tenant with
 --        fewer dead letters, the whole table

@@ -1,10 +1,13 @@
 -- Groups a tenant's failing deliveries by target and the first line of the last failure's reason (reason_line.sql).
 --
--- in:    :target text or null, :tenant_id text, :rows_max integer: the limit of deliveries to read,
+-- in:    :target text or null, :tenant_id text
+--        :rows_max integer: the limit of deliveries to read
 --        :groups_max integer
--- out:   target text, reason_line text, deliveries bigint, since timestamptz (the firing or the redrive of the oldest),
---        next_at timestamptz (the first next attempt), counted bigint (the number of deliveries that were read; the
---        same in each row); the largest group first
+-- out:   target text, reason_line text, deliveries bigint
+--        since timestamptz: the firing or the redrive of the oldest
+--        next_at timestamptz: the first next attempt
+--        counted bigint: the number of deliveries that were read; the same in each row
+--        the largest group first
 -- locks: nothing
 -- index: deliveries_failing, until :rows_max rows match; with a tenant and no target, the whole index
 with failing as materialized (

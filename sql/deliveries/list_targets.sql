@@ -1,13 +1,17 @@
--- Lists the current and former targets of timers (the log, handlers, jobs and endpoints), with the number of workers that
--- have the target, and the numbers of open deliveries and dead letters.
+-- Lists the current and former targets of timers (the log, handlers, jobs and endpoints), with the number of workers
+-- that have the target, and the numbers of open deliveries and dead letters.
 --
--- in:    :tenant_id text or null: only targets that this tenant's timers may name, and only this tenant's
---        deliveries; :limit bigint
--- out:   target text, kind text (log, handler, job or webhook), tenant_id text or null (the tenant that may name it;
---        null: all), closed_at timestamptz or null (the moment since which no new timer may name it), closed_why text
---        or null, waiting bigint and dead_letters bigint (open deliveries, and given-up deliveries, each counted up to
---        1,000), workers bigint or null (running workers with the handler or the job in their apps; null for the log
---        and for endpoints, which need no app); first the log, then handlers, jobs and endpoints, each sorted by name
+-- in:    :tenant_id text or null: only targets that this tenant's timers may name, and only this tenant's deliveries
+--        :limit bigint
+-- out:   target text
+--        kind text: log, handler, job or webhook
+--        tenant_id text or null: the tenant that may name it; null: all
+--        closed_at timestamptz or null: the moment since which no new timer may name it
+--        closed_why text or null
+--        waiting bigint and dead_letters bigint: open deliveries, and given-up deliveries, each counted up to 1,000
+--        workers bigint or null: running workers with the handler or the job in their apps; null for the log and for
+--          endpoints, which need no app
+--        first the log, then handlers, jobs and endpoints, each sorted by name
 -- locks: nothing
 -- index: handlers_pkey, jobs_pkey and endpoints_pkey; deliveries_by_lane and dead_letters_by_target, up to 1,000 rows
 --        for each target; beats_pkey, newest first

@@ -1,10 +1,13 @@
 -- Renews the leases of a worker's deliveries, except locked rows.
 --
--- in:    :holder bigint, :timer_keys bigint[], :claims integer[] (as they were claimed), :lease interval,
---        :now timestamptz or null
--- out:   timer_key bigint, claims integer, of each delivery that the caller still has; is_locked boolean (true: the row
---        is locked, and its lease is unchanged). A delivery without a row has ended, or another worker has claimed it
--- locks: the renewed rows, until the statement ends; leaves out rows that other transactions have locked
+-- in:    :holder bigint, :timer_keys bigint[]
+--        :claims integer[]: as they were claimed
+--        :lease interval, :now timestamptz or null
+-- out:   timer_key bigint
+--        claims integer of each delivery that the caller still has
+--        is_locked boolean: true: the row is locked, and its lease is unchanged
+--        . A delivery without a row has ended, or another worker has claimed it
+-- locks: the renewed rows, until the statement ends; skips rows that other transactions have locked
 -- index: deliveries_pkey, two probes for each row, and a third probe for each row that was not renewed
 with free as materialized (
     select d.timer_key

@@ -14,7 +14,7 @@
 --        :reasons text[]: null: none
 --        :results jsonb[]: the handler's result; null: none. After a BPMN error: the error_code and the variables
 --        :leaves_locked boolean: true: skip rows that other transactions have locked; false: fail if there is one
---        :now timestamptz or null: null: Postgres's clock
+--        :now timestamptz or null (Postgres's clock)
 -- out:   a row for each delivery that this call did not settle:
 --        timer_key bigint, claims integer
 --        is_locked boolean: true: its row is locked, call again; false: it has ended, or another worker has claimed it

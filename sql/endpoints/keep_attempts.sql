@@ -1,11 +1,17 @@
 -- Stores the last attempts of endpoints, and deletes old attempts beyond the limit; never waits for a lock.
 --
--- in:    arrays with a value for each attempt: :tenant_ids text[], :names text[] (of its endpoint), :timer_keys
---        bigint[], :attempts integer[], :ages interval[] (the time since the attempt's end), :statuses integer[] (null:
---        no answer), :durations_ms integer[], :failures text[] (null: it was delivered), :bodies text[]; :kept_max
---        integer: how many attempts of each endpoint are kept
+-- in:    arrays with a value for each attempt:
+--        :tenant_ids text[]
+--        :names text[]: of its endpoint
+--        :timer_keys bigint[], :attempts integer[]
+--        :ages interval[]: the time since the attempt's end
+--        :statuses integer[]: null: no answer
+--        :durations_ms integer[]
+--        :failures text[]: null: it was delivered
+--        :bodies text[]
+--        :kept_max integer: how many attempts of each endpoint are kept
 -- out:   nothing: no rows
--- locks: the new rows, and the deleted rows; leaves out rows that other transactions have locked
+-- locks: the new rows, and the deleted rows; skips rows that other transactions have locked
 -- index: endpoints_pkey; endpoint_attempts_pkey, the rows of each endpoint
 with attempt as materialized (
     select a.*

@@ -1,14 +1,19 @@
 -- Lists endpoints without secrets and headers, and counts the open deliveries, the failing deliveries and the last
 -- attempts of each endpoint.
 --
--- in:    :tenant_id text or null: only this tenant's endpoints, :name text or null: only endpoints of this name,
---        :after_name text or null: only names after this one, :disabled_or_failing boolean: only endpoints that are
---        disabled or have a failing delivery, :limit bigint
--- out:   tenant_id text, name text, url text, policy text (JSON), added_at timestamptz, changed_at timestamptz,
---        disabled_at timestamptz or null, disabled_why text or null, waiting bigint (open deliveries, counted up
---        to 1,000), failing bigint (open deliveries with a failed attempt, counted up to 100), failing_since
---        timestamptz or null (the firing or the redrive of the oldest failing delivery), attempts bigint (the last
---        attempts, counted up to 20), accepted bigint (the attempts among them that the endpoint accepted)
+-- in:    :tenant_id text or null: only this tenant's endpoints
+--        :name text or null: only endpoints of this name
+--        :after_name text or null: only names after this one
+--        :disabled_or_failing boolean: only endpoints that are disabled or have a failing delivery
+--        :limit bigint
+-- out:   tenant_id text, name text, url text
+--        policy text: JSON
+--        added_at timestamptz, changed_at timestamptz, disabled_at timestamptz or null, disabled_why text or null
+--        waiting bigint: open deliveries, counted up to 1,000
+--        failing bigint: open deliveries with a failed attempt, counted up to 100
+--        failing_since timestamptz or null: the firing or the redrive of the oldest failing delivery
+--        attempts bigint: the last attempts, counted up to 20
+--        accepted bigint: the attempts among them that the endpoint accepted
 -- locks: nothing
 -- index: endpoints_pkey; deliveries_by_lane, up to 1,000 rows for each endpoint; deliveries_failing, up to 100 rows;
 --        endpoint_attempts_pkey, up to 20 rows

@@ -15,7 +15,7 @@
 --          and the number of deliveries that the worker accepts; a worker may have several grants
 --        :granted_lease interval: the lease of a delivery that a worker gets in this way
 --        :lag_edges interval[]: the ascending bounds of the lags' histogram
---        :now timestamptz or null: null: Postgres's clock
+--        :now timestamptz or null (Postgres's clock)
 -- out:   one row:
 --        server_time timestamptz
 --        server_now timestamptz: the start of the transaction

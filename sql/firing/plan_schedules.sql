@@ -1,11 +1,14 @@
 -- Writes the first due dates of schedules without a due date, and ends the leases of these schedules.
 --
--- in:    :holder bigint, :timer_keys bigint[] (each once), :versions xid[] (of the rows that were claimed), then one
---        array for each column: :zones text[], :due_dates timestamptz[], :anchors timestamptz[],
---        :anchor_occurrences bigint[], :repetitions integer[]
--- out:   timer_key bigint of each planned schedule; a schedule that was cancelled, changed, paused or locked since the
---        claim has no row
--- locks: the rows; leaves out rows that other transactions have locked, so that a client's transaction delays only the
+-- in:    :holder bigint
+--        :timer_keys bigint[]: each once
+--        :versions xid[]: of the rows that were claimed
+--        then one array for each column:
+--        :zones text[], :due_dates timestamptz[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions
+--          integer[]
+-- out:   a row for each planned schedule: timer_key bigint; a schedule that was cancelled, changed, paused or locked
+--        since the claim has no row
+-- locks: the rows; skips rows that other transactions have locked, so that a client's transaction delays only the
 --        timers that it has locked
 -- index: timers_pkey, two probes for each row
 with unlocked as materialized (

@@ -1,9 +1,12 @@
 -- Writes new states of runs: RUNNING (a process has called the function) or TERMINATING (the run must end).
 --
--- in:    :holder bigint, one array for each field of the runs: :jobs text[], :timer_keys bigint[], :claims integer[],
---        :states text[], :reasons text[] (null: none)
--- out:   timer_key bigint, claims integer, of each run whose job another transaction has locked: send these runs again.
---        A run does not change and has no row if it already has this state, must end, or has ended
+-- in:    :holder bigint
+--        one array for each field of the runs:
+--        :jobs text[], :timer_keys bigint[], :claims integer[], :states text[]
+--        :reasons text[]: null: none
+-- out:   timer_key bigint
+--        claims integer of each run whose job another transaction has locked: send these runs again. A run does not
+--          change and has no row if it already has this state, must end, or has ended
 -- locks: the jobs; skips locked rows
 -- index: jobs_pkey, job_runs_pkey, one probe for each run
 with given as materialized (

@@ -14,7 +14,7 @@
 --          waits for the record
 --        :machine jsonb: the machine's cpus and memory_mib. The call claims no start of a job that asks for more, or
 --          for GPUs; null: no limit
---        :now timestamptz or null: null: Postgres's clock
+--        :now timestamptz or null (Postgres's clock)
 -- out:   at least one row; each row has the same values of the scan:
 --        server_time timestamptz
 --        dropped bigint: the starts that were skipped or discarded

@@ -1,10 +1,11 @@
 -- Reads the runs of a job, or the runs of one start, newest first.
 --
 -- in:    :job text or null, :timer_key bigint or null, :claims integer or null, :limit bigint
--- out:   timer_key bigint, claims integer, job text, outcome text or null (the run has not ended), attempt integer,
---        scheduled_at timestamptz, started_at timestamptz, running_at timestamptz, ended_at timestamptz, reason text,
---        traceback text, result text, progress double precision, message text, progressed_at timestamptz, log text,
---        holder bigint, late_at timestamptz, late_outcome text
+-- out:   timer_key bigint, claims integer, job text
+--        outcome text or null (the run has not ended)
+--        attempt integer, scheduled_at timestamptz, started_at timestamptz, running_at timestamptz, ended_at
+--          timestamptz, reason text, traceback text, result text, progress double precision, message text,
+--          progressed_at timestamptz, log text, holder bigint, late_at timestamptz, late_outcome text
 -- locks: nothing
 -- index: job_runs_by_job, or job_runs_pkey
 select

@@ -1,8 +1,9 @@
 -- Deletes the oldest ended runs and skipped starts of each job, and all rows of removed jobs. The log still has the
 -- records of deleted runs.
 --
--- in:    :holder bigint; :keep bigint, the number of runs, and of skipped starts, that each job keeps;
---        :limit bigint, the limit of rows to delete
+-- in:    :holder bigint
+--        :keep bigint: the number of runs, and of skipped starts, that each job keeps
+--        :limit bigint: the limit of rows to delete
 -- out:   forgotten bigint
 -- locks: the rows that it deletes
 -- index: job_runs_by_job, one probe for each job, its kept rows, and the deleted rows; jobs_pkey

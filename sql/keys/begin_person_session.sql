@@ -1,8 +1,9 @@
 -- Begins a session of the console for a person, and deletes the person's oldest sessions above a limit.
 --
--- in:    :digest bytea, :issuer text, :subject text, :name text, :groups text[], :lifetime text (ISO 8601),
---        :most bigint: the largest number of sessions that the person may have, including the new session, :now
---        timestamptz or null
+-- in:    :digest bytea, :issuer text, :subject text, :name text, :groups text[]
+--        :lifetime text: an ISO 8601 duration
+--        :most bigint: the largest number of sessions that the person may have, including the new session
+--        :now timestamptz or null
 -- out:   one row: expires_at timestamptz
 -- locks: the new row and the deleted rows
 -- index: console_sessions_by_person

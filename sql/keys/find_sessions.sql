@@ -1,10 +1,15 @@
 -- Finds the given live sessions, with their API keys or persons. A session ends together with its key.
 --
 -- in:    :digests bytea[], :now timestamptz or null
--- out:   digest bytea, issuer text or null: the session belongs to an API key, subject text or null, person text or
---        null, groups text[] or null, key_id bigint or null: the session belongs to a person, tenant_id text or null:
---        for all tenants, name text or null, prefix text or null, scopes text[] or null, created_at timestamptz or
---        null, expires_at timestamptz or null, revoked_at timestamptz (null); a session that has ended has no row
+-- out:   digest bytea
+--        issuer text or null (the session belongs to an API key)
+--        subject text or null, person text or null, groups text[] or null
+--        key_id bigint or null (the session belongs to a person)
+--        tenant_id text or null (for all tenants)
+--        name text or null, prefix text or null, scopes text[] or null, created_at timestamptz or null, expires_at
+--          timestamptz or null
+--        revoked_at timestamptz: always null
+--        a session that has ended has no row
 -- locks: nothing
 -- index: console_sessions_pkey, one probe for each digest; api_keys_pkey
 select

@@ -1,9 +1,13 @@
 -- Creates a second API key with the tenant, name and scopes of a live key, and lets the first key expire soon.
 --
--- in:    :old_prefix text, :overlap text (ISO 8601): the time until the first key expires, :prefix text, :digest bytea,
---        :lifetime text (ISO 8601) or null: the second key never expires, :now timestamptz or null
--- out:   key_id bigint, tenant_id text, name text, prefix text, scopes text[], created_at timestamptz,
---        expires_at timestamptz or null, revoked_at timestamptz or null, old_expires_at timestamptz (of the first key);
+-- in:    :old_prefix text
+--        :overlap text: the time until the first key expires, as an ISO 8601 duration
+--        :prefix text, :digest bytea
+--        :lifetime text or null: an ISO 8601 duration; null: the second key never expires
+--        :now timestamptz or null
+-- out:   key_id bigint, tenant_id text, name text, prefix text, scopes text[], created_at timestamptz, expires_at
+--          timestamptz or null, revoked_at timestamptz or null
+--        old_expires_at timestamptz: of the first key
 --        one row; no row if the first key is not live, or if another key of its name is live
 -- locks: the first key's row; the caller has sent lock_api_keys, so that two concurrent calls don't create a third key
 -- index: api_keys_by_prefix, api_keys_by_name

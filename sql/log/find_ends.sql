@@ -1,9 +1,10 @@
 -- Finds the positions of the records that ended the given timers; a timer that has not ended has no row.
 --
--- in:    :timer_keys bigint[], :ends text[]: the intents that end any timer, :undelivered text[]: the targets of timers
---        that end when they fire
--- out:   timer_key bigint, position bigint, recorded_at timestamptz, of the record that ended the timer (if there are
---        several, the newest)
+-- in:    :timer_keys bigint[]
+--        :ends text[]: the intents that end any timer
+--        :undelivered text[]: the targets of timers that end when they fire
+-- out:   timer_key bigint, position bigint
+--        recorded_at timestamptz: of the newest record that ended the timer
 -- locks: nothing
 -- index: command_log_by_timer_key
 select k.timer_key, l.position, l.recorded_at

@@ -1,11 +1,12 @@
 -- Reads whole records by their keys, positions and times.
 --
--- in:    :timer_keys bigint[], :positions bigint[], :recorded_at timestamptz[]: one element of each array for each
---        record
--- out:   position bigint, recorded_at timestamptz, intent text, timer_key bigint, tenant_id text, name text,
---        timer_type text, process_instance_key bigint, element_instance_key bigint, target_element_id text,
---        due_date timestamptz, created_at timestamptz, schedule text, occurrence bigint, target text, payload text,
---        holder bigint, detail text; in any order
+-- in:    one element of each array for each record:
+--        :timer_keys bigint[], :positions bigint[], :recorded_at timestamptz[]
+-- out:   position bigint, recorded_at timestamptz, intent text, timer_key bigint, tenant_id text, name text, timer_type
+--          text, process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date
+--          timestamptz, created_at timestamptz, schedule text, occurrence bigint, target text, payload text, holder
+--          bigint, detail text
+--        in any order
 -- locks: nothing
 -- index: command_log_by_timer_key
 select

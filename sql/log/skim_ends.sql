@@ -1,9 +1,12 @@
 -- Finds the records that ended timers, after a position of the command log; returns records in the same order as
 -- read_log.
 --
--- in:    :after bigint: the last position that was read, :page_size integer, :ends text[]: the intents that end any
---        timer, :undelivered text[]: the targets of timers that end when they fire
--- out:   timer_key bigint, position bigint, recorded_at timestamptz, is_end boolean; in the order of position
+-- in:    :after bigint: the last position that was read
+--        :page_size integer
+--        :ends text[]: the intents that end any timer
+--        :undelivered text[]: the targets of timers that end when they fire
+-- out:   timer_key bigint, position bigint, recorded_at timestamptz, is_end boolean
+--        in the order of position
 -- locks: nothing
 -- index: command_log_in_order of each partition
 select

@@ -1,10 +1,13 @@
 -- Counts the overdue timers and the timers of the next 30 minutes, by minute and target; estimates a large number from
 -- a sample of slots, as count_due does.
 --
--- in:    :tenant_id text or null: all tenants, :with_jobs boolean (false: leave out the timers of jobs),
+-- in:    :tenant_id text or null (all tenants)
+--        :with_jobs boolean: false: leave out the timers of jobs
 --        :now timestamptz or null
--- out:   one row for each minute and target with timers: minute integer (0: overdue, 1 to 30: the minutes from now on),
---        target text (the five targets with the most timers; null: all other targets), timers bigint, estimated boolean
+-- out:   one row for each minute and target with timers:
+--        minute integer: 0: overdue, 1 to 30: the minutes from now on
+--        target text: the five targets with the most timers; null: all other targets
+--        timers bigint, estimated boolean
 -- locks: nothing
 -- index: timers_by_slot, each slot from its oldest row to the end of the 30 minutes: first 10 slots; then, depending on
 --        the number of timers in them, all 840 slots, 60 slots, or the same 10

@@ -1,7 +1,7 @@
 -- Counts the dead letters of each target.
 --
 -- in:    :named integer: the limit of handlers with a separate row, handlers of an app first; the row `other` counts
---        all other targets,
+--          all other targets
 --        :most bigint: the count of a row stops at this number
 -- out:   target_name text, dead_letters bigint
 -- locks: nothing

@@ -1,12 +1,14 @@
 -- Counts the pending timers in intervals of due dates; estimates a large number from a sample of slots.
 --
--- in:    :edges interval[], ascending, counted from now, :now timestamptz or null,
---        :recent interval or null: count only timers due after now - recent; null: count from the first edge,
+-- in:    :edges interval[]: ascending, counted from now
+--        :now timestamptz or null
+--        :recent interval or null: count only timers due after now - recent; null: count from the first edge
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        counted from the first edge, independent of :recent
--- out:   one row for each pair of consecutive edges (the later edge is excluded): stretch integer (the number of the
---        pair, from 1), timers bigint, estimated boolean, oldest_s double precision (the time since the first counted
---        timer was due)
+--          counted from the first edge, independent of :recent
+-- out:   one row for each pair of consecutive edges (the later edge is excluded):
+--        stretch integer: the number of the pair, from 1
+--        timers bigint, estimated boolean
+--        oldest_s double precision: the time since the first counted timer was due
 -- locks: nothing
 -- index: timers_by_slot, each slot from the start of its scan: first 10 slots; then, depending on the number of timers
 --        in them, all 840 slots, 60 slots, or the same 10. So the statement reads at most about 170,000 rows; or, with

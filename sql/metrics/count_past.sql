@@ -1,15 +1,23 @@
 -- Counts the firings, the deliveries and the dead letters of each of the last minutes; estimates large numbers from a
 -- sample of the log.
 --
--- in:    :tenant_id text or null: all tenants, :target text or null: all targets, :with_jobs boolean (false: leave out
---        the timers of jobs), :minutes integer, :late interval: a firing with a greater lag is late, :now timestamptz or
---        null
--- out:   one row for each minute with a record: began_at timestamptz (the start of the minute), fired bigint (including
---        late firings), late bigint, latest_s double precision or null (the greatest lag of a firing), delivered bigint,
---        died bigint (new dead letters), estimated boolean
+-- in:    :tenant_id text or null (all tenants)
+--        :target text or null (all targets)
+--        :with_jobs boolean: false: leave out the timers of jobs
+--        :minutes integer
+--        :late interval: a firing with a greater lag is late
+--        :now timestamptz or null
+-- out:   one row for each minute with a record:
+--        began_at timestamptz: the start of the minute
+--        fired bigint: including late firings
+--        late bigint
+--        latest_s double precision or null: the greatest lag of a firing
+--        delivered bigint
+--        died bigint: new dead letters
+--        estimated boolean
 -- locks: nothing
--- index: command_log_in_order: one record for each step of a binary search; then at most 10,000 records: all records
---        of these minutes, or 20 records at each of 500 equally distant positions
+-- index: command_log_in_order: one record for each step of a binary search; then at most 10,000 records: all records of
+--        these minutes, or 20 records at each of 500 equally distant positions
 with recursive clock as materialized (
     select date_trunc('minute', c.moment) - (:minutes::integer - 1) * interval '1 minute' as since
     from (select coalesce(:now::timestamptz, now())) as c (moment)

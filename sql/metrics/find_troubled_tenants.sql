@@ -1,13 +1,17 @@
 -- Finds the other tenants with dead letters or with failing endpoints.
 --
--- in:    :tenant_id text (this tenant is left out), :limit bigint, :endpoints_max integer (the limit of the pairs of a
---        tenant and a target with failing deliveries)
--- out:   tenant_id text, endpoints bigint (the tenant's endpoints with a failing delivery), failing_since timestamptz or
---        null (the firing or the redrive of the oldest of the first 100 failing deliveries of each endpoint),
---        dead_letters bigint (counted up to 1,000), at most :limit tenants in the order of tenants
+-- in:    :tenant_id text: this tenant is left out
+--        :limit bigint
+--        :endpoints_max integer: the limit of the pairs of a tenant and a target with failing deliveries
+-- out:   tenant_id text
+--        endpoints bigint: the tenant's endpoints with a failing delivery
+--        failing_since timestamptz or null: the firing or the redrive of the oldest of the first 100 failing deliveries
+--          of each endpoint
+--        dead_letters bigint: counted up to 1,000
+--        at most :limit tenants, by tenant_id
 -- locks: nothing
--- index: dead_letters_by_tenant, one probe for each tenant with dead letters, and up to 1,000 rows for each tenant of the
---        result; deliveries_failing, one probe for each pair, and up to 100 rows for each pair; endpoints_pkey, one
+-- index: dead_letters_by_tenant, one probe for each tenant with dead letters, and up to 1,000 rows for each tenant of
+--        the result; deliveries_failing, one probe for each pair, and up to 100 rows for each pair; endpoints_pkey, one
 --        probe for each pair
 with recursive dying (tenant_id, number) as (
     (

@@ -1,16 +1,21 @@
 -- Measures the cluster in one row: its processes, its counters, and the transactions that delay vacuum.
 --
--- in:    :recent interval or null: search overdue timers only among timers due after now - recent; null: search all,
+-- in:    :recent interval or null: search overdue timers only among timers due after now - recent; null: search all
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        searched from their oldest row, independent of :recent
--- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
---        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
---        is_held boolean (an operator has put the database on hold), slots_assigned bigint, workers_wanted integer (0:
---        there are no targets), workers_alive bigint, paused bigint, oldest_overdue_s double precision (the time since
---        the oldest overdue timer became due, or since a client's later request to schedule, move or resume it),
---        oldest_due_s double precision (the time since this timer became due), scheduled bigint, log_records bigint,
---        canceled bigint, rescheduled bigint, pauses bigint, resumed bigint, oldest_log_writer_s double precision,
---        oldest_snapshot_s double precision, wal_bytes bigint, log_partitions_ahead bigint, schema_version integer
+--          searched from their oldest row, independent of :recent
+-- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer
+--        ramp_per_s integer or null (no limit)
+--        leader_alive boolean, shards_alive bigint, holders_on_hold bigint
+--        is_held boolean: an operator has put the database on hold
+--        slots_assigned bigint
+--        workers_wanted integer: 0: there are no targets
+--        workers_alive bigint, paused bigint
+--        oldest_overdue_s double precision: the time since the oldest overdue timer became due, or since a client's
+--          later request to schedule, move or resume it
+--        oldest_due_s double precision: the time since this timer became due
+--        scheduled bigint, log_records bigint, canceled bigint, rescheduled bigint, pauses bigint, resumed bigint,
+--          oldest_log_writer_s double precision, oldest_snapshot_s double precision, wal_bytes bigint,
+--          log_partitions_ahead bigint, schema_version integer
 -- locks: nothing
 -- index: timers_by_slot, two probes for each slot
 with alive as materialized (

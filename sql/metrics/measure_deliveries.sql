@@ -1,12 +1,14 @@
 -- Measures the due deliveries that no worker has claimed, for each handler, and for all endpoints together.
 --
 -- in:    :webhooks boolean: true: endpoints, and all other targets except handlers, jobs and processes; false:
---        handlers. Handlers and endpoints are measured separately, so that many endpoints can't hide the handlers;
---        other statements measure jobs and processes, :named integer: the limit of handlers with a separate row,
---        handlers of an app first; the row `other` has all other targets, :most bigint: the count of a row stops at this number,
+--          handlers. Handlers and endpoints are measured separately, so that many endpoints can't hide the handlers;
+--          other statements measure jobs and processes
+--        :named integer: the limit of handlers with a separate row, handlers of an app first; the row `other` has all
+--          other targets
+--        :most bigint: the count of a row stops at this number
 --        :now timestamptz or null
--- out:   target_name text, waiting bigint, oldest_s double precision (the time since the oldest waiting delivery became
---        due; 0: none waits)
+-- out:   target_name text, waiting bigint
+--        oldest_s double precision: the time since the oldest waiting delivery became due; 0: none waits
 -- locks: nothing
 -- index: deliveries_by_lane: one probe for each target, at most 500, and one for each lane (one target's deliveries of
 --        one tenant), at most 5,000; then for each name the due lanes, each from its soonest row, until :most rows. The

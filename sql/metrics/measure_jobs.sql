@@ -1,14 +1,20 @@
 -- Measures jobs, one row for each job: the state, the waiting start and the last runs.
 --
--- in:    :names text[] or null: all jobs, :most bigint (the limit of jobs), :now timestamptz or null
--- out:   name text, state text (WITHDRAWN: no app has the job any longer, and no run is left), runs bigint, successes
---        bigint, failures bigint, crashes bigint, consecutive_failures integer, consecutive_crashes integer (all
---        without the present run), next_start_s double precision or null (the time until the next start; negative: it
---        is due), waiting_s double precision (the time for which the oldest due start has waited for the call of its
---        function; 0: no start waits), start_lag_s double precision or null (the delay of the last start), last_run_s
---        double precision or null, since_success_s double precision (the time since the last success, or since the
---        declaration), success_overdue_s double precision (the time since the due time of the first start that should
---        have succeeded by now; 0: no success is overdue. A paused start counts with its former due time),
+-- in:    :names text[] or null (all jobs)
+--        :most bigint: the limit of jobs
+--        :now timestamptz or null
+-- out:   name text
+--        state text: WITHDRAWN: no app has the job any longer, and no run is left
+--        runs bigint, successes bigint, failures bigint, crashes bigint, consecutive_failures integer and
+--          consecutive_crashes integer: all without the present run
+--        next_start_s double precision or null: the time until the next start; negative: it is due
+--        waiting_s double precision: the time for which the oldest due start has waited for the call of its function;
+--          0: no start waits
+--        start_lag_s double precision or null: the delay of the last start
+--        last_run_s double precision or null
+--        since_success_s double precision: the time since the last success, or since the declaration
+--        success_overdue_s double precision: the time since the due time of the first start that should have succeeded
+--          by now; 0: no success is overdue. A paused start counts with its former due time
 --        max_runtime_s double precision
 -- locks: nothing
 -- index: jobs_pkey; for each job timers_by_name_prefix, deliveries_by_lane and job_runs_by_job, one or two probes each;

@@ -1,10 +1,12 @@
 -- Measures engines, their waiting signals and open incidents, in one row.
 --
--- in:    :most bigint: each count stops at this number, :now timestamptz or null
--- out:   engines_wanted integer (0: no process was ever deployed), engines_alive bigint, signals_waiting bigint (due
---        signals that no engine has claimed; a deferred signal waits since its due_date), oldest_signal_s double
---        precision (the time since the oldest waiting signal became due; 0: none waits), incidents bigint (open
---        incidents; a start that was given up counts as one)
+-- in:    :most bigint: each count stops at this number
+--        :now timestamptz or null
+-- out:   engines_wanted integer: 0: no process was ever deployed
+--        engines_alive bigint
+--        signals_waiting bigint: due signals that no engine has claimed; a deferred signal waits since its due_date
+--        oldest_signal_s double precision: the time since the oldest waiting signal became due; 0: none waits
+--        incidents bigint: open incidents; a start that was given up counts as one
 -- locks: nothing
 -- index: deliveries_of_processes and deliveries_deferred, each in its order, at most :most rows; incidents and
 --        dead_letters_of_starts, at most :most rows each; dead_letters_of_throws, all rows

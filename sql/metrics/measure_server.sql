@@ -1,10 +1,13 @@
 -- Measures the server's use of limited resources: connections, replicas, write-ahead log.
 --
 -- in:    nothing
--- out:   connections bigint (of clients, to all databases), connections_max integer (for roles without special rights),
---        replica_lag_bytes bigint or null (of the replica or replication slot that is furthest behind; null: there is
---        none), slots_inactive bigint (replication slots without a reader), wal_expected_bytes bigint (the largest
---        write-ahead log that these settings keep), lists_wal boolean (whether this role may execute measure_wal)
+-- out:   connections bigint: of clients, to all databases
+--        connections_max integer: for roles without special rights
+--        replica_lag_bytes bigint or null: of the replica or replication slot that is furthest behind; null: there is
+--          none
+--        slots_inactive bigint: replication slots without a reader
+--        wal_expected_bytes bigint: the largest write-ahead log that these settings keep
+--        lists_wal boolean: whether this role may execute measure_wal
 -- locks: nothing
 -- index: none, these are views of the server's memory
 with behind as (

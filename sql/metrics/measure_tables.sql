@@ -2,8 +2,9 @@
 -- table.
 --
 -- in:    nothing
--- out:   table_name text, live_rows bigint and dead_rows bigint (from Postgres's statistics),
---        bytes bigint (with the indexes)
+-- out:   table_name text
+--        live_rows bigint and dead_rows bigint: from Postgres's statistics
+--        bytes bigint: with the indexes
 -- locks: nothing
 -- index: none, the catalog is small
 with parts as (

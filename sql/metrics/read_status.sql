@@ -1,14 +1,18 @@
 -- Reads the cluster's state in one row, except the number of overdue timers, which count_due counts.
 --
--- in:    :recent interval or null: the oldest overdue timer is searched among the timers that became due within this
---        interval; if null, among all timers
--- out:   pending bigint (including paused timers), pending_estimated boolean, paused bigint,
---        oldest_overdue_s double precision, ramp_per_s integer or null (no limit),
---        fired bigint (the last thousand firings among the last 10,000 records), lag_p50_ms double precision,
---        lag_p99_ms double precision, lag_max_ms double precision (of these firings; nulls if there is none),
---        last_fired_s double precision or null (seconds since the last of these firings),
---        fired_lately bigint (the firings of the last minute among these), lag_p99_lately_ms double precision or null,
---        shards_wanted integer, workers_wanted integer, deliveries bigint and dead_letters bigint (100,000 at most),
+-- in:    :recent interval or null: search the oldest overdue timer among the timers that became due within this
+--        interval; null: among all timers
+-- out:   pending bigint: including paused timers
+--        pending_estimated boolean, paused bigint, oldest_overdue_s double precision
+--        ramp_per_s integer or null (no limit)
+--        fired bigint: the last thousand firings among the last 10,000 records
+--        lag_p50_ms double precision, lag_p99_ms double precision and lag_max_ms double precision: of these firings;
+--          nulls if there is none
+--        last_fired_s double precision or null: seconds since the last of these firings
+--        fired_lately bigint and lag_p99_lately_ms double precision or null: of those among them that are at most a
+--          minute old
+--        shards_wanted integer, workers_wanted integer
+--        deliveries bigint and dead_letters bigint: 100,000 at most
 --        term bigint, leader bigint, leader_alive boolean, server_time timestamptz
 -- locks: nothing
 -- index: timers_by_slot, one probe for each slot, and all paused timers; command_log_in_order, backwards

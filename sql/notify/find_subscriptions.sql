@@ -1,10 +1,13 @@
 -- Finds the subscriptions of endpoints to events, by tenant and endpoint.
 --
--- in:    :tenant_id text or null: only this tenant's, :endpoint text or null: only this endpoint's, :limit bigint
+-- in:    :tenant_id text or null: only this tenant's
+--        :endpoint text or null: only this endpoint's
+--        :limit bigint
 -- out:   tenant_id text, endpoint text, url text, kinds text[], failures_min integer, text_only boolean, changed_at
---        timestamptz, disabled_at timestamptz or null and disabled_why text or null (of the endpoint), last_sent_at
---        timestamptz or null (the last delivery within five minutes), waiting bigint (events that wait for the end of
---        the five minutes)
+--          timestamptz
+--        disabled_at timestamptz or null and disabled_why text or null: of the endpoint
+--        last_sent_at timestamptz or null: the last delivery within five minutes
+--        waiting bigint: events that wait for the end of the five minutes
 -- locks: nothing
 -- index: event_subscriptions_pkey; endpoints_pkey; event_throttles_pkey, the rows of each subscription
 select

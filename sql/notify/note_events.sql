@@ -2,8 +2,10 @@
 -- state repeatedly. The statement skips a repeated report: an event whose kind and subject all subscribed endpoints
 -- have received within the interval.
 --
--- in:    arrays with a value for each event: :tenant_ids text[], :kinds text[], :subjects text[], :sentences text[],
---        :details jsonb[] (each an object); :every interval
+-- in:    arrays with a value for each event:
+--        :tenant_ids text[], :kinds text[], :subjects text[], :sentences text[]
+--        :details jsonb[]: each an object
+--        :every interval
 -- out:   nothing: no rows
 -- locks: the new rows
 -- index: event_subscriptions_pkey, event_throttles_pkey

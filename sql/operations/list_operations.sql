@@ -1,13 +1,20 @@
 -- Lists operations, newest first, one page at a time.
 --
--- in:    filters, null for none: :tenant_id text, :of_all boolean (also the operations for all tenants), :verb text
---        (also longer verbs that begin with this verb), :actor text (the name or the prefix of an API key, or a
---        database role), :state text, :operation_id bigint; :of_operators boolean (whether :actor also finds
---        operators), :below bigint, :limit bigint
+-- in:    filters, null for none:
+--        :tenant_id text
+--        :of_all boolean: also the operations for all tenants
+--        :verb text: also longer verbs that begin with this verb
+--        :actor text: the name or the prefix of an API key, or a database role
+--        :state text, :operation_id bigint
+--        :of_operators boolean: whether :actor also finds operators
+--        :below bigint, :limit bigint
 -- out:   operation_id bigint, begun_at timestamptz, ended_at timestamptz or null, due_at timestamptz, matched bigint,
---        expected bigint or null, left_out bigint, changed bigint, unchanged_reasons text (JSON), by_operator boolean,
---        state text, tenant_id text or null, verb text, filter text (JSON), change text (JSON), role text, interface
---        text, key_prefix text or null, key_name text or null, error text or null
+--          expected bigint or null, left_out bigint, changed bigint
+--        unchanged_reasons text: JSON
+--        by_operator boolean, state text, tenant_id text or null, verb text
+--        filter text: JSON
+--        change text: JSON
+--        role text, interface text, key_prefix text or null, key_name text or null, error text or null
 -- locks: nothing
 -- index: operations_by_tenant or operations_pkey, backwards, up to the limit of the matching rows
 select

@@ -3,10 +3,11 @@
 -- instance a second time. Instead the calling instance gets a signal and an incident; when a person resolves this
 -- incident, the call is repeated.
 --
--- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer, :raises_incident
---        boolean: an instance with a deferred signal has an incident until the signal is processed
--- out:   timer_key bigint, given_up boolean, reported bigint or null (the signal to the caller); no row if the holder
---        has ended
+-- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer
+--        :raises_incident boolean: an instance with a deferred signal has an incident until the signal is processed
+-- out:   timer_key bigint, given_up boolean
+--        reported bigint or null: the signal to the caller
+--        no row if the holder has ended
 -- locks: the signals' rows, until the statement ends; skips locked rows
 -- index: deliveries_pkey, one probe for each signal; holders_pkey
 with failing as materialized (

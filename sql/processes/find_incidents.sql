@@ -1,11 +1,15 @@
 -- Finds incidents, newest first. A given-up start counts as an incident, although its instance has not begun.
 --
--- in:    :tenant_id text or null (all tenants), :process_id text or null, :version integer or null (of the process),
---        :containing text or null (a part of the sentence; upper and lower case are equal), :only_stopped boolean
---        (without dead letters, the signals and starts that no engine could process), :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer, token bigint, node_id text,
---        signal_key bigint (0: the token has stopped), sentence text, raised_at timestamptz; for a start, the columns
---        have the values of find_instance
+-- in:    :tenant_id text or null (all tenants)
+--        :process_id text or null
+--        :version integer or null: of the process
+--        :containing text or null: a part of the sentence; upper and lower case are equal
+--        :only_stopped boolean: leave out dead letters, which are the signals and starts that no engine could process
+--        :page_size integer
+-- out:   instance_key bigint, tenant_id text, process_id text, version integer, token bigint, node_id text
+--        signal_key bigint: 0: the token has stopped
+--        sentence text, raised_at timestamptz
+--        for a start, the columns have the values of find_instance
 -- locks: nothing
 -- index: incidents, all rows, which operators should keep few; instances_pkey and definitions_pkey, one probe for each;
 --        the tenants of definitions_by_process, and for each tenant dead_letters_of_starts_by_death, backwards: at most

@@ -1,17 +1,22 @@
 -- Finds one instance, with the timers, tasks, messages and calls for which it waits.
 --
--- in:    :instance_key bigint, :tenant_id text or null (any tenant)
+-- in:    :instance_key bigint
+--        :tenant_id text or null (any tenant)
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents integer, business_key text, as in find_instances;
---        definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb;
+--          ended_at timestamptz, parent_key bigint, incidents integer
+--        business_key text: as in find_instances
+--        definition_key bigint, error_code text
+--        instance_state text: tokens and variables
+--        result jsonb
 --        timers jsonb, service_tasks jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: the
---        open waits, each with its begin as `since`, and the called instances that have begun. No row: the instance is unknown. An instance that no
---        engine has begun is STARTING, and these values are null; if its start was given up, the instance has one
---        incident
+--          open waits, each with its begin as `since`, and the called instances that have begun
+--        no row: the instance is unknown
+--        An instance that no engine has begun is STARTING, and the columns after business_key are null, except
+--          incident_list: if its start was given up, the instance has one incident
 -- locks: nothing
--- index: instances_pkey; timers_by_token, deliveries_of_service_tasks, tasks_by_token,
---        subscriptions_by_instance, instances_by_parent, incidents_pkey, business_keys_pkey, probes; deliveries_pkey
---        and dead_letters_pkey, probes for an instance that has not begun
+-- index: instances_pkey; timers_by_token, deliveries_of_service_tasks, tasks_by_token, subscriptions_by_instance,
+--        instances_by_parent, incidents_pkey, business_keys_pkey, probes; deliveries_pkey and dead_letters_pkey, probes
+--        for an instance that has not begun
 select
     i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,
     i.ended_at, i.parent_key, jsonb_array_length(n.found) as incidents,

@@ -1,14 +1,17 @@
 -- Finds instances, newest first.
 --
--- in:    :tenant_id text or null (all tenants), :process_id text or null,
---        :state text or null: COMPLETED; ENDED: any outcome;
---        :before bigint (the last key of the previous page, or null), :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer (of the process), state text: RUNNING,
---        COMPLETED, CANCELED or ERROR; started_at timestamptz, ended_at timestamptz, parent_key bigint,
---        incidents bigint, business_key text or null
+-- in:    :tenant_id text or null (all tenants)
+--        :process_id text or null
+--        :state text or null: COMPLETED; ENDED: any outcome
+--        :before bigint or null: the last key of the previous page
+--        :page_size integer
+-- out:   instance_key bigint, tenant_id text, process_id text
+--        version integer: the version of the process
+--        state text: RUNNING, COMPLETED, CANCELED or ERROR
+--        started_at timestamptz, ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null
 -- locks: nothing
--- index: instances_pkey, backwards, or instances_by_process; definitions_pkey, incidents_pkey and
---        business_keys_pkey, one probe for each
+-- index: instances_pkey, backwards, or instances_by_process; definitions_pkey, incidents_pkey and business_keys_pkey,
+--        one probe for each
 select
     i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,
     i.ended_at, i.parent_key,

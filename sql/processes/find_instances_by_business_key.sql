@@ -1,10 +1,11 @@
 -- Finds the instances with a business key, newest first, including instances that have not begun.
 --
--- in:    :business_key text; as in find_instances: :tenant_id text or null (all tenants),
+-- in:    :business_key text
+--        as in find_instances:
+--        :tenant_id text or null (all tenants)
 --        :process_id text or null, :state text or null, :before bigint or null, :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text, as in find_instances;
---        an instance that no engine has begun is STARTING, with an incident if its start was given up
+-- out:   the columns of find_instances; an instance that no engine has begun is STARTING, with an incident if its start
+--        was given up
 -- locks: nothing
 -- index: business_keys_by_key, all rows of the key; instances_pkey, definitions_pkey and incidents_pkey, one probe for
 --        each; deliveries_pkey and dead_letters_pkey, one probe for each instance that has not begun

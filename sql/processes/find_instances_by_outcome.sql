@@ -1,9 +1,10 @@
 -- Finds cancelled instances, or instances that ended with an error, newest first.
 --
--- in:    :state text: CANCELED or ERROR; as in find_instances: :tenant_id text or null (all tenants),
+-- in:    :state text: CANCELED or ERROR
+--        as in find_instances:
+--        :tenant_id text or null (all tenants)
 --        :process_id text or null, :before bigint or null, :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as in find_instances
+-- out:   the columns of find_instances
 -- locks: nothing
 -- index: the tenants of definitions_by_process, and for each tenant instances_by_outcome, backwards: at most a page, if
 --        :process_id excludes none; definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each

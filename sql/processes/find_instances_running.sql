@@ -1,10 +1,9 @@
 -- Finds the running instances, newest first.
 --
--- in:    as in find_instances: :tenant_id text or null (all tenants), :process_id text or null,
---        :before bigint or null, :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text: RUNNING;
---        started_at timestamptz, ended_at timestamptz: null; parent_key bigint, incidents bigint,
---        business_key text or null: as in find_instances
+-- in:    as in find_instances:
+--        :tenant_id text or null (all tenants)
+--        :process_id text or null, :before bigint or null, :page_size integer
+-- out:   the columns of find_instances; state is RUNNING, ended_at is null
 -- locks: nothing
 -- index: definitions_by_process, or all definitions; for each version instances_running, backwards, at most a page;
 --        incidents_pkey and business_keys_pkey, one probe for each

@@ -1,14 +1,13 @@
 -- Finds the instances that no engine has begun yet, newest first, including instances with a given-up start.
 --
--- in:    as in find_instances: :tenant_id text or null (all tenants), :process_id text or null,
---        :before bigint or null, :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text: STARTING;
---        started_at timestamptz, ended_at timestamptz, parent_key bigint, incidents bigint: 1 if its start was given
---        up; business_key text or null: as in find_instance
+-- in:    as in find_instances:
+--        :tenant_id text or null (all tenants)
+--        :process_id text or null, :before bigint or null, :page_size integer
+-- out:   the columns of find_instances; state is STARTING, incidents is 1 if the start was given up
 -- locks: nothing
 -- index: the tenants of definitions_by_process, and for each tenant deliveries_of_starts and dead_letters_of_starts,
---        backwards: at most a page, if :process_id excludes none; definitions_pkey and business_keys_pkey, one
---        probe for each
+--        backwards: at most a page, if :process_id excludes none; definitions_pkey and business_keys_pkey, one probe
+--        for each
 select
     s.instance_key, t.tenant_id, s.process_id, s.version, 'STARTING' as state, s.fired_at as started_at,
     null::timestamptz as ended_at, s.parent_key, s.incidents,

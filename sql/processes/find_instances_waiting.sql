@@ -1,17 +1,26 @@
 -- Finds the running instances of one version that wait, at any element or at one element; the oldest instance first.
 --
--- in:    :definition_key bigint, :node_id text or null (any element), :instances_max integer: the limit of instances to
---        read; as in find_instances: :tenant_id text or null (all tenants), :process_id text or null,
---        :business_key text or null, :state text or null: RUNNING; INCIDENT: with an incident; another state: no
---        instance; :after bigint or null: the `next` of the previous page, :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text: RUNNING;
---        started_at timestamptz, ended_at timestamptz: null; parent_key bigint, incidents bigint,
---        business_key text or null, as in find_instances; since timestamptz: the begin of the longest wait;
---        next bigint: the same in each row; null: this is the last page. A page without an instance has one row, in
---        which only `next` may be not null
+-- in:    :definition_key bigint
+--        :node_id text or null (any element)
+--        :instances_max integer: the limit of instances to read
+--        as in find_instances:
+--        :tenant_id text or null (all tenants)
+--        :process_id text or null, :business_key text or null
+--        :state text or null: RUNNING; INCIDENT: with an incident; another state: no instance
+--        :after bigint or null: the `next` of the previous page
+--        :page_size integer
+-- out:   instance_key bigint, tenant_id text, process_id text, version integer
+--        state text: RUNNING
+--        started_at timestamptz
+--        ended_at timestamptz: always null
+--        parent_key bigint, incidents bigint
+--        business_key text or null
+--        since timestamptz: the begin of the longest wait
+--        next bigint: the same in each row; null: this is the last page
+--        a page without an instance has one row, in which only `next` may be not null
 -- locks: nothing
--- index: instances_running, at most :instances_max rows, and the probes of waits_of_definition for each; definitions_pkey,
---        incidents_pkey and business_keys_pkey, one probe for each row of the page
+-- index: instances_running, at most :instances_max rows, and the probes of waits_of_definition for each;
+--        definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each row of the page
 with running as materialized (
     select i.instance_key, i.tenant_id, i.process_id, i.definition_key, i.started_at, i.ended_at, i.parent_key
     from shardclock.instances i

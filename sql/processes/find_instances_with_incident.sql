@@ -1,9 +1,9 @@
 -- Finds the instances with an incident, newest first, including instances with a given-up start.
 --
--- in:    as in find_instances: :tenant_id text or null (all tenants), :process_id text or null,
---        :before bigint or null, :page_size integer
--- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as in find_instance
+-- in:    as in find_instances:
+--        :tenant_id text or null (all tenants)
+--        :process_id text or null, :before bigint or null, :page_size integer
+-- out:   the columns of find_instances
 -- locks: nothing
 -- index: incidents_pkey, backwards; the tenants of definitions_by_process, and for each tenant dead_letters_of_starts,
 --        backwards: at most a page, if :process_id excludes none; instances_pkey, definitions_pkey and

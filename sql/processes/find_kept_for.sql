@@ -2,9 +2,12 @@
 -- message to an instance as soon as the instance waits for the message. This statement finds the exceptions: the engine
 -- died before it gave the message, or the token that got the message has ended.
 --
--- in:    :after_expires_at timestamptz, :after_key bigint: the cursor of the page, :batch integer
--- out:   instance_key bigint or null (no instance waits), expires_at timestamptz, message_key bigint: the last message
---        of the page; no row: there are no more messages
+-- in:    :after_expires_at timestamptz
+--        :after_key bigint: the cursor of the page
+--        :batch integer
+-- out:   instance_key bigint or null (no instance waits)
+--        expires_at timestamptz
+--        message_key bigint: the last message of the page; no row: there are no more messages
 -- locks: nothing
 -- index: messages_by_age, from the cursor on; subscriptions_by_name, one probe for each message
 with page as materialized (

@@ -1,12 +1,18 @@
 -- Finds one task, with its acts. An engine deletes the task's row soon after the task's end; afterwards all values come
 -- from the acts.
 --
--- in:    :task_key bigint, :tenant_id text or null (any tenant), :acts_max integer: only the last :acts_max acts
+-- in:    :task_key bigint
+--        :tenant_id text or null (any tenant)
+--        :acts_max integer: only the last :acts_max acts
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
---        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        business_key text, as in find_tasks; a value is null if the task's row is gone and no act has the value; state
---        text; token bigint, instance_state text (tokens and variables), null if the task's row or the instance's state
---        is gone; acts jsonb, in order. No row: the task is unknown
+--          candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text
+--        business_key text
+--        the values before this line are null if the task's row is gone and no act has the value
+--        state text
+--        token bigint and instance_state text: the token, and the instance's tokens and variables; nulls if the task's
+--          row or the instance's state is gone
+--        acts jsonb: in order
+--        no row: the task is unknown
 -- locks: nothing
 -- index: tasks_pkey, instances_pkey, task_acts_by_task, business_keys_pkey: probes
 with act as materialized (

@@ -1,15 +1,21 @@
 -- Finds open tasks, oldest first, among a limited number of rows; a whole search takes several calls
 -- (docs/decisions/0063-task-lists-go-in-steps.md).
 --
--- in:    :tenant_id text or null (all tenants), :after bigint (the end of the previous page or step, or 0), :rows_max
---        integer: the limit of rows to read, :unassigned boolean (only tasks without an assignee), :candidate_user text
---        or null, :process_id text or null, :for_user text or null: the person's own tasks, and the tasks
---        without an assignee that the person or one of the :candidate_groups text[] may take; without :for_user,
---        :candidate_groups selects the tasks of these groups (null: any group), :page_size integer
+-- in:    :tenant_id text or null (all tenants)
+--        :after bigint: the end of the previous page or step, or 0
+--        :rows_max integer: the limit of rows to read
+--        :unassigned boolean: only tasks without an assignee
+--        :candidate_user text or null, :process_id text or null
+--        :for_user text or null: the person's own tasks, and the tasks without an assignee that the person or one of
+--          the groups may take
+--        :candidate_groups text[]: the groups of the person; without :for_user, only the tasks of these groups; null:
+--          any group
+--        :page_size integer
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
---        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        business_key text; looked_to bigint: the last key that was read, from which the next call continues; null: the
---        page is full, or there are no more rows. If no task was found, one row has only looked_to
+--          candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key
+--          text, business_key text
+--        looked_to bigint: the last key that was read, from which the next call continues; null: the page is full, or
+--          there are no more rows. If no task was found, one row has only looked_to
 -- locks: nothing
 -- index: tasks_pkey or tasks_by_tenant, :rows_max rows, twice if the page is not full; business_keys_pkey, probes
 with found as materialized (

@@ -1,8 +1,10 @@
 -- Finds a person's open tasks, oldest first.
 --
--- in:    :assignee text, :tenant_id text or null (all tenants), :after bigint (the end of the previous page, or 0),
---        :candidate_groups text[] or null: only tasks with one of these groups, :candidate_user text or null,
---        :process_id text or null, :page_size integer
+-- in:    :assignee text
+--        :tenant_id text or null (all tenants)
+--        :after bigint: the end of the previous page, or 0
+--        :candidate_groups text[] or null: only tasks with one of these groups
+--        :candidate_user text or null, :process_id text or null, :page_size integer
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
 --        business_key text

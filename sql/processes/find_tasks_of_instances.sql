@@ -1,12 +1,12 @@
 -- Finds the open tasks of an instance, or of the instances of a business key, oldest first.
 --
--- in:    :instance_key bigint or null, :business_key text or null: at least one of the two; as in find_tasks and
---        find_tasks_of_assignee: :tenant_id text or null (all tenants), :after bigint, :assignee text or null,
---        :unassigned boolean, :candidate_user text or null, :process_id text or null, :for_user text or null,
---        :candidate_groups text[] or null, :page_size integer
--- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
---        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        business_key text, as in find_tasks and find_tasks_of_assignee
+-- in:    :instance_key bigint or null
+--        :business_key text or null: at least one of the two
+--        as in find_tasks and find_tasks_of_assignee:
+--        :tenant_id text or null (all tenants)
+--        :after bigint, :assignee text or null, :unassigned boolean, :candidate_user text or null, :process_id text or
+--          null, :for_user text or null, :candidate_groups text[] or null, :page_size integer
+-- out:   the columns of find_tasks_of_assignee
 -- locks: nothing
 -- index: business_keys_by_key, all rows of the key; tasks_by_token, all rows of each instance; business_keys_pkey,
 --        probes

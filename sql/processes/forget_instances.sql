@@ -2,10 +2,11 @@
 -- a long history, one call deletes only a limited number of its rows, so that the statement does not time out. The last
 -- call deletes the instance.
 --
--- in:    :kept interval (the retention after an instance's end), :batch integer, :parts integer: the limit of
---        deleted steps, and of deleted acts
--- out:   forgotten bigint: the number of deleted instances, has_more boolean: more instances or more history may be
---        left
+-- in:    :kept interval: the retention after an instance's end
+--        :batch integer
+--        :parts integer: the limit of deleted steps, and of deleted acts
+-- out:   forgotten bigint: the number of deleted instances
+--        has_more boolean: more instances or more history may be left
 -- locks: the rows that it deletes; skips locked instances
 -- index: instances_by_end, instances_pkey, instance_steps_pkey, task_acts_by_instance, incidents_pkey,
 --        business_keys_pkey

@@ -1,9 +1,12 @@
 -- Lists deployed processes, by tenant and id, the newest version first.
 --
--- in:    :tenant_id text or null (all tenants), :process_id text or null, :all_versions boolean, :after bigint (the
---        end of the previous page, or 0), :page_size integer
--- out:   definition_key bigint, tenant_id text, process_id text, version integer, name text, resource text,
---        deployed_at timestamptz, running bigint (instances of this version that have not ended, counted up to 1,000)
+-- in:    :tenant_id text or null (all tenants)
+--        :process_id text or null, :all_versions boolean
+--        :after bigint: the end of the previous page, or 0
+--        :page_size integer
+-- out:   definition_key bigint, tenant_id text, process_id text, version integer, name text, resource text, deployed_at
+--          timestamptz
+--        running bigint: instances of this version that have not ended, counted up to 1,000
 -- locks: nothing
 -- index: definitions_pkey and definitions_by_process; instances_running, up to 1,000 rows for each
 select

@@ -1,9 +1,11 @@
 -- Sends a thrown signal to the next batch of its subscriptions; later calls send it to the remaining subscriptions. The
 -- sent signals have the time of the throw as their due date, so that an instance processes them before later signals.
 --
--- in:    :holder bigint, :timer_key bigint (of the delivery with the signal), :receivers_max integer, :bytes_max
---        bigint: the limit of variables' bytes, except for the first receiver
--- out:   sent bigint, the number of receivers; 0: no receiver is left, or the delivery is locked or deleted
+-- in:    :holder bigint
+--        :timer_key bigint: of the delivery with the signal
+--        :receivers_max integer
+--        :bytes_max bigint: the limit of variables' bytes, except for the first receiver
+-- out:   sent bigint: the number of receivers; 0: no receiver is left, or the delivery is locked or deleted
 -- locks: the delivery, until the statement ends; skips a locked delivery
 -- index: deliveries_pkey and holders_pkey, one probe; subscriptions_in_order, up to :receivers_max
 with held as materialized (

@@ -1,15 +1,19 @@
 -- Counts the running instances of one version at each wait: one row for each element, kind and name of a wait.
 --
--- in:    :definition_key bigint, :instances_max integer: the limit of instances to read; the oldest are read
--- out:   node_id text or null (of a call that began more than 100 steps ago), kind text: timer, service task, task,
---        message, signal, call or incident; name text or null: the task's type or name, the message's or signal's name,
---        or the called process; instances bigint: instances with this wait; since timestamptz, instance_key bigint and
---        business_key text or null: of the longest wait; instances_read bigint: the same in each row. The longest waits
---        come first, at most 200 rows. An instance with several waits is counted at each of them
+-- in:    :definition_key bigint
+--        :instances_max integer: the limit of instances to read; the oldest are read
+-- out:   node_id text or null: of a call that began more than 100 steps ago
+--        kind text: timer, service task, task, message, signal, call or incident
+--        name text or null: the task's type or name, the message's or signal's name, or the called process
+--        instances bigint: instances with this wait
+--        since timestamptz
+--        instance_key bigint and business_key text or null: of the longest wait
+--        instances_read bigint: the same in each row
+--        the longest waits come first, at most 200 rows. An instance with several waits is counted at each of them
 -- locks: nothing
 -- index: instances_running, at most :instances_max rows; for each instance timers_by_token,
---        deliveries_of_service_tasks, tasks_by_token, subscriptions_by_instance, instances_by_parent and incidents_pkey,
---        probes, at most 1,000 waits; instance_steps_pkey, backwards, at most 100 rows for each call;
+--        deliveries_of_service_tasks, tasks_by_token, subscriptions_by_instance, instances_by_parent and
+--        incidents_pkey, probes, at most 1,000 waits; instance_steps_pkey, backwards, at most 100 rows for each call;
 --        business_keys_pkey, one probe for each row of the output
 with running as materialized (
     select i.instance_key

@@ -1,8 +1,11 @@
 -- Returns the unused quotas of tenants, for the resources that engines write.
 --
 -- in:    :tenants text[]
--- out:   tenant_id text, resource text (instances, tasks or timers), quota bigint or null: no limit, remaining bigint
---        or null, counted_at timestamptz or null (the time of the stored count; null: this call counted)
+-- out:   tenant_id text
+--        resource text: instances, tasks or timers
+--        quota bigint or null (no limit)
+--        remaining bigint or null
+--        counted_at timestamptz or null: the time of the stored count; null: this call counted
 -- locks: rows of tenant_usage that no engine has read for ten minutes; skips locked rows
 -- index: tenants_pkey and tenant_usage_pkey, two probes each; for a small quota, up to that number of the resource's
 --        rows

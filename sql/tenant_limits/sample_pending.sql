@@ -3,9 +3,11 @@
 -- All keys come from the same sequence, so each slot has about the same number of each tenant's timers. The order of
 -- the slots separates consecutive keys, because timers that a client schedules together have consecutive keys.
 --
--- in:    :tenant_id text, :most bigint: the limit of timers to read, for all tenants together
--- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than
---        :most timers, and all timers were counted)
+-- in:    :tenant_id text
+--        :most bigint: the limit of timers to read, for all tenants together
+-- out:   timers bigint
+--        payload_bytes bigint: written as JSON
+--        estimated boolean: false: the table has fewer than :most timers, and all timers were counted
 -- locks: nothing
 -- index: timers_by_slot, at most :most rows
 with read as materialized (

@@ -1,14 +1,18 @@
 -- Sets limits for a tenant.
 --
--- in:    :tenant_id text, :given text[]: the limits to set, by their columns' names; other limits stay, :timers_max
---        bigint or null: no limit, :payload_bytes_max bigint or null, :waiters_max bigint or null, :endpoints_max
---        bigint or null, :rate_per_s double precision or null, :instances_max bigint or null: the default,
---        :tasks_max bigint or null, :messages_max bigint or null, :definitions_max bigint or null,
---        :schedules_max bigint or null: the default
+-- in:    :tenant_id text
+--        :given text[]: the limits to set, by their columns' names; other limits stay
+--        :timers_max bigint or null (no limit)
+--        :payload_bytes_max bigint or null, :waiters_max bigint or null, :endpoints_max bigint or null, :rate_per_s
+--          double precision or null
+--        :instances_max bigint or null (the default)
+--        :tasks_max bigint or null, :messages_max bigint or null, :definitions_max bigint or null
+--        :schedules_max bigint or null (the default)
 -- out:   tenant_id text, timers_max bigint or null, payload_bytes_max bigint or null, waiters_max bigint or null,
---        endpoints_max bigint or null, rate_per_s double precision or null, instances_max bigint or null,
---        tasks_max bigint or null, messages_max bigint or null, definitions_max bigint or null,
---        schedules_max bigint or null, changed_at timestamptz; one row
+--          endpoints_max bigint or null, rate_per_s double precision or null, instances_max bigint or null, tasks_max
+--          bigint or null, messages_max bigint or null, definitions_max bigint or null, schedules_max bigint or null,
+--          changed_at timestamptz
+--        one row
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
 -- include: included/count_starts_again.sql
