@@ -60,7 +60,7 @@ def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
 def held_and_forgotten(
     due: Sequence[ClaimedTimer], *, now_s: float, lease_s: float
 ) -> tuple[list[ClaimedTimer], list[ClaimedTimer]]:
-    """Divide due timers in two lists: timers that only a hold of the database delays, and timers with expired leases.
+    """Divide due timers into two lists: timers that a hold delays, and timers with expired leases.
 
     Timers with expired leases are claimed again, at the rate of the ramp.
 
@@ -72,14 +72,14 @@ def held_and_forgotten(
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Timers that the firing statement received but did not fire, by their reason."""
+    """The timers that a firing statement did not fire, grouped by the reason."""
 
     early: list[ClaimedTimer]
     unexplained: list[int]
 
 
 def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
-    """Divide the timers that did not fire: timers that were sent too early, and timers with another reason."""
+    """Divide the timers that did not fire into timers that were sent too early, and all other timers."""
     missing = [timer for timer in sent if timer.timer_key not in fired.timer_keys]
     return Leftover(
         early=[timer for timer in missing if timer.due_date > fired.server_now],
@@ -88,5 +88,5 @@ def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
 
 
 def refusal_of(error: Exception) -> Exception | None:
-    """Return `error` if one timer of the batch may be its cause; None for any other cause."""
+    """Return `error` if a timer of the batch may have caused the error; otherwise return None."""
     return error if isinstance(error, StatementRefused | InvalidTimer) else None

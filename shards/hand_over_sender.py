@@ -115,7 +115,8 @@ class HandOverSender:
     async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
         """Call `send` with the workers' free places; send the deliveries that `send` claimed to the workers.
 
-        errors:  the errors of `send`; if the statement has claimed deliveries nevertheless, their leases expire
+        errors:  the errors of `send`. If only the answer was lost, the claimed deliveries are free when their leases
+                 expire
         """
         workers = {holder: it for holder, it in self._workers.items() if it.reads}
         places = {holder: using for holder, it in workers.items() if (using := it.places.begin())}

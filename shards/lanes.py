@@ -1,4 +1,4 @@
-"""Alternate between groups of due timers, if more timers are due than one statement can fire.
+"""Fire groups of due timers in turns, if more timers are due than one statement can fire.
 
 A tenant's schedules may become due again as soon as they have fired. If one statement can't fire all due timers, the
 statements alternate: one fires plain timers, the next fires the schedules of one tenant. The tenants take turns, so no

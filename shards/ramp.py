@@ -26,8 +26,7 @@ class Ramp:
     def holds_back(self, batch: int, *, now_s: float) -> bool:
         """Return whether ordinary scans must skip timers of an outage, because `outage` scans claim these timers.
 
-        Ordinary scans skip these timers in two cases: the rate allows less than a whole batch, or tenants get equal
-        shares.
+        This is the case if the rate allows less than a whole batch, or if tenants get equal shares.
         """
         return self.catching_up or self.room(batch, now_s=now_s) < batch
 
@@ -40,8 +39,8 @@ class Ramp:
     def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> None:
         """Count the timers that a scan claimed, and apply the rate that the scan returned.
 
-        If a scan returns a changed rate, the scan was made with the previous rate, so its timers are not counted. If
-        these timers were counted, one full scan before a low rate would block the ramp for minutes.
+        If a scan returns a changed rate, the scan was made with the previous rate, so its timers are not counted.
+        Otherwise one full scan before a change to a low rate would block the ramp for minutes.
         """
         if taken.ramp_per_s != self.per_s:
             self._change_rate(taken.ramp_per_s, now_s)

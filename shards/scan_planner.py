@@ -7,8 +7,8 @@ from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
 from shardclock_server.sql.claims.scan_window import RotatingScan
 
-# A shard starts direct firing (the claim fires the timers) at 2,000 suitable timers a second, and stops it below 1,000:
-# docs/decisions/0019-direct-firing.md.
+# A shard starts direct firing (the claim fires the timers) when claims could fire 2,000 timers a second, and stops it
+# below 1,000 a second: docs/decisions/0019-direct-firing.md.
 DIRECT_FROM_PER_S, DIRECT_UNTIL_PER_S = 2_000, 1_000
 DIRECT_S = 0.002  # The time between two claims while the shard fires directly.
 RATED_S = 0.5  # The rate of firings is the average of a period of at least this length.
@@ -19,7 +19,7 @@ OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
 # "ahead" scan therefore also reads due dates that passed within this time. If a timer commits later, a "newest"
 # scan finds the timer.
 COMMIT_S = 0.125
-# A "newest" scan reads no due dates before this period: an earlier scan has read them, or a full scan will read them.
+# A "newest" scan skips timers that became due before this period: another scan has read them or will read them.
 RECENT_S = 2.0
 LATE_MAX = 2.0  # A scan after a long pause reads more slots, at most this many times the planned number.
 # After a scan that took longer than this time, scans read fewer slots in full. A scan takes this long only if it reads
@@ -87,7 +87,7 @@ class ScanPlanner:
         return DIRECT_S if self.direct else self.settings.poll_s
 
     def rate(self, fired: int, *, now_s: float) -> None:
-        """Count the timers that a claim fired or could have fired; decide whether the next claims fire directly."""
+        """Count the timers that a claim fired or could have fired, and choose direct firing at a high rate."""
         self._fired += fired
         elapsed_s = now_s - self._rated_at_s
         if elapsed_s >= RATED_S:
@@ -151,7 +151,7 @@ class ScanPlanner:
         self.passed_at_s, self._is_newest_next = planned.turn_at_s, planned.scan.scope == "ahead"
 
     def _between_s(self, since_s: float) -> float:
-        """Return the time by which this scan advances its rotation: the time since the last scan, at most two polls.
+        """Return the part of the rotation for this scan, as a time: since the last scan, but at most two polls.
 
         A scan after a long pause reads more slots, so that a rotation takes the same time on a busy machine. The limit
         of two polls keeps direct firing fast: each further slot delays every timer of the scan.
@@ -173,7 +173,7 @@ class ScanPlanner:
         if now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
         # Timers that are due at the same moment may have filled the queue. Half a batch is reserved for later timers,
-        # so that they need not wait until the whole backlog has fired. A "newest" scan adds no timers to the queue.
+        # so that these don't wait for the whole backlog. A "newest" scan adds no timers to the queue.
         ahead = min(batch, room + batch // 2)
         if ahead <= 0 or self._is_newest_next:
             passing = Scan("newest", 0.0, max(1, batch // 2), RAMP_AFTER_S)

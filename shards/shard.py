@@ -44,8 +44,8 @@ from shardclock_server.timers.refusal import InvalidTimer
 # The SQLSTATE of a duplicate key. The sequence of keys causes this error, not the refused timer:
 # docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
-# After Postgres has refused a scan, scans fire no timers for this time and only lease timers, so that one bad row can't
-# prevent the firing of other timers.
+# After Postgres has refused a scan, the scans within this time only lease timers. One bad row then can't prevent the
+# firing of other timers.
 CLAIM_ONLY_S = 10.0
 # The precision of the alarm for the soonest timer. If the estimate of Postgres's time changes by more than this, the
 # alarm is set again.
@@ -166,7 +166,7 @@ class Shard(Keeper):
             self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
 
     async def _wait_for_release(self, due: Sequence[ClaimedTimer]) -> None:
-        """Delay the retry of due timers until the next heartbeat, if a hold of the database prevents their firing.
+        """Retry due timers after the next heartbeat, if a hold of the database prevents their firing.
 
         The hold may be over by then. Without a retry these timers would wait until their leases expire.
         """

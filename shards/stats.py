@@ -23,8 +23,8 @@ COUNTERS = {
     "timers_refused": "refused",
     "occurrences_skipped": "skipped",
 }
-# During a backlog a shard measures the lags of one in this number of scans, because a measurement takes a twentieth of
-# a scan's time.
+# A measurement of the lags takes a twentieth of a scan's time. During a backlog, a shard therefore measures only one
+# scan in this number of scans.
 MEASURED_OF_BACKLOG = 5
 
 Kind = tuple[Scope, float | None]
@@ -36,9 +36,9 @@ class LagHistograms:
 
     Timers that were already overdue when they were scheduled have separate histograms.
 
-    During a backlog, the lags of most scans are not measured. The histograms assume that an unmeasured scan has the
-    same distribution of lags as the last measured scan of its kind, because the timers of a backlog are about equally
-    late. Scans for timers of an outage are a separate kind, because these timers are much later.
+    During a backlog, most scans are not measured. The timers of a backlog are about equally late, so an unmeasured scan
+    is counted with the lags of the last measured scan of the same kind. Scans for timers of an outage are a separate
+    kind, because these timers are much later.
     """
 
     counts: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
