@@ -85,7 +85,7 @@ class DeliveryPlanner:
     _after: Lane = BEGINNING  # The lane after which the search continues.
     _searched_s: float = 0.0  # The duration of the current search until now.
     _last_search_s: float = 0.0  # The duration of the previous search.
-    # For each lane: the time of the first claim after the last claim that reached the lane's end.
+    # Keys: lanes. Values: the time of the first claim since the lane was last read to its end.
     _reading_since: dict[Lane, datetime] = field(default_factory=dict)
     _firings: SlowestFiring = field(default_factory=SlowestFiring)
     _caught_up: set[str] = field(default_factory=set)  # targets without a due delivery after the last claim

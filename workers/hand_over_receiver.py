@@ -146,5 +146,5 @@ class HandOverReceiver(KeeperPart):
 
 
 def _needs_message(open_now: int, share: int) -> bool:
-    """Return whether a shard's free places differ enough from its share to send a message."""
+    """Return whether the difference between a shard's free places and its share is large enough for a message."""
     return 2 * open_now <= share if open_now < share else 2 * open_now > 3 * share

@@ -257,6 +257,6 @@ class HandlerSlot:
 
 
 def next_chunk(size: int, took_s: float, deliveries: int) -> int:
-    """Return the size of the next chunk, at most 2 × `size`; `deliveries` calls of the last chunk took `took_s`."""
+    """Return the size of the next chunk: at most 2 × `size`, and less if the last `deliveries` calls were slow."""
     each_s = took_s / max(1, deliveries)
     return max(1, min(CHUNK_MAX, size * 2, int(CHUNK_S / max(each_s, 1e-6))))

@@ -42,11 +42,11 @@ class LeaseTable(Generic[T]):
             self._held.pop(it.claim, None)
 
     def renewed_before(self, moment_s: float) -> list[T]:
-        """Return the leased items with a last renewal before a moment."""
+        """Return the items with leases that were last renewed before a moment."""
         return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
 
     def held(self, claimed: Iterable[T], *, since_s: float) -> list[T]:
-        """Return the items of `claimed` with a claim or a renewal since a moment."""
+        """Return the items of `claimed` that were claimed or renewed since a moment."""
         return [it for it in claimed if self._held.get(it.claim, NOT_HELD)[1] >= since_s]
 
     def renew(self, claimed: Iterable[T], *, now_s: float) -> None:

@@ -16,7 +16,7 @@ from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 DELIVERIES_MAX = 4_000  # The limit of deliveries in one worker; the last claim may exceed it.
 PAYLOADS_BYTES_MAX = 64 * 2**20  # The limit of the payloads' total size; a few hundred request bodies are not counted.
 NEW_PLACES = 10  # The largest number of deliveries in one claim for an endpoint without a queue.
-# The same number while less than half of the budget is free: the first delivery to an endpoint creates its queue.
+# The same number while less than half of the budget is free. One delivery is sufficient to create the endpoint's queue.
 FEW_PLACES = 1
 
 

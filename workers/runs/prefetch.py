@@ -1,13 +1,14 @@
-"""Let more runs start than processes are free while runs are short (pure).
+"""Start more runs than there are free processes, while runs are short (pure).
 
 A SQL statement that starts or ends one run costs nearly as much as a statement for ten runs. While runs are shorter
-than these statements, a worker starts additional runs ahead: runs that wait for the next free processes.
+than these statements, a worker starts additional runs, which then wait for the next free processes. These runs are
+called runs ahead.
 """
 
 from collections import deque
 
 SHORT_RUN_S = 0.02  # The duration below which a run counts as short.
-# For this time after its end, a short run allows one run ahead; a run ahead waits about as long for a process. This
+# A short run allows one run ahead for this time after its end. A run ahead waits for a process about this long. The
 # time is longer than a turn of the runner's loop, which writes ends before it polls.
 COUNTED_S = 0.05
 PAUSE_S = 10.0  # the time without runs ahead, after a run ahead has got no process in time

@@ -267,7 +267,7 @@ class JobRunner(KeeperPart):
         if live.is_lost or not live.is_called:
             self._table.forget_call(live.run)
         if not live.is_lost:
-            # record the end before calls that may fail, so that the job never waits for this run's end for ever
+            # record the end before calls that may fail: otherwise the job could wait for this run's end for ever
             self._writer.end(ended)
             self._log_failed(live.run, ended.ending)
         if live.process is None:
