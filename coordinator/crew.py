@@ -77,7 +77,7 @@ class Crew:
     async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
         """Assign the slots of silent keepers to other keepers; return whether any slot was reassigned.
 
-        The method uses the list of nodes from the previous iteration, because a busy Ray head answers late.
+        The list of nodes is from the previous iteration, because a busy Ray head answers late.
         """
         holders, _ = self._watched(seen)
         mine = {it.actor_name: it for it in holders if it.cluster_id == self._cluster_id}
@@ -88,7 +88,7 @@ class Crew:
         return bool(todo.suspend) and await self._assign(todo, leadership)
 
     async def turn_without_fleet(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
-        """If the fleet does not answer, end the silent holders, and assign their slots to other keepers.
+        """Run one iteration without the fleet, which does not answer: end the silent holders, and reassign their slots.
 
         If this coordinator supervises no keepers, the method changes nothing, because it can't know which holders
         belong to this cluster.
@@ -208,7 +208,7 @@ class Crew:
         gone = self._processes.gone()
         late = self._processes.overdue_to_start(mine)
         gone |= dict.fromkeys(late, NEVER_STARTED)
-        # Late actors have no holder, so end_holders() doesn't report them.
+        # An actor that has not started in time has no holder, so end_holders() doesn't report it.
         self.stats.takeovers.update(["never_started"] * len(late))
         # Now `gone` has all actors of this cluster that have ended, are silent, or have not started in time.
         lost = lost_holders(

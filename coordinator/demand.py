@@ -13,9 +13,9 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 class ClusterLoad:
     """The load of a cluster: the upcoming and overdue timers in the table, and the recent rate of log records.
 
-    The table lacks later occurrences of schedules, and timers that clients have not scheduled yet. The recent rate is
-    an estimate of their number. The rate counts all log records, so the estimate is too high if timers have targets or
-    are cancelled.
+    The table lacks later occurrences of schedules, and timers that clients have not scheduled yet. The recent rate of
+    log records estimates these missing timers. The estimate is too high if timers have targets or are cancelled,
+    because such timers have several log records.
     """
 
     forecast: Forecast

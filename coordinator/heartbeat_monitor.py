@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-# A longer gap between two checks means that the coordinator paused; the gap says nothing about the keepers.
+# A longer gap between two checks means that the coordinator itself paused, so the gap proves no silence of a keeper.
 UNSEEN_S = 1.0
 
 

@@ -8,7 +8,8 @@ from shardclock.backoff import Backoff
 # An idle coordinator runs an iteration each second. A longer gap means that Postgres was down or that this process was
 # paused.
 UNSEEN_S = 2.0
-# The pauses are for a coordinator of Ray that freezes and wakes repeatedly; a freeze of 15 s ends the host of Ray.
+# The pauses are for the case that Ray's coordinator repeatedly freezes and continues. A freeze of 15 s ends the host of
+# Ray.
 PAUSES = Backoff(10.0, 120.0)
 STEADY_S = 60.0  # If Ray's cluster leads for this long, its count of losses is reset.
 

@@ -1,6 +1,7 @@
 """Decide which holders are lost, so that other holders take over their timers and deliveries (pure).
 
-After a short silence a keeper is not lost: `takeover_plan` suspends the keeper, and other keepers get its slots.
+A keeper that is silent for a short time is not lost: `takeover_plan` suspends the keeper, and other keepers get its
+slots.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence

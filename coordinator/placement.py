@@ -37,7 +37,7 @@ def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str |
 def cpus_for(shards: int, nodes: Sequence[ClusterNode], *, worker_resource: str | None) -> int:
     """Compute the CPUs that the whole cluster needs for `shards` shards, including the CPUs of the workers' nodes.
 
-    The workers' nodes count too, because Ray's autoscaler compares a request with all nodes.
+    The CPUs of the workers' nodes are included, because Ray's autoscaler compares a request with the CPUs of all nodes.
     """
     if not shards:
         return 0

@@ -22,7 +22,7 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Return the actors that are late: their limit starts again with each start of another actor on the same node.
+    """Return the late actors; an actor's time limit begins again when another actor starts on the same node.
 
     A node on which other actors start is slow, but not broken.
 

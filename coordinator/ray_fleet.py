@@ -130,7 +130,7 @@ class RayFleet:
 
 
 async def _ask(question: Callable[[], T]) -> T:
-    """Call Ray in a thread: Ray's calls block, and without a head of Ray they would block the event loop for long."""
+    """Call Ray in a thread, because a call without a head of Ray blocks for a long time."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asyncio.to_thread(question)

@@ -50,7 +50,7 @@ class Scaling:
         self._overdue = readings_scan()
         self._records: tuple[float, int] | None = None
         self._forget(term=0)
-        # -1: unknown. A request for nodes by an earlier incarnation of the coordinator is in force until a new request.
+        # -1: unknown, because a request by an earlier incarnation of the coordinator may still be in force.
         self._asked: tuple[int, float] = (-1, 0.0)
         self._log = structlog.get_logger()
 

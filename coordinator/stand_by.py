@@ -18,8 +18,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 # The other coordinator takes an offered lead within 0.25 s. If the other coordinator does not take the lead, this
 # coordinator takes the lead back after this time.
 GIVEN_S = 3.0
-# Without a running shard of the leader, the lead moves after this time. If only one shard fails, Ray replaces it
-# sooner.
+# If the leader has had no running shard for this time, the lead moves. Ray replaces a single failed shard sooner.
 UNSERVED_S = 4.0
 OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources.
 PATIENCE_S = 2.0  # During this time, a free lead is reserved for clusters with running keepers.
@@ -83,7 +82,7 @@ class StandBy:
         except StoreUnavailable:
             self._is_lost = self._node_id is None
             raise
-        # The next host may have become ready during the statement; its keepers must not be ended.
+        # During the statement, the next host may have become ready. The keepers of the next host must not be ended.
         if self._node_id is None:
             self.orphans = orphans
 
@@ -110,8 +109,8 @@ class StandBy:
     async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
         """Hand the lead to Ray's cluster when that cluster is ready; return whether the lead moved.
 
-        Each further loss of the lead by Ray's cluster makes the pause before the next handover longer; local keepers
-        fire during the pause.
+        Each further loss of the lead makes the pause before the next offer longer. Local keepers fire timers during the
+        pause.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """

@@ -94,7 +94,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
     suspects = [keeper for keeper in observed.keepers if keeper.registered and keeper.suspect]
 
     serving = _balanced(ready, wanted)
-    # Keepers on leaving nodes serve until their replacements are ready, because fewer keepers would fire more slowly.
+    # Keepers on leaving nodes keep their slots until replacements are ready, because fewer keepers fire more slowly.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
     kept = {keeper.actor_name for keeper in serving}
     retire = tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.actor_name not in kept)
@@ -122,8 +122,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
 def plan_to_go(observed: Observed) -> Plan:
     """Decide which keepers to retire while another cluster leads, if this cluster has keepers only while it leads.
 
-    A keeper is retired when the leading cluster has taken its slots; until then the keeper fires the timers of its
-    slots.
+    A keeper is retired when the leading cluster has taken its slots. Until then, the keeper continues to fire timers.
     """
     return Plan(retire=tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.part is None))
 
@@ -144,8 +143,8 @@ def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
 def _targets(observed: Observed) -> Sequence[str]:
     """Choose the nodes for new actors.
 
-    Choose the nodes that are not in doubt. If there are none, choose the nodes outside quarantine. If there are none,
-    choose the node with the earliest end of its quarantine.
+    The result is the first of these lists that is not empty: the nodes that are not in doubt, the nodes outside
+    quarantine, and the node with the earliest end of its quarantine.
     """
     doubted = _doubted(observed)
     return (
