@@ -23,7 +23,7 @@ def collect_seldom() -> None:
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Collect garbage rarely during a block that creates many small objects; Python frees these without the collector.
+    """Collect garbage rarely during a block that creates many small objects; most of them need no collector.
 
     The objects that existed before the block are excluded from collections even after the block.
     """

@@ -15,7 +15,7 @@ class HolderEnded(Exception):
 
 
 class Heartbeat:
-    """Send heartbeats on a separate connection, so that a long statement does not delay a heartbeat."""
+    """Send heartbeats on a separate connection, because a long statement would delay them."""
 
     def __init__(self, incarnation: Incarnation, dsn: Dsn | str, *, timeout_s: float) -> None:
         self.last = Beat(datetime.max.replace(tzinfo=UTC), part=None, part_count=None)

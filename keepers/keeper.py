@@ -115,8 +115,7 @@ class Keeper(KeeperPart, ABC):
         is_awaited = self._heartbeat.last.part is None and self._early_beats >= 0
         between_s = min(EARLY_BEAT_S, self._heartbeat_s) if is_awaited else self._heartbeat_s
         # The interval is measured from the sending of the heartbeat, because a busy machine delays Postgres's response.
-        # If Postgres is slow, half of the interval remains as a pause, so the keeper sends at most twice as many
-        # heartbeats as planned.
+        # The pause is at least half of the interval, so the keeper sends at most twice as many heartbeats as planned.
         return max(between_s / 2, between_s - self._heartbeat.round_trip_s)
 
     def learn_beat(self, *, first: bool) -> None:

@@ -1,7 +1,8 @@
 """Track how many deliveries a worker accepts from a shard over one connection, in the worker and in the shard (pure).
 
-A place is the permission to hand over one delivery. Worker and shard both count all places since the connection was
-opened, including used places. So a limit has the same meaning on both sides while messages are in flight.
+A place is the permission to hand over one delivery. A limit is the number of all places since the connection was
+opened, including used places. So a limit has the same meaning in the worker and in the shard, even while messages are
+in flight.
 """
 
 import math
