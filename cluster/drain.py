@@ -18,7 +18,7 @@ POLL_S = 0.2
 async def leave(
     session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
 ) -> Counter[str]:
-    """Request that a host's shards move to other nodes; after `within_s`, end the shards that have not moved.
+    """Move the shards of a host to other nodes; after `within_s`, end the shards that have not moved.
 
     shape:   returns the number of ended keepers of each role
 

@@ -1,4 +1,4 @@
-"""Define the error of a cluster that can't run, in a separate module, because `cluster.running` loads many modules."""
+"""The error of a cluster that can't run. This module is separate, because `cluster.running` loads many modules."""
 
 
 class ClusterFailed(Exception):

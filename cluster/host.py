@@ -1,4 +1,4 @@
-"""Run Ray in a host process, a child of `up`; if the host process ends together with Ray, `up` restarts it.
+"""Run Ray in a host process, a child of `up`. If Ray is lost, the host ends, and `up` starts another host.
 
 The host reads its settings from its environment. When the host's standard input ends, because `up` stops or was
 killed, the host releases all claims and ends.

@@ -1,7 +1,7 @@
 """The interface of `up` to a host process.
 
-This module has few imports: it starts a host of local keepers before the command line imports its own modules, and
-those imports take longer than all other steps before the first firing.
+This module has few imports, because it starts a host of local keepers before the command line imports its own modules.
+The imports of the command line take longer than all other steps before the first firing.
 """
 
 import json

@@ -118,7 +118,7 @@ class KeptHost:
 
     @property
     def _is_stuck(self) -> bool:
-        """Return whether the process hangs: this happens if one of Ray's processes dies while Ray starts."""
+        """Return whether the process hangs. It hangs, for example, if one of Ray's processes dies while Ray starts."""
         return not self.is_ready and time.monotonic() - self._restarts.started_at_s > self._patience_s
 
     @property

@@ -157,8 +157,9 @@ def _look_for_nodes_by_their_sockets(address: str) -> None:
 def _nodes_by_socket(address: str) -> set[str]:
     """List the nodes of the joined cluster at `address` that answer on a socket of this machine.
 
-    Both conditions are checked: another machine may have the same address, and another Ray may own the socket. The
-    socket must answer, because a killed node stays in Ray's list, and its socket file remains.
+    The address alone is not sufficient, because another machine may have the same address. The socket alone is not
+    sufficient, because another Ray may own it. The socket must answer, because a killed node stays in Ray's list, and
+    its socket file remains.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -257,7 +258,7 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
     try:
         accepted, why = GcsClient(address=address).drain_node(
             node_id,
-            # Drain the node even if tasks or actors run on it.
+            # This reason drains a node even while tasks or actors run on it.
             DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
             "shardclock leave",
             int((time.time() + within_s) * 1000),

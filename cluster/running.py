@@ -62,8 +62,8 @@ class RunningCluster:
             self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell, rest_s=rest_s)
         # In the order of their start: the local keepers must not wait for Ray.
         self._hosts = [host for host in (self._local, self._ray) if host is not None]
-        # The state that was sent to the local host: the number of starts of the local host, the number of losses of
-        # Ray's host, and the node on which Ray's host is ready.
+        # The state at the last message to the local host: the number of starts of the local host, the number of losses
+        # of Ray's host, and the node on which Ray's host is ready.
         self._told = (0, 0, "")
         # the keys are the names of processes
         self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))

@@ -81,7 +81,7 @@ class InvalidSettings(ValueError):
 
 
 def _default_data_dir() -> Path:
-    # For root, choose a directory outside of root's home: the embedded server runs as another user, which can't read
+    # For root, choose a directory outside of root's home, because the embedded server runs as a user that can't read
     # root's home.
     if os.geteuid() != 0:
         with suppress(RuntimeError):  # a user without a name has no home, unless HOME names a directory
@@ -195,7 +195,7 @@ class Settings(BaseModel):
 
     @property
     def has_stand_by(self) -> bool:
-        """Return whether local keepers stand by: with our own Ray, because its death ends all its keepers."""
+        """Return whether local keepers stand by for our own Ray, because its keepers end together with it."""
         return self.standby and not self.local and self.ray_address is None
 
     def named(self) -> dict[str, Any]:

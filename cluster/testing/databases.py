@@ -21,7 +21,7 @@ from shardclock_server.sql.log.partitions import ensure_log_partitions
 from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.session import Session
 
-# the kind of these temporary directories, and the name of the data directory in each directory
+# the `kind` of the temporary directories, and the name of the data directory in each of them
 KIND, DATA = "testing", "data"
 TEMPLATE = "template_of_tests"
 DAYS_MAX = 20  # The limit of templates (8 MiB each); a test on a further day creates the log's partitions itself.
