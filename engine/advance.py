@@ -258,7 +258,7 @@ def _continue_step(done: Advanced, definition: Definition, now: datetime, budget
 
 
 def _close_late(done: Advanced, token: int, node_id: str | None) -> None:
-    """Close the wait (a timer or a task) that sent a stale signal, so that it sends no further signal.
+    """Close the wait (a timer or a task) that sent a stale signal, so that the wait sends no further signal.
 
     Otherwise a schedule would send a signal at its next occurrence. A task could also send another signal, if its
     row was locked when the wait was first closed.

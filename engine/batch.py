@@ -82,7 +82,7 @@ class StepBatch:
     full: dict[int, str] = field(default_factory=dict)
 
     def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
-        """Refuse to start a process with call activities in a full family, because its calls would be refused, too.
+        """Refuse to start a process with call activities in a full family, because its calls would be refused later.
 
         errors:  FamilyIsFull
         """

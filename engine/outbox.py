@@ -172,7 +172,7 @@ class Outbox:
         self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
-        """Delete the row of a closed wait once more: a stale signal shows that the first deletion has missed it."""
+        """Delete the row of a closed wait again, because a stale signal shows that the row still exists."""
         self._closed.append((token, node_id))
 
     def _waits(self) -> Iterator[tuple[Opened, datetime]]:

@@ -76,15 +76,15 @@ class SignalRunner:
         # After a failure these instances process one signal per turn, so that a signal that can't be processed fails
         # alone.
         self._one_by_one: set[int] = set()
-        # Instances with signals that did not fit into a batch, by tenant; they are skipped until all signals of the
-        # tenant fit into one batch.
+        # The instances, by tenant, with signals that did not fit into a batch. They are skipped until all signals of
+        # the tenant fit into one batch.
         self._skipped: dict[str, set[int]] = {}
         self._queue = TenantScheduler()
         self._quotas = TenantQuotas(session)
         self._next_tenant = ""  # The position at which the next search for lanes starts.
-        # The cursors of tenants' lanes: up to its cursor, a lane has no signal that is ready.
+        # The cursors of tenants' lanes. A lane has no ready signal before its cursor.
         self._behind: Mapping[str, LaneCursor] = {}
-        # For each root instance: the reason why the instances below it may call no more instances.
+        # Keys: root instances. Values: the reason why the instances below this root may call no more instances.
         self._full: dict[int, str] = {}
         self._failed = FailedSignals(session, holder, definitions=self._definitions, stats=stats, log=log)
 
@@ -127,7 +127,7 @@ class SignalRunner:
         batch = await asyncio.to_thread(
             advance_all, running, self._definitions, self._queue, calls_depth_max=self._calls.depth_max, full=self._full
         )
-        # If a family refused no start in this batch, the next call counts the family again.
+        # Forget the families that refused no start in this batch, so that the next call counts their instances again.
         self._full = batch.full
         self._skip_unfinished(batch, {signal.tenant_id for signal in poll.signals})
         done = await self._write_all(batch)

@@ -118,7 +118,7 @@ def _totals(increases: Iterable[tuple[str, UsageIncrease]]) -> dict[str, UsageIn
 
 
 def _writes_since(before: Counter[datetime] | None, room: RemainingQuota) -> Counter[datetime]:
-    """Return the writes that a reading may have missed, because they are newer than the reading's count."""
+    """Return the writes that are newer than the count of a reading, so the count may not include them."""
     if before is None or room.counted_at is None:
         return Counter()
     return Counter({at: amount for at, amount in before.items() if at >= room.counted_at})

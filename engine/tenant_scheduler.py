@@ -10,7 +10,7 @@ AHEAD_MAX = 1_000  # the largest number of tenants that are passed to one statem
 
 
 class TenantScheduler:
-    """Choose the tenant with the least used time. A virtual clock shows the used time of the last chosen tenant.
+    """Choose the tenant with the least used time. The scheduler's clock shows the used time of the last chosen tenant.
 
     If a tenant had no work for a while, the tenant's used time is behind the clock. Then it is set to the clock, so
     that the tenant gets no advantage over tenants that had work.
