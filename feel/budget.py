@@ -107,7 +107,7 @@ class Budget:
         self.spend(items // ITEMS_PER_STEP)
 
     def enter(self, height: int) -> None:
-        """Add the height of a called function's syntax tree to the total height of all calls that are running.
+        """Add the height of a called function's syntax tree to the total height of all running calls.
 
         errors:  TooLong  the nested function calls are too deep
         """
