@@ -17,7 +17,7 @@ def joins_of(nodes: Mapping[str, FlowNode]) -> dict[str, FlowNode]:
 
 
 def upstream_of(nodes: Mapping[str, FlowNode]) -> dict[str, dict[str, int]]:
-    """Find, for each inclusive join, the nodes from which a token can reach the join through each incoming flow.
+    """For each inclusive join, find the nodes from which a token can reach the join, separately for each incoming flow.
 
     An inclusive join waits while another token can still arrive through a flow that no token has used. A token moves
     along flows, or leaves an activity through a boundary event. A path through the join itself does not count.

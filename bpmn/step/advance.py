@@ -248,7 +248,7 @@ def _advance_scope(step: StepContext, scope: Token) -> None:
 
 
 def _stop_cycle(step: StepContext) -> None:
-    """Raise an incident at each planned entry, because the model probably has an endless cycle."""
+    """Raise an incident at each planned entry into a node, because the model probably has an endless cycle."""
     while step.entries:
         entry = step.entries.popleft()
         if scope := step.alive(entry.scope):

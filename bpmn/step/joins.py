@@ -31,8 +31,8 @@ def _is_ready(step: StepContext, scope: Token, node: FlowNode) -> bool:
         return True
     if node.kind == NodeKind.PARALLEL:
         return False
-    # If a token can arrive only through flows that already have a waiting token, it belongs to the next execution of
-    # the join, so ignore it.
+    # Ignore tokens that can arrive only through flows with a waiting token, because these tokens belong to the next
+    # execution of the join.
     missing = sum(1 << number for number, flow_id in enumerate(node.incoming) if flow_id not in taken)
     at_joins = {step.definition.joins[flow_id].node_id for flow_id in taken}
     may_come = at_joins | {child.node_id for child in step.instance.children(scope.key)}
