@@ -40,7 +40,7 @@ class Bucket:
             self._set_refill(now_s, self.refill_s(now_s) + count / self.per_s)
 
     def refund(self, count: float = 1, *, of: float | None = None) -> None:
-        """Put back `count` unused units; `of` is the number of units that the earlier `take` requested.
+        """Put back `count` unused units of an earlier `take` of `of` units.
 
         If the limit of the debt reduced the number of taken units, only taken units are put back.
         """

@@ -92,8 +92,8 @@ class Cron:
                 if match < span.end + span.offset:
                     return match - span.offset
             year += 1
-            # Always include the next year, because a clock that moves back at New Year repeats matches of the previous
-            # year. After that year, skip years without a match.
+            # Always search the next year, too: if the clock moves back at New Year, matches of the previous year occur
+            # again. Skip later years without a match.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)
         return None

@@ -190,7 +190,7 @@ class NewTimer(BaseModel):
             return fields
         for text in (fields.get("due_date"), fields.get("schedule")):
             if isinstance(text, str) and "[" in text:
-                # Skip this check, because the refusal of the field itself is more precise.
+                # Skip this check if the field itself is refused, because that refusal is more precise.
                 with suppress(InvalidTimer):
                     return fields | {"zone": agreed_zone(text, UTC_ZONE).key}
         return fields

@@ -87,7 +87,7 @@ def _kind_of(year: int) -> tuple[int, bool]:
 
 @cache
 def _like(kind: tuple[int, bool]) -> int:
-    """Return the year to search for changes: an earlier year of the same length that starts on the same weekday."""
+    """Return an earlier year with the same length and first weekday, in which to search for changes of the clock."""
     years = range(RULES_FROM_YEAR, RULES_FROM_YEAR + KINDS_CYCLE_YEARS)
     return next(year for year in years if _kind_of(year) == kind)
 

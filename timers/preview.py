@@ -66,7 +66,7 @@ def preview_from(
 
 
 def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
-    """Return a moment at which the zone has the same offset as at the rule's date before the first one.
+    """Return a moment that has the zone's offset at the date before the rule's first date.
 
     A comparison with the present moment would find a clock change at the first date of a yearly rule, although each
     date of the rule has the same offset.
@@ -87,8 +87,8 @@ def _before_first(rule: ScheduleRule, first: ScheduledOccurrence) -> datetime:
     if not has_date_after(earliest):
         return first.due_date
     ends = [change.at - SECOND for change in clock_changes(rule.zone, earliest, first.due_date)]
-    # The first of these moments after which the rule has no date before `first`: its offset is that of the previous
-    # date.
+    # The first of these moments after which the rule has no date before `first`. This moment has the offset of the
+    # previous date.
     index = bisect_left(ends, True, key=lambda end: not has_date_after(end))
     return ends[index] if index < len(ends) else first.due_date
 

@@ -21,7 +21,7 @@ REPEAT_CHARS_MAX = 200  # The table's CHECK has the same limit.
 # A zone's name in brackets contains slashes, which do not separate the parts of a repeat.
 PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
 REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
-# As for cron rules, a period has at least a second. With a limit of a millisecond, ten thousand schedules would use up
+# A period has at least a second, as in cron rules. With periods of a millisecond, ten thousand schedules would use up
 # the throughput of a whole cluster.
 PERIOD_MIN = timedelta(seconds=1)
 FREQUENT_MAX = 10  # a repeat with a period below PERIOD_MIN may fire at most this many times
