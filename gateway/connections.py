@@ -131,7 +131,7 @@ def connections_of(settings: GatewaySettings) -> int:
 
 
 def connections_max(sessions: int) -> int:
-    """Return the number of files that are left for client connections after `sessions` and the gateway's other files.
+    """Return how many client connections may be open: the process's limit of files minus `sessions` and other files.
 
     First raises the process's soft limit of open files to the hard limit.
     """

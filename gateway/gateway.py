@@ -1,4 +1,4 @@
-"""The parts of one gateway, and the slots of its waiting callers."""
+"""The pools, limits and queues of one gateway, and the slots of callers that wait."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

@@ -3,8 +3,8 @@
 `timer_quotas` checks the quotas of a new timer. Postgres checks the quotas of instances, definitions and messages
 (sql/functions/quotas/check_process_quota.sql).
 
-Creating a timer runs no count in Postgres. Instead, a gateway repeatedly counts the pending timers of a tenant with a
-quota, and adds the timers that it has written since the last count: docs/decisions/0046-quotas.md.
+A gateway does not count timers in Postgres for each new timer. The gateway repeatedly counts the pending timers of a
+tenant with a quota, and adds the timers that it has written since the last count: docs/decisions/0046-quotas.md.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ class GroupGrants:
         self._grants = tuple(grants)
 
     def known(self, groups: Collection[str]) -> tuple[str, ...]:
-        """List those of a person's groups for which the setting has a grant."""
+        """List the groups of a person that have a grant in the setting."""
         return tuple(dict.fromkeys(it.group for it in self._grants if it.group in groups))
 
     def tenants_of(self, groups: Collection[str]) -> tuple[str, ...] | None:

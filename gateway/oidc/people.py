@@ -25,7 +25,7 @@ def subject_of(claims: Mapping[str, Any]) -> str:
 
 
 def person_of(claims: Mapping[str, Any], registration: ClientRegistration) -> Person:
-    """Return the person, with only those groups that have a grant.
+    """Return the person, with only the groups that have a grant.
 
     errors:  SignInRefused  none of the person's groups has a grant
     """

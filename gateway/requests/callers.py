@@ -34,7 +34,8 @@ TENANT = "tenant_id"  # the key in a request's state under which the tenant of t
 BEARER = "bearer"
 # Other programs may parse another host than this gateway from a text with one of these characters.
 NO_HOST = re.compile(r"[@/?#\\\s]")
-# `Sec-Fetch-Site` of the user's own requests and of the gateway's own page; requests of other pages have other values.
+# The values of `Sec-Fetch-Site` for requests of the user and of the gateway's own pages. Requests of other pages have
+# other values.
 OWN_SITES = frozenset({"none", "same-origin"})
 
 
