@@ -1,6 +1,6 @@
-"""Pass the moment at which the current call must end to the client of the HTTP API, which retries only until then.
+"""Limit the retries of the HTTP client to the time that the current call of a handler has left.
 
-Without this moment, a handler that can't reach the gateway would end by its timeout, and the recorded reason would not
+Without this limit, a handler that can't reach the gateway would end by its timeout, and the recorded reason would not
 name the gateway.
 """
 
@@ -11,7 +11,8 @@ from time import monotonic
 RESERVE_S_MAX = 1.0  # The handler's own code gets this time to handle the error before the timeout.
 RESERVE_SHARE = 0.25
 
-# The end of the current call on the monotonic clock, and the part of its time without new retries.
+# The end of the current call on the monotonic clock, and the length of the last part of the call, in which no retry
+# starts.
 _end: ContextVar[tuple[float, float] | None] = ContextVar("end", default=None)
 
 

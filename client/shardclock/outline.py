@@ -150,8 +150,8 @@ class _Outline:
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
 
     def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        # Outline only objects: another definition depends on the configuration of the object that uses it, which is
-        # unknown here.
+        # Convert only definitions of objects. Any other definition depends on the configuration of the object that uses
+        # it, and this object is unknown here.
         self._extra = None
         found = self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
         self._extra = FORBID

@@ -10,7 +10,7 @@ from shardclock.jsonb import NUL, TOO_DEEP, has_nul, is_too_deep
 from shardclock.refusal import shown
 
 RESULT_BYTES_MAX = 16_384
-# characters and elements; larger values are not encoded, because the encoder would copy the value
+# limits of characters and elements; a larger value is not encoded, because the encoder would copy the value
 WRITTEN_MAX = 1_000_000
 HUGE = (
     f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"

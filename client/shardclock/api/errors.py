@@ -198,7 +198,9 @@ BY_STATUS: Mapping[int, str] = {code.status: code.name for code in GENERAL}
 
 
 def error_of(problem: Problem) -> ApiError:
-    """Create the error for a problem, of the class of its general code; ApiError for a problem of another server."""
+    """Create the error for a problem. Its general code determines the class; a problem of another server is an
+    ApiError.
+    """
     if not problem.type.startswith(PREFIX):
         return ApiError(problem)
     code = code_of(problem.code)

@@ -36,7 +36,7 @@ class ConcurrentCalls:
     async def outcomes(self, calls_max: int) -> list[Outcome]:
         """Call the handler for each timer, at most `calls_max` at a time.
 
-        shape:   the outcomes of the first timers, in order; the time was over before the calls for the other timers
+        shape:   the outcomes of the first timers, in order; the other timers were not called, because the time was over
         """
         self._begin_task()
         await asyncio.sleep(0)  # Let the first task make calls until one of its calls waits.

@@ -1,4 +1,4 @@
-"""Process each record of the log at least once, outside of Postgres: lease a batch, work, acknowledge."""
+"""Process each record of the log at least once, with work outside of Postgres: lease a batch, work, acknowledge."""
 
 import time
 from contextlib import suppress

@@ -1,6 +1,5 @@
 -- Checks whether a consumer group exists.
---
--- in:    :asked text, a JSON object of group_name
+-- in:    :asked text, a JSON object with the field group_name
 -- out:   answer text, a JSON object of partitions (the group's number of partitions); or no row: the group does not
 --        exist
 -- locks: nothing
