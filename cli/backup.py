@@ -37,7 +37,7 @@ MAGIC = b"PGDMP"  # The first bytes of each file in pg_dump's custom format.
 OWNER_ONLY = 0o600  # Only the owner may read the file, because it contains payloads and keys.
 LOCK_WAIT_S = 60.0  # Longer than a migration holds a lock. The lock of an idle session may never end.
 LOCK_TIMEOUT = "canceling statement due to"  # The text in pg_dump's error message after --lock-wait-timeout.
-# A part of an error message, and the way out; the last way is for all other errors.
+# Pairs of a part of an error message and the way out. The last entry is for all other errors.
 DUMP_WAYS = (
     ("permission denied", "use the role that owns the schema, or a superuser"),
     ("row-level security", "use the role that owns the schema, or a superuser"),

@@ -78,7 +78,7 @@ class Verbatim:
 
 
 def plain(value: Any) -> Any:
-    """Convert records to JSON types: a moment becomes ISO 8601 text in UTC, and a holder's number 16 hex digits."""
+    """Convert records to JSON types. A moment becomes ISO 8601 text in UTC, a holder's number becomes 16 hex digits."""
     if isinstance(value, Verbatim):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):

@@ -35,9 +35,8 @@ class Preparation:
     """Write the wanted number of shards once, and the app's declarations after each change of the leading cluster.
 
     A database on hold may belong to another installation, so this class writes nothing until the hold ends. While
-    another cluster leads, workers call that cluster's app. A cluster that does not lead adds its own handlers, and
-    withdraws no handlers. The leading cluster also withdraws the handlers that its app does not have. Only the leading
-    cluster declares jobs.
+    another cluster leads, workers call that cluster's app. Each cluster adds the handlers of its app. Only the leading
+    cluster withdraws the handlers that its app does not have. Only the leading cluster declares jobs.
     """
 
     def __init__(self, settings: Settings, app: App | None) -> None:

@@ -87,7 +87,9 @@ def tail(
 
 
 def status(as_json: Json = False) -> int:
-    """Show shards, holders and nodes; pending, paused and overdue timers; the lag; timers that an outage delays."""
+    """Show the shards, holders and nodes, the pending, paused and overdue timers, the lag, and timers that an outage
+    delays.
+    """
 
     async def do(session: Session) -> int:
         state = await read_status(session)

@@ -57,8 +57,8 @@ def cancel(
     change = ChangeKind(CANCEL, states_of(state, CHANGEABLE), {"reason": reason})
     key = which.process_instance_key
     if key is not None and state is None and which == TimerFilter(process_instance_key=key):
-        # Cancel all timers with one statement. If a search came before the cancellation, the search could miss an
-        # occurrence that is created between the search and the cancellation.
+        # Cancel all timers with one statement. A separate search before the cancellation could miss an occurrence that
+        # is created between the search and the cancellation.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
     return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
 
