@@ -103,7 +103,7 @@ def _targets(unserved: Sequence[UnservedTarget]) -> Iterator[Finding]:
 
 
 def _punctuality(it: ClusterMeasures) -> Iterator[Finding]:
-    """Check that timers fire on time, and that no timers wait because the ramp is 0."""
+    """Check that timers fire on time, and that no timers wait for a ramp of 0."""
     if it.oldest_overdue_s <= LATE_S:
         yield Finding("lag", Level.OK, f"no timer is overdue by more than {LATE_S:g} s")
     else:

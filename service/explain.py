@@ -1,7 +1,7 @@
 """Explain from stored rows why a timer had fired, or had not fired, by a given moment.
 
 `service.timeline` reads the records around a moment, and `explain` describes the last occurrence that was due at this
-moment. If no occurrence was due, `explain` returns the reason.
+moment. If no occurrence was due, `explain` returns the reason for this.
 """
 
 from dataclasses import dataclass

@@ -107,8 +107,9 @@ def last_missed(plan: UpcomingTimer, now: datetime) -> datetime | None:
 
 
 def _date_of(rule: ScheduleRule, current: ScheduledOccurrence, number: int, *, before: datetime) -> datetime:
-    """Find by bisection the date of a later occurrence, because a rule finds dates by moment and not by number."""
-    # The search begins at the anchor, because a client may have moved the current occurrence behind the wanted one.
+    """Find the date of a later occurrence by its number. Use bisection, because a rule finds dates only by moment."""
+    # The search begins at the anchor, because a client may have moved the current occurrence to a date after the wanted
+    # occurrence.
     begin, end, found = current.anchor, before, current
     while found.number < number and begin < end:
         middle = begin + (end - begin) / 2

@@ -1,4 +1,6 @@
-"""Find the author of an operator's hold. A separate module, because the coordinator reads holds without the audit."""
+"""Find the author of an operator's hold. This module is separate, because the coordinator reads holds without the
+audit.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -40,7 +40,7 @@ async def change_letter_page(session: Session, change: Callable[[], Awaitable[Se
 class Redriving:
     """One redrive: its rate, and whether it enables disabled endpoints.
 
-    shape: `closed` has the targets that `open_among` could not use until now, by name and tenant
+    shape: `closed` has the targets, by name and tenant, that `open_among` has found closed until now
     """
 
     session: Session
