@@ -14,8 +14,8 @@ from shardclock_server.timers.model import ClaimedTimer
 
 Scope = Literal["own", "ahead", "newest", "sweep", "outage"]
 
-# Timers that are overdue by more than this were left by an outage, not by a takeover: the ramp limits their firing
-# rate.
+# An outage has left a timer that is overdue by more than this, because a takeover is shorter. The ramp limits the
+# firing rate of such timers.
 RAMP_AFTER_S = 10.0
 
 

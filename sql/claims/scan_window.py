@@ -12,8 +12,9 @@ from datetime import timedelta
 
 from shardclock_server.timers.model import SLOTS
 
-# After a failed scan, the number of full slots is divided by the first number; after a quick scan, it grows at most by
-# the second factor. This factor is high: most slow scans waited for a lock, and would be as slow with fewer slots.
+# After a failed scan, the number of full slots is divided by the first number. After a quick scan, it is multiplied by
+# at most the second number. The second number is high, because most slow scans waited for a lock, and would be as slow
+# with fewer slots.
 SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 
 

@@ -212,8 +212,8 @@ class Renewal(NamedTuple):
 
     All other claims of the call are lost: their deliveries have ended or were claimed by another worker. The claims in
     `locked` were not renewed, because a transaction has locked their deliveries; the ends of their leases did not
-    change. No other worker can claim a delivery while it is locked. After the unlock, the first statement claims the
-    delivery or renews its lease.
+    change. No other worker can claim a delivery while it is locked. After the unlock, the first statement wins: it
+    claims the delivery, or renews its lease.
     """
 
     renewed: frozenset[Claim] = frozenset()

@@ -17,8 +17,7 @@ EDGES = tuple(timedelta(seconds=second) for second in range(0, MINUTES * 60 + 1,
 class Forecast:
     """The number of pending timers that are due in each ten seconds of the next 15 minutes.
 
-    Each number is a lower bound, because only the next occurrence of a schedule counts, and clients may schedule more
-    timers.
+    Each number is a lower bound: only the next occurrence of a schedule counts, and clients may schedule more timers.
     """
 
     steps: Sequence[int]
