@@ -1,5 +1,5 @@
 # `make docs` writes this file from async_leasing.py: change that file, and run `make docs`.
-"""Process each record of the log at least once, outside of Postgres: lease a batch, work, acknowledge."""
+"""Process each record of the log at least once, with work outside of Postgres: lease a batch, work, acknowledge."""
 
 import time
 from contextlib import suppress

@@ -1,9 +1,9 @@
 # `make docs` writes this file from async_reading.py: change that file, and run `make docs`.
 """Read the command log in order, each record once.
 
-A record gets its position before its transaction commits, so a reader that continues after the highest position it saw
-would skip records that commit late. `shardclock.read_log` stops before the lowest position that an open transaction may
-still write: docs/decisions/0024-the-log-reads-by-position.md.
+A record gets its position before its transaction commits. A reader that continues after the highest known position
+would therefore skip records that commit late. `shardclock.read_log` stops before the lowest position that an open
+transaction may still write: docs/decisions/0024-the-log-reads-by-position.md.
 """
 
 import json
