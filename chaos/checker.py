@@ -48,8 +48,9 @@ class Verdict:
 def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: RunIndex | None = None) -> Verdict:
     """Check a history against every promise.
 
-    `invalid`: a promise is broken. `unknown`: nothing fired, too few faults took effect, the recording is incomplete,
-    or a promise in `exercised` has no case. `valid`: every other history.
+    `invalid`: a promise is broken. `unknown`: no promise is broken, but nothing fired, there were too few events, the
+    recording is incomplete or contradicts itself, or a promise in `exercised` has no case. `valid`: every other
+    history.
 
     shape:   `run` is the index of this history, if the caller has built it already
     """

@@ -1,6 +1,6 @@
 """Grant capacity to the shards of this machine, and receive deliveries from these shards.
 
-A place is the capacity for one delivery.
+A place is the permission to hand over one delivery.
 
 A new firing must not overtake a waiting delivery. So shards get no places for a target while due deliveries of the
 target are unclaimed. The worker's claims don't use granted places, so claims and hand-overs together never exceed the
