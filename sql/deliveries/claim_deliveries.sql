@@ -116,8 +116,8 @@ share as materialized (
 ),
 due as materialized (
     select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
-    -- Read the few lanes of handlers first: hundreds of endpoints with a claimed oldest delivery could use up the
-    -- limit.
+    -- Read the few lanes of handlers first. Otherwise hundreds of endpoints with a claimed oldest delivery could use up
+    -- the limit.
     from (select * from open_lane o where o.places > 0 order by o.target like 'webhook:%', o.soonest) o
     cross join share
     cross join me
@@ -126,7 +126,7 @@ due as materialized (
         from shardclock.deliveries d
         where d.target = o.target
             and d.tenant_id = o.tenant_id
-            -- Never clock_timestamp() here: with a volatile function, the index scan would not stop after the due rows.
+            -- Don't use clock_timestamp() here: an index scan with a volatile bound does not stop after the due rows.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             -- Skip earlier rows of the index, which are claimed or deleted: docs/decisions/0040-deliveries.md.
             and (d.next_attempt_at, d.timer_key + 0) > (o.behind_at, o.behind_key)

@@ -14,13 +14,13 @@ me as materialized (
     cross join shardclock.coordination c
     where h.holder = :holder::bigint
         and h.ended_at is null
-        -- No row on a copy, and on another installation's database: the shard then fires nothing
+        -- On a copy, and on another installation's database, there is no row, so the shard fires nothing
         -- (docs/decisions/0016-a-copy-does-not-fire.md).
         and shardclock.hold_reason(h.identity) is null
 ),
 freed as materialized (
-    -- The holders with free claims. Two selects, because each can use a small index; a single select with "or" would
-    -- read all holders, including the ended holders.
+    -- The holders with free claims. Each of the two selects can use a small index. A single select with "or" would read
+    -- all holders, including the ended holders.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
     union all
     -- The claims of suspended holders are free, except the claims of this shard: it runs, so its mark is out of date.

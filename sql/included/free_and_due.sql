@@ -1,6 +1,6 @@
 -- Restricts the timers `t` to the free timers of the slot `s` that are due before the horizon.
 where t.slot = s.slot
-    -- Never clock_timestamp() here: with a volatile function, the index scan would not stop at the horizon.
+    -- Don't use clock_timestamp() here: an index scan with a volatile bound does not stop at the horizon.
     and t.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
     and t.due_date > s.since
     and shardclock.is_free(

@@ -1,5 +1,5 @@
--- The columns of the next occurrence of the schedule `f`: computed by the rule (`mine`), or, after a run on request,
--- the values from before the run.
+-- The columns of the next occurrence of the schedule `f`. The rule (`mine`) has computed the values. After a run on
+-- request, they are the values from before the run.
 mine.fires,
 -- After a run on request, the next occurrence has the due date from before the run. Missed occurrences are handled when
 -- this occurrence fires.

@@ -31,8 +31,8 @@ cross join lateral (
     from (
         select
             p.fires,
-            -- The number of the last occurrence that is already due; with the rule `skip`, of the last occurrence that
-            -- is too late to fire.
+            -- The number of the last due occurrence; with the rule `skip`, the number of the last occurrence that is
+            -- too late to fire.
             case
                 when f.missed = 'fire_all' or (p.fires and f.repetitions <> -1 and f.occurrence >= f.repetitions)
                 then f.occurrence

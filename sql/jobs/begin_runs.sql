@@ -48,11 +48,10 @@ due as materialized (
             d.claims > 0 as was_begun
         from shardclock.deliveries d
         where d.target like 'job:%'
-            -- Never clock_timestamp() here: with a volatile function, the index scan would not stop after the due
-            -- starts.
+            -- Don't use clock_timestamp() here: an index scan with a volatile bound does not stop after the due starts.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- "is true" prevents that the planner chooses an index with another order, and reads the starts of all
+            -- With "is true", no index in another order fits. In another order, Postgres would read the starts of all
             -- jobs.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
@@ -89,8 +88,8 @@ of_job as materialized (
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
         j.name, j.priority, j.overlap, j.disabled_at, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date,
-        -- A start that needs more resources than the caller's machine has must wait for another worker; the start waits
-        -- in the same way as during the pause after a run. The policy may be any JSON; if a value is not a number, the
+        -- A start may need more resources than the caller's machine has. The start then waits for another worker, in
+        -- the same way as during the pause after a run. The policy may be any JSON; if a value is not a number, the
         -- comparison is false.
         j.not_before > coalesce(:now::timestamptz, now())
             -- A withdrawn job's start waits until an app declares the job again.
@@ -133,8 +132,8 @@ hundredth as materialized (
         from shardclock.deliveries d
         where d.target = q.target and d.target like 'job:%' and d.tenant_id = q.tenant_id
             and d.slot % (select me.part_count from me) = (select me.part from me)
-            -- "is true" fits no index, so Postgres reads the starts in the order of their due dates, and stops after
-            -- the hundredth start.
+            -- With "is true", no other index fits, so Postgres reads the starts in the order of their due dates, and
+            -- stops after the hundredth start.
             and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
             and d.claimed_by is null
         order by d.due_date, d.timer_key
@@ -324,7 +323,7 @@ unwanted as materialized (
 dropped as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select u.timer_key from unwanted u))
-        -- "is true" fits no index, so that even a plan that was made for an empty table probes the key.
+        -- With "is true", no other index fits, so that even a plan for an empty table probes the key.
         and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,

@@ -114,9 +114,9 @@ decided as materialized (
             or not u.is_enabled
             -- A cancelled run has no next attempt, whatever its outcome is.
             or u.is_cancelled
-            -- If the next start is due before the next attempt, the start replaces the attempt. Exception: a start on
-            -- request is retried if its run did not fail, because the start may have its own configuration; the job's
-            -- `overlap` then decides.
+            -- If the next start is due before the next attempt, the start replaces the attempt. Exception: if the run
+            -- of a start on request did not fail, the start is retried, because it may have its own configuration. The
+            -- job's `overlap` then decides between the two starts.
             or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
             -- The rule above also applies to a next start that this statement plans, but only if the run has failed. A
             -- run that did not fail always gets another attempt.

@@ -31,7 +31,7 @@ with recursive dying (tenant_id, number) as (
         order by d.tenant_id
         limit 1
     ) n
-    -- One tenant of these may be :tenant_id.
+    -- Read one tenant more than the limit, because :tenant_id may be among the tenants, and is left out.
     where f.number <= :limit::bigint
 ),
 failing (target, tenant_id, number) as (

@@ -11,9 +11,9 @@
 --        sentence text, raised_at timestamptz
 --        for a start, the columns have the values of find_instance
 -- locks: nothing
--- index: incidents, all rows, which operators should keep few; instances_pkey and definitions_pkey, one probe for each;
---        the tenants of definitions_by_process, and for each tenant dead_letters_of_starts_by_death, backwards: at most
---        a page, if no other filter excludes rows
+-- index: incidents, all rows, which operators should keep few; instances_pkey and definitions_pkey, one probe for each
+--        row; definitions_by_process, for the list of tenants; then for each tenant dead_letters_of_starts_by_death,
+--        backwards: at most a page if no other filter excludes rows
 select
     f.instance_key, f.tenant_id, f.process_id, f.version, f.token, f.node_id, f.signal_key, f.sentence, f.raised_at
 from (

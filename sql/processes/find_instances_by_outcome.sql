@@ -6,8 +6,9 @@
 --        :process_id text or null, :before bigint or null, :page_size integer
 -- out:   the columns of find_instances
 -- locks: nothing
--- index: the tenants of definitions_by_process, and for each tenant instances_by_outcome, backwards: at most a page, if
---        :process_id excludes none; definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each
+-- index: definitions_by_process, for the list of tenants; then for each tenant instances_by_outcome, backwards: at most
+--        a page if :process_id excludes no rows; definitions_pkey, incidents_pkey and business_keys_pkey, one probe for
+--        each row
 select
     i.instance_key, t.tenant_id, i.process_id,
     (select d.version from shardclock.definitions d where d.definition_key = i.definition_key) as version,

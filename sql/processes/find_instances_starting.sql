@@ -5,9 +5,9 @@
 --        :process_id text or null, :before bigint or null, :page_size integer
 -- out:   the columns of find_instances; state is STARTING, incidents is 1 if the start was given up
 -- locks: nothing
--- index: the tenants of definitions_by_process, and for each tenant deliveries_of_starts and dead_letters_of_starts,
---        backwards: at most a page, if :process_id excludes none; definitions_pkey and business_keys_pkey, one probe
---        for each
+-- index: definitions_by_process, for the list of tenants; then for each tenant deliveries_of_starts and
+--        dead_letters_of_starts, backwards: at most a page if :process_id excludes no rows; definitions_pkey and
+--        business_keys_pkey, one probe for each row
 select
     s.instance_key, t.tenant_id, s.process_id, s.version, 'STARTING' as state, s.fired_at as started_at,
     null::timestamptz as ended_at, s.parent_key, s.incidents,

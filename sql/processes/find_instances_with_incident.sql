@@ -5,9 +5,9 @@
 --        :process_id text or null, :before bigint or null, :page_size integer
 -- out:   the columns of find_instances
 -- locks: nothing
--- index: incidents_pkey, backwards; the tenants of definitions_by_process, and for each tenant dead_letters_of_starts,
---        backwards: at most a page, if :process_id excludes none; instances_pkey, definitions_pkey and
---        business_keys_pkey, one probe for each
+-- index: incidents_pkey, backwards; definitions_by_process, for the list of tenants; then for each tenant
+--        dead_letters_of_starts, backwards: at most a page if :process_id excludes no rows; instances_pkey,
+--        definitions_pkey and business_keys_pkey, one probe for each row
 select
     f.instance_key, f.tenant_id, f.process_id, f.version, f.state, f.started_at, f.ended_at, f.parent_key, f.incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = f.instance_key) as business_key

@@ -48,8 +48,8 @@ steps_gone as (
 acts_gone as (
     delete from shardclock.task_acts a where a.ctid = any (array(select act.place from act))
 ),
--- Select the instances of which this call deletes all remaining steps and acts: only these instances are deleted too.
--- A subquery instead of a join forces the planner to probe the index (docs/decisions/0005-queue-plans.md).
+-- Select the instances that have no steps and acts left after this call. Only these instances are deleted. A subquery
+-- instead of a join forces the planner to probe the index (docs/decisions/0005-queue-plans.md).
 whole as materialized (
     select o.instance_key
     from old o

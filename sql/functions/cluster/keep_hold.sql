@@ -1,4 +1,4 @@
--- Records the begin and the end of each hold, in a trigger, so that every interface is covered.
+-- Records the begin and the end of each hold. It is a trigger, so that every interface is covered.
 --
 -- If the reason changes during a hold, the recorded hold ends and another recorded hold begins.
 --

@@ -10,7 +10,8 @@ language sql
 volatile -- a new snapshot: the caller may have waited for the lock of the job's row
 set enable_seqscan = off
 begin atomic
-    -- A single select reads both tables, because a firing moves the start from timers to deliveries.
+    -- Read both tables in one select, because a firing may move the start from timers to deliveries between two
+    -- selects.
     select not exists (
             select from shardclock.timers t
             where t.tenant_id = 'default' and t.name = 'job:' || has_no_start.job and t.target = t.name

@@ -1,4 +1,4 @@
--- Deletes the business keys of deleted instances, in a trigger, so that each statement that deletes instances is
+-- Deletes the business keys of deleted instances. It is a trigger, so that each statement that deletes instances is
 -- covered.
 --
 -- in:    nothing

@@ -50,8 +50,7 @@ begin
         moments := case when period is null then array[m[2], m[3]] else array[m[2]] end;
     end if;
     for i in 1 .. cardinality(moments) loop
-        -- Read the period and the start or end in the order of the text: a period comes after a start and before an
-        -- end.
+        -- Read the parts in the order of the text: a period comes after a start and before an end.
         exit when i = 1 and period = m[2] and shardclock.period_refusal(given, period) is not null;
         select * into found from shardclock.judged_moment(moments[i], zone);
         if found.refusal is not null then
