@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field
 
+from shardclock.api.answers import Answer
 from shardclock.jsonb import stored_json
 from shardclock_server.timers.moment import canonical_moment
 
@@ -39,6 +40,15 @@ KEY = Field(examples=[OFTEN["timer_key"]])
 NAME = Field(examples=[OFTEN["name"]])
 TENANT = Field(examples=[OFTEN["tenant_id"]])
 NEXT = Field(examples=[OFTEN["next"]], description="the value of `after` for the next request; null on the last page")
+
+
+class RowAnswer(Answer):
+    """A response model whose fields have the names and the values of a row's attributes."""
+
+    @classmethod
+    def of(cls, row: object) -> Self:
+        """Create the response model from a row."""
+        return cls(**{name: getattr(row, name) for name in cls.model_fields})
 
 
 def examples(**own: Any) -> Callable[[dict[str, Any]], None]:

@@ -7,9 +7,8 @@ from typing import Any, Self
 from pydantic import Field
 
 from shardclock.api.answers import Answer
-from shardclock_server.gateway.answers.answer import KEY, MOMENT, TENANT
+from shardclock_server.gateway.answers.answer import KEY, MOMENT, TENANT, RowAnswer
 from shardclock_server.service.endpoints import Done, NewSecret
-from shardclock_server.sql.endpoints.attempts import EndpointAttempt
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
 
 
@@ -45,7 +44,7 @@ class EndpointAnswer(Answer):
         return cls(target=f"{WEBHOOK}{endpoint.name}", **asdict(endpoint))
 
 
-class EndpointAttemptAnswer(Answer):
+class EndpointAttemptAnswer(RowAnswer):
     """One attempt to deliver to an endpoint."""
 
     timer_key: int = KEY
@@ -60,11 +59,6 @@ class EndpointAttemptAnswer(Answer):
         description="the reason of the failure; null: the endpoint accepted the delivery",
     )
     body: str = Field(examples=["busy"], description="the first 2 KiB of the response's body")
-
-    @classmethod
-    def of(cls, attempt: EndpointAttempt) -> Self:
-        """Create the response model from a stored attempt."""
-        return cls(**asdict(attempt))
 
 
 class EndpointAttemptsAnswer(Answer):

@@ -1,27 +1,21 @@
 """The response models of incidents."""
 
-from dataclasses import asdict
 from typing import Self
 
 from pydantic import Field
 
 from shardclock.api import processes
-from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples
+from shardclock_server.gateway.answers.answer import MOMENT_TEXT, RowAnswer, examples
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.incidents import Token
-from shardclock_server.sql.processes.incidents import FoundIncident
 
 
 class IncidentAnswer(
+    RowAnswer,
     processes.Incident,
     json_schema_extra=examples(token=3, signal_key=0, sentence="the card is expired", raised_at=MOMENT_TEXT),
 ):
     """One incident."""
-
-    @classmethod
-    def of(cls, found: FoundIncident) -> Self:
-        """Create the response model from a stored incident."""
-        return cls(**asdict(found))
 
 
 class IncidentsAnswer(processes.IncidentsPage):

@@ -1,15 +1,14 @@
 """The response models of the endpoints that get events for operators."""
 
-from dataclasses import asdict
 from typing import Self
 
 from shardclock.api import answers
-from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples
+from shardclock_server.gateway.answers.answer import MOMENT_TEXT, RowAnswer, examples
 from shardclock_server.service.endpoints import Done
-from shardclock_server.sql.notify.subscriptions import FoundSubscription
 
 
 class EventSubscriptionAnswer(
+    RowAnswer,
     answers.EventSubscription,
     json_schema_extra=examples(
         endpoint="chat",
@@ -25,11 +24,6 @@ class EventSubscriptionAnswer(
     ),
 ):
     """The kinds of events for operators that an endpoint gets, and the state of the endpoint."""
-
-    @classmethod
-    def of(cls, found: FoundSubscription) -> Self:
-        """Create the response model from a stored subscription."""
-        return cls(**asdict(found))
 
 
 class EventSubscriptionsAnswer(answers.EventSubscriptionsPage):

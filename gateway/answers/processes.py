@@ -6,24 +6,17 @@ from typing import Annotated, Self
 from pydantic import Field, WithJsonSchema
 
 from shardclock.api import processes
-from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples
+from shardclock_server.gateway.answers.answer import MOMENT_TEXT, RowAnswer, examples
 from shardclock_server.service.bulk_wording import BulkResult
-from shardclock_server.service.processes import DeployedProcess, local_variables_of, variables_of
+from shardclock_server.service.processes import local_variables_of, variables_of
 from shardclock_server.service.tasks import variables_of as seen_by
-from shardclock_server.sql.processes.definitions import FoundDefinition
-from shardclock_server.sql.processes.instances import FoundStep, WholeInstance
-from shardclock_server.sql.processes.service_tasks import TakenTask
-from shardclock_server.sql.processes.tasks import FoundTask, WholeTask
+from shardclock_server.sql.processes.instances import WholeInstance
+from shardclock_server.sql.processes.tasks import WholeTask
 from shardclock_server.sql.processes.waits import ListedInstance
 
 
-class DeployedAnswer(processes.Deployed, json_schema_extra=examples(is_new=True, undeclared=["order.pack"])):
+class DeployedAnswer(RowAnswer, processes.Deployed, json_schema_extra=examples(is_new=True, undeclared=["order.pack"])):
     """One process of a model."""
-
-    @classmethod
-    def of(cls, deployed: DeployedProcess) -> Self:
-        """Create the response model from a deployed process."""
-        return cls(**asdict(deployed))
 
 
 class DeploymentAnswer(processes.Deployment):
@@ -33,15 +26,11 @@ class DeploymentAnswer(processes.Deployment):
 
 
 class ProcessAnswer(
+    RowAnswer,
     processes.ProcessState,
     json_schema_extra=examples(name="Order", resource="order.bpmn", deployed_at=MOMENT_TEXT, running=12),
 ):
     """One version of a process."""
-
-    @classmethod
-    def of(cls, found: FoundDefinition) -> Self:
-        """Create the response model from a stored definition."""
-        return cls(**{name: getattr(found, name) for name in cls.model_fields})
 
 
 class DefinitionKeyAnswer(processes.Deleted, json_schema_extra=examples()):
@@ -114,6 +103,7 @@ class WholeInstanceAnswer(
 
 
 class StepAnswer(
+    RowAnswer,
     processes.Step,
     json_schema_extra=examples(
         version=1,
@@ -128,11 +118,6 @@ class StepAnswer(
     passes: tuple[Annotated[tuple[int, str, str], WithJsonSchema({"type": "array", "items": {}})], ...] = Field(
         description="for each move of a token: the token, the node, and what happened: entered, left or terminated"
     )
-
-    @classmethod
-    def of(cls, step: FoundStep) -> Self:
-        """Create the response model from a stored step."""
-        return cls(**asdict(step))
 
 
 class StepsAnswer(processes.StepsPage, json_schema_extra=examples(next=None)):
@@ -172,13 +157,8 @@ OF_TASK = {
 }
 
 
-class TaskAnswer(processes.Task, json_schema_extra=examples(**OF_TASK)):
+class TaskAnswer(RowAnswer, processes.Task, json_schema_extra=examples(**OF_TASK)):
     """One open user task."""
-
-    @classmethod
-    def of(cls, task: FoundTask) -> Self:
-        """Create the response model from a stored task."""
-        return cls(**asdict(task))
 
 
 class TasksAnswer(processes.TasksPage, json_schema_extra=examples(next=None)):
@@ -212,6 +192,7 @@ class WholeTaskAnswer(
 
 
 class ServiceTaskAnswer(
+    RowAnswer,
     processes.ServiceTask,
     json_schema_extra=examples(
         task_key=31010,
@@ -227,11 +208,6 @@ class ServiceTaskAnswer(
     ),
 ):
     """One service task that the caller has leased."""
-
-    @classmethod
-    def of(cls, task: TakenTask) -> Self:
-        """Create the response model from a leased task."""
-        return cls(**asdict(task))
 
 
 class ServiceTasksAnswer(processes.ServiceTasksPage):

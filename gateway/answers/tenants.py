@@ -7,11 +7,12 @@ from typing import Self
 from pydantic import Field
 
 from shardclock.api.answers import Answer
+from shardclock_server.gateway.answers.answer import RowAnswer
 from shardclock_server.service.tenants import ShownTenant
 from shardclock_server.sql.tenant_limits.tenant_limits import Limits, Tenant
 
 
-class LimitsAnswer(Answer):
+class LimitsAnswer(RowAnswer):
     """A tenant's limits. Null means no limit; in the last five fields, null means the default limit."""
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
@@ -28,11 +29,6 @@ class LimitsAnswer(Answer):
     messages_max: int | None = Field(examples=[1_000], description="messages that are stored for later tokens")
     definitions_max: int | None = Field(examples=[200], description="versions of processes, without deleted versions")
     schedules_max: int | None = Field(examples=[500], description="pending schedules")
-
-    @classmethod
-    def of(cls, limits: Limits) -> Self:
-        """Create the response model from stored limits."""
-        return cls(**asdict(limits))
 
 
 class TenantAnswer(Answer):

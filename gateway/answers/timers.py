@@ -8,12 +8,11 @@ from pydantic import Field
 
 from shardclock.api import answers
 from shardclock.api.answers import Answer
-from shardclock_server.gateway.answers.answer import KEY, MOMENT, MOMENT_TEXT, NAME, examples, value_of
+from shardclock_server.gateway.answers.answer import KEY, MOMENT, MOMENT_TEXT, NAME, RowAnswer, examples, value_of
 from shardclock_server.gateway.answers.log import RecordAnswer
 from shardclock_server.service.schedules import ScheduleState
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.sql.clients.refused import RefusedTimer
 from shardclock_server.timers.preview import PreviewedOccurrence
 
 
@@ -89,7 +88,7 @@ class ScheduleAnswer(
         return cls(**_fields_of(state.timer), last=last, skipped=state.skipped, firings=firings)
 
 
-class RefusedTimerAnswer(Answer):
+class RefusedTimerAnswer(RowAnswer):
     """A timer that a shard has paused because it could not fire the timer."""
 
     timer_key: int = KEY
@@ -98,11 +97,6 @@ class RefusedTimerAnswer(Answer):
     schedule: str | None = Field(examples=["0 0 30 2 *"])
     paused_at: datetime = MOMENT
     reason: str = Field(examples=["schedule '0 0 30 2 *' never occurs"])
-
-    @classmethod
-    def of(cls, timer: RefusedTimer) -> Self:
-        """Create the response model from a found timer."""
-        return cls(**asdict(timer))
 
 
 class RefusedTimersAnswer(Answer):
