@@ -15,7 +15,7 @@ from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.unchanged import describe_unchanged
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, unknown
 
 CHANGEABLE = ("PENDING", "PAUSED")
 
@@ -38,7 +38,7 @@ def states_of(state: str | None, able: tuple[str, ...]) -> tuple[str, ...]:
     if state is None:
         return able
     if state.upper() not in CHANGEABLE:
-        raise Refusal.of(invalid("--state"), why=f"{shortened(state)} is unknown: use pending or paused")
+        raise Refusal.of(invalid("--state"), why=unknown(state, ("pending", "paused")))
     return tuple(it for it in able if it == state.upper())
 
 

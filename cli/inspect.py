@@ -36,7 +36,7 @@ from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
 from shardclock_server.timers.preview import preview as list_preview
-from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, unknown
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
@@ -78,7 +78,7 @@ def list_(
     With --json: {"timers": [...], "next_page": TOKEN or null}, dates in UTC.
     """
     if state.lower() not in STATES:
-        raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+        raise Refusal(f"--state {unknown(state, STATES)}")
     clock = clock_of(zone)
     needs_tenant = name is not None or order_by == "change"
     wanted = filter_of(tenant, given, clock=clock, needs_tenant=needs_tenant)

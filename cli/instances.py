@@ -32,7 +32,7 @@ from shardclock_server.sql.processes.instances import FoundStep, StateFilter
 from shardclock_server.sql.processes.waits import InstanceFilter, ListedInstance
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, unknown
 
 STATES = [state.lower() for state in get_args(StateFilter)]
 
@@ -127,7 +127,7 @@ def list_(
 ) -> int:
     """List instances, newest first; with --definition-key, the instances that wait, oldest first."""
     if state is not None and state.lower() not in STATES:
-        raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+        raise Refusal(f"--state {unknown(state, STATES)}")
 
     known_state = cast("StateFilter | None", state and state.upper())
     wanted = InstanceFilter(tenant, process_id, business_key, known_state, definition_key, node_id)

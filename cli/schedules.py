@@ -18,7 +18,7 @@ from shardclock_server.sql.clients.history import find_timer
 from shardclock_server.sql.clients.search import find_timers
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, unknown
 
 STATES = ("pending", "paused")
 COLUMNS = ("name", "state", "schedule", "zone", "next", "last", "late", "skipped")
@@ -51,7 +51,7 @@ def list_(
     With --json: {"schedules": [...], "next_page": TOKEN or null}, dates in UTC.
     """
     if state.lower() not in STATES:
-        raise Refusal(f"--state {shortened(state)} is unknown: use {' or '.join(STATES)}")
+        raise Refusal(f"--state {unknown(state, STATES)}")
     wanted = replace(filter_of(tenant, given), only_schedules=True)
 
     async def do(session: Session) -> int:

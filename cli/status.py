@@ -37,7 +37,7 @@ from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
 from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, unknown
 
 RETRY_S = 1.0
 ACTORS, LOCAL_PROCESSES = "actors of Ray", "local processes"
@@ -59,7 +59,7 @@ def tail(
 ) -> int:
     """Follow the command log, and print each record once."""
     if intent is not None and intent.upper() not in INTENTS:
-        raise Refusal(f"--intent {shortened(intent)} is unknown: use {', '.join(INTENTS[:-1])} or {INTENTS[-1]}")
+        raise Refusal(f"--intent {unknown(intent, INTENTS)}")
     asked = {"tenant_id": tenant, "name": name, "target": target, "intent": intent and intent.upper()}
     wanted = {field: value for field, value in asked.items() if value is not None}
 

@@ -44,7 +44,7 @@ from shardclock_server.sql.operations.operations import (
 from shardclock_server.sql.served import ALL_TENANTS, Tenants
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.timers.model import BIGINT_MAX
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal, shortened, unknown
 
 LISTED_MAX = 1_000
 # A gateway takes over an operation if no page was changed for this time; all retries of a page take less time.
@@ -207,9 +207,7 @@ async def page_of(session: Session, wanted: OperationFilter, *, size: int, page:
     assert 0 < size <= LISTED_MAX
     state = wanted.state and wanted.state.upper()
     if state is not None and state not in STATES:
-        raise Refusal.of(
-            invalid("state"), why=f"{shortened(wanted.state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}"
-        )
+        raise Refusal.of(invalid("state"), why=unknown(wanted.state, STATES))
     wanted = replace(wanted, state=state)
     found = await list_operations(session, wanted, limit=size, below=None if page is None else _read_cursor(page))
     return OperationPage(found, next=str(found[-1].operation_id) if len(found) == size else None)

@@ -1,7 +1,7 @@
 """Refuse invalid input with one sentence that contains the value, the rule, and what to write instead."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Self
 
@@ -49,6 +49,12 @@ def shortened(value: object) -> str:
         case list():
             return "[…]"
     return f"a value of type {type(value).__name__[:30]}"
+
+
+def unknown(value: object, known: Iterable[str]) -> str:
+    """Describe an unknown value, and list the two or more words to use."""
+    *others, last = known
+    return f"{shortened(value)} is unknown: use {', '.join(others)} or {last}"
 
 
 def refusal_of(error: ValidationError, model: type[BaseModel], *, called: Mapping[str, str]) -> InvalidTimer:

@@ -14,7 +14,7 @@ from shardclock.api.codes import invalid
 from shardclock_server.timers.cron import looks_like_cron, parse_cron
 from shardclock_server.timers.moment import canonical_moment
 from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
-from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened, unknown
 from shardclock_server.timers.repeat import REPETITIONS_MAX, parse_repeat
 from shardclock_server.timers.zone import zone_of
 
@@ -72,9 +72,7 @@ def missed_choice_of(text: str | None, *, called: str = "missed") -> MissedChoic
     if text is None:
         return MissedChoice.POLICY
     if text not in set(MissedChoice):
-        *others, last = MissedChoice
-        why = f"{shortened(text)} is unknown: use {', '.join(others)} or {last}"
-        raise InvalidTimer(f"{called} {why}", code=invalid("missed"))
+        raise InvalidTimer(f"{called} {unknown(text, MissedChoice)}", code=invalid("missed"))
     return MissedChoice(text)
 
 

@@ -17,7 +17,7 @@ from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
 from shardclock_server.sql.clients.search import Page, PageLimits, find_timers
-from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, unknown
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 
@@ -59,9 +59,7 @@ async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery, *, li
     """
     state = wanted.state
     if state.lower() not in STATES:
-        raise InvalidTimer.of(
-            invalid("state"), why=f"{shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}"
-        )
+        raise InvalidTimer.of(invalid("state"), why=unknown(state, STATES))
     async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(
             session,

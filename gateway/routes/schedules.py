@@ -33,7 +33,7 @@ from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.occurrence import ScheduleRule
 from shardclock_server.timers.preview import PreviewedOccurrence, iterate_preview
-from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer, shortened, unknown
 from shardclock_server.timers.schedule import first_of, parse_schedule
 from shardclock_server.timers.zone import zone_of
 
@@ -89,7 +89,7 @@ async def find_schedules(gateway: Gateway, caller: Caller, wanted: SchedulesQuer
              StoreUnavailable  Postgres did not answer within the timeout
     """
     if wanted.state.lower() not in STATES:
-        raise InvalidTimer.of(invalid("state"), why=f"{shortened(wanted.state)} is unknown: use {' or '.join(STATES)}")
+        raise InvalidTimer.of(invalid("state"), why=unknown(wanted.state, STATES))
     async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(
             session,
