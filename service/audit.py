@@ -6,15 +6,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from shardclock.api.codes import invalid
 from shardclock_server.sql.audit.acts import AuditCursor, AuditFilter, AuditRecord, list_acts
+from shardclock_server.sql.page_cursors import read_cursor, write_cursor
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
-from shardclock_server.timers.refusal import Refusal, shortened
 
 DONE, NOT_DONE, FAILED = "done", "not done", "failed"
 LISTED_MAX = 10_000
@@ -68,8 +65,9 @@ async def page_of(session: Session, wanted: AuditFilter, *, size: int, page: str
              StoreUnavailable  Postgres did not answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
-    acts = await list_acts(session, wanted, limit=size, after=None if page is None else _read_cursor(page))
-    return AuditPage(acts, next=_write_cursor(acts[-1].cursor) if len(acts) == size else None)
+    after = read_cursor(AuditCursor, page, "from a list of audit records")
+    acts = await list_acts(session, wanted, limit=size, after=after)
+    return AuditPage(acts, next=write_cursor(acts[-1].cursor) if len(acts) == size else None)
 
 
 def recorded_fields(fields: Mapping[str, object]) -> dict[str, Any]:
@@ -116,18 +114,3 @@ def _name(name: str) -> str:
 def _text(text: str, most: int) -> str:
     printable = "".join(it if it.isprintable() else "?" for it in text[:most])
     return f"{printable}…" if len(text) > most else printable
-
-
-def _write_cursor(cursor: AuditCursor) -> str:
-    return json.dumps([cursor.recorded_at.isoformat(), cursor.act_id])
-
-
-def _read_cursor(page: str) -> AuditCursor:
-    try:
-        recorded_at, act_id = json.loads(page)
-        cursor = AuditCursor(datetime.fromisoformat(recorded_at), int(act_id))
-        if cursor.recorded_at.tzinfo is not None and 0 <= cursor.act_id <= BIGINT_MAX:
-            return cursor
-    except (ValueError, TypeError, OverflowError):
-        pass
-    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not from a list of audit records")

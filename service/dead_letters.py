@@ -1,14 +1,11 @@
 """List dead letters, and redrive or discard selected letters."""
 
-import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from math import ceil
 from typing import NamedTuple
 
-from shardclock.api.codes import invalid
 from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock_server.service.bulk_wording import BulkResult, BulkWording, first_names
 from shardclock_server.service.operation_verbs import DISCARD, REDRIVE
@@ -24,9 +21,9 @@ from shardclock_server.sql.deliveries.dead_letters import (
     find_dead_letter_keys,
     find_dead_letters,
 )
+from shardclock_server.sql.page_cursors import read_cursor, write_cursor
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import shortened
 
 LISTED_MAX = 1_000  # The limit of rows on one page.
 AT_ONCE_MAX = 10_000  # The largest number of dead letters that one statement changes.
@@ -50,10 +47,9 @@ async def page_of(session: Session, wanted: DeadLetterFilter, *, size: int, page
              StoreUnavailable  Postgres did not answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
-    found, more = await find_dead_letters(
-        session, wanted, limit=size, after=None if page is None else _read_cursor(page)
-    )
-    return DeadLetterPage(found, next=_write_cursor(found[-1].cursor) if more else None)
+    after = read_cursor(DeadLetterCursor, page, "the `next` of a page of dead letters")
+    found, more = await find_dead_letters(session, wanted, limit=size, after=after)
+    return DeadLetterPage(found, next=write_cursor(found[-1].cursor) if more else None)
 
 
 class CountedLetters(NamedTuple):
@@ -251,18 +247,3 @@ def _of_tenants(selected: Sequence[DeadLetterKey]) -> str:
 def _which(selected: Sequence[DeadLetterKey], reason_line: str | None) -> str:
     reason = "" if reason_line is None else f", with the reason {shortened(reason_line)}"
     return f", {of_targets(letter.target for letter in selected)}{reason}"
-
-
-def _write_cursor(cursor: DeadLetterCursor) -> str:
-    return json.dumps([cursor.died_at.isoformat(), cursor.timer_key])
-
-
-def _read_cursor(page: str) -> DeadLetterCursor:
-    try:
-        died_at, timer_key = json.loads(page)
-        cursor = DeadLetterCursor(datetime.fromisoformat(died_at), int(timer_key))
-        if cursor.died_at.tzinfo is not None and 0 <= cursor.timer_key <= BIGINT_MAX:
-            return cursor
-    except (ValueError, TypeError, OverflowError):
-        pass
-    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not the `next` of a page of dead letters")

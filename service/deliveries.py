@@ -3,12 +3,10 @@
 The sentences name no options of the command line: the command line and the API each add their own advice.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
-from shardclock.api.codes import RefusalCode, invalid
+from shardclock.api.codes import RefusalCode
 from shardclock.api.refusals.deliveries import DELIVERY_CLAIMED, DELIVERY_DEAD, DELIVERY_ENDED, UNKNOWN_DELIVERY
 from shardclock.log import LogRecord
 from shardclock_server.service.bulk_wording import BulkResult, BulkWording
@@ -25,9 +23,9 @@ from shardclock_server.sql.deliveries.find import (
     find_deliveries,
     find_delivery,
 )
+from shardclock_server.sql.page_cursors import read_cursor, write_cursor
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal
 
 LISTED_MAX = 1_000  # The limit of rows on one page.
 AT_ONCE_MAX = 10_000  # The largest number of deliveries that one statement changes.
@@ -87,8 +85,9 @@ async def page_of(session: Session, wanted: DeliveryFilter, *, size: int, page: 
              StoreUnavailable  Postgres did not answer within the timeout
     """
     assert 0 < size <= LISTED_MAX
-    found = await find_deliveries(session, wanted, limit=size, after=None if page is None else _read_cursor(page))
-    return DeliveryPage(found, next=_write_cursor(found[-1].cursor) if len(found) == size else None)
+    after = read_cursor(DeliveryCursor, page, "from a list of deliveries")
+    found = await find_deliveries(session, wanted, limit=size, after=after)
+    return DeliveryPage(found, next=write_cursor(found[-1].cursor) if len(found) == size else None)
 
 
 async def show(session: Session, timer_key: int) -> ShownDelivery | None:
@@ -148,18 +147,3 @@ def _answer(timer_key: int, state: str, done: Mapping[str, str]) -> DeliveryResu
     if state not in done:
         raise Refusal.of(UNCHANGED[state], timer_key=timer_key, state=state, members={"state": state})
     return DeliveryResult(state, done[state].format(key=timer_key))
-
-
-def _write_cursor(cursor: DeliveryCursor) -> str:
-    return json.dumps([*cursor[:2], cursor.next_attempt_at.isoformat(), cursor.timer_key])
-
-
-def _read_cursor(page: str) -> DeliveryCursor:
-    try:
-        target, tenant_id, next_attempt_at, timer_key = json.loads(page)
-        cursor = DeliveryCursor(str(target), str(tenant_id), datetime.fromisoformat(next_attempt_at), int(timer_key))
-        if cursor.next_attempt_at.tzinfo is not None and 0 <= cursor.timer_key <= BIGINT_MAX:
-            return cursor
-    except (ValueError, TypeError, OverflowError):
-        pass
-    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not from a list of deliveries")

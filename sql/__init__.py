@@ -32,6 +32,7 @@ connects to Postgres:
     statements  the statements by name, with named parameters
     notification_sender, notification_listener  send and receive notifications of new rows
     retry       repeat calls that are safe to repeat
+    page_cursors  the cursors of lists, which a client sends back for the next page
     bisection   write many rows in one statement, and each refused row in a separate statement
     migrate     update the schema, or check that the schema has this program's version
     dropped     find tables and other objects that were dropped after a migration

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from pydantic import AwareDatetime
+
+from shardclock_server.sql.page_cursors import Position
 from shardclock_server.sql.session import Session
 
 
@@ -75,8 +78,8 @@ async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int
 class AuditCursor(NamedTuple):
     """The start of a page in the list of audit records: the last record of the previous page."""
 
-    recorded_at: datetime
-    act_id: int
+    recorded_at: AwareDatetime
+    act_id: Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,18 @@ An index finds the records of a timer key or a name. Any other search reads the 
 indexes, because each firing must write an entry to every index.
 """
 
-import json
 import time
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from shardclock.api.codes import invalid
+from pydantic import AwareDatetime
+
 from shardclock.log.record import LogRecord
 from shardclock_server.sql.clients.search import SectionSteps
 from shardclock_server.sql.log.records import record_of
+from shardclock_server.sql.page_cursors import Position, read_cursor, write_cursor
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.model import BIGINT_MAX
-from shardclock_server.timers.refusal import Refusal, shortened
 
 # Concurrent transactions may write records with positions in another order than their times. Two records in the wrong
 # order are at most this many positions apart; a busy log writes this many records within seconds.
@@ -40,6 +39,13 @@ class RecordFilter:
     before: datetime | None = None
 
 
+class LogCursor(NamedTuple):
+    """The cursor of a page of records: the last record, or the position up to which the log was read."""
+
+    recorded_at: AwareDatetime | None
+    position: Position
+
+
 class RecordPage(NamedTuple):
     """One page of records without payloads, and the `page` argument for the next call; None: this is the last page."""
 
@@ -58,11 +64,12 @@ async def find_records(
              Refusal           `page` is not from a search of the log
     source:  sql/clients/find_records.sql, sql/clients/find_records_of.sql
     """
-    after_at, after = (None, None) if page is None else _read_page(page)
+    after_at, after = read_cursor(LogCursor, page, "from a search of the log") or (None, None)
     if wanted.name is not None or wanted.timer_key is not None:
         rows = await session.rows("find_records_of", **asdict(wanted), after_at=after_at, after=after, page_size=size)
         records = [record_of(row) for row in rows]
-        return RecordPage(records, _page_of(records[-1]) if len(records) == size else None)
+        last = records[-1] if len(records) == size else None
+        return RecordPage(records, None if last is None else write_cursor(LogCursor(last.recorded_at, last.position)))
     return await _find_in_sections(session, wanted, size=size, until_s=time.monotonic() + within_s, below=after)
 
 
@@ -89,11 +96,11 @@ async def _find_in_sections(
         rows = await steps.timed(section)
         records += [record_of(row) for row in rows]
         if len(rows) == left:
-            return RecordPage(records, json.dumps([None, records[-1].position]))
+            return RecordPage(records, write_cursor(LogCursor(None, records[-1].position)))
         below = above + 1
         if time.monotonic() >= until_s:
             break
-    return RecordPage(records, json.dumps([None, below]) if below > first else None)
+    return RecordPage(records, write_cursor(LogCursor(None, below)) if below > first else None)
 
 
 async def _position_near(session: Session, moment: datetime, first: int, last: int) -> int:
@@ -106,18 +113,3 @@ async def _position_near(session: Session, moment: datetime, first: int, last: i
         else:
             last = middle
     return first
-
-
-def _page_of(record: LogRecord) -> str:
-    return json.dumps([record.recorded_at.isoformat(), record.position])
-
-
-def _read_page(page: str) -> tuple[datetime | None, int]:
-    try:
-        at, position = json.loads(page)
-        moment = None if at is None else datetime.fromisoformat(at)
-        if (moment is None or moment.tzinfo is not None) and 0 <= int(position) <= BIGINT_MAX:
-            return moment, int(position)
-    except (ValueError, TypeError, OverflowError):
-        pass
-    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not from a search of the log")

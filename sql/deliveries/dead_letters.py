@@ -5,6 +5,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from pydantic import AwareDatetime
+
+from shardclock_server.sql.page_cursors import Position
 from shardclock_server.sql.session import Session
 
 PAGE_BYTES = 8 * 2**20  # the limit for the JSON and the reasons of one page
@@ -15,8 +18,8 @@ GROUPED_MAX, GROUPS_MAX = 10_000, 50
 class DeadLetterCursor(NamedTuple):
     """The cursor of a page in the list of dead letters."""
 
-    died_at: datetime
-    timer_key: int
+    died_at: AwareDatetime
+    timer_key: Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from pydantic import AwareDatetime
+
+from shardclock_server.sql.page_cursors import Position
 from shardclock_server.sql.session import Session
 
 LAST_ERROR_CHARS = 1_000  # find_deliveries.sql has the same limit
@@ -65,8 +68,8 @@ class DeliveryCursor(NamedTuple):
 
     target: str
     tenant_id: str
-    next_attempt_at: datetime
-    timer_key: int
+    next_attempt_at: AwareDatetime
+    timer_key: Position
 
 
 @dataclass(frozen=True, slots=True)
