@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardclock.api.refusals.processes import (
     INSTANCE_BEGAN,
@@ -26,6 +26,9 @@ from shardclock_server.sql.processes.definitions import Deployed, DescribedProce
 from shardclock_server.sql.processes.instances import WholeInstance
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
+
+if TYPE_CHECKING:
+    from shardclock_server.bpmn.step.state import Token
 
 STATE_LEVELS = 5  # An instance's state nests its variables in this many levels of JSON.
 FOLLOW_S = 0.05  # The pause between two polls of an instance, while a client waits for its end.
@@ -184,19 +187,10 @@ def local_variables_of(whole: WholeInstance) -> list[dict[str, Any]]:
 
     shape:   objects of `token`, `node_id` and `variables`, in the order of the tokens; empty if the state can't be read
     """
-    from shardclock_server.bpmn.step import StateTooNew, read_state
-    from shardclock_server.bpmn.step.state import ROOT
-
-    if whole.state is None or is_too_deep(whole.state, DEPTH_MAX + STATE_LEVELS):
-        return []
-    try:
-        tokens = read_state(whole.state).tokens.values()
-    except StateTooNew:
-        return []
     return [
         {"token": it.key, "node_id": it.node_id, "variables": it.variables}
-        for it in tokens
-        if it.key != ROOT and it.variables
+        for it in _tokens_within(whole.state)
+        if it.variables
     ]
 
 
@@ -205,16 +199,19 @@ def tokens_of(whole: WholeInstance) -> list[tuple[int, str]]:
 
     shape:   in the order of the tokens; empty if the state can't be read
     """
+    return [(it.key, it.node_id) for it in _tokens_within(whole.state)]
+
+
+def _tokens_within(state: str | None) -> list["Token"]:
     from shardclock_server.bpmn.step import StateTooNew, read_state
     from shardclock_server.bpmn.step.state import ROOT
 
-    if whole.state is None or is_too_deep(whole.state, DEPTH_MAX + STATE_LEVELS):
+    if state is None or is_too_deep(state, DEPTH_MAX + STATE_LEVELS):
         return []
     try:
-        tokens = read_state(whole.state).tokens.values()
+        return [it for it in read_state(state).tokens.values() if it.key != ROOT]
     except StateTooNew:
         return []
-    return [(it.key, it.node_id) for it in tokens if it.key != ROOT]
 
 
 def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
