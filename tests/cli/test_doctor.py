@@ -264,7 +264,7 @@ def test_a_full_disk_is_a_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         ("127.0.0.1:1", "fault", "SHARDCLOCK_RAY_ADDRESS names a Ray cluster, and Ray is not installed"),
     ],
 )
-def test_a_missing_ray_is_a_fault_only_if_the_settings_name_a_ray(
+def test_a_missing_ray_cluster_is_a_fault_only_if_the_settings_name_a_ray_cluster(
     monkeypatch: pytest.MonkeyPatch, address: str | None, level: str, text: str
 ) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda _: None)
@@ -274,7 +274,7 @@ def test_a_missing_ray_is_a_fault_only_if_the_settings_name_a_ray(
     assert (found.level, found.text.startswith(text)) == (level, True)
 
 
-def test_a_ray_that_does_not_answer_is_a_fault(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ray_cluster_that_does_not_answer_is_a_fault(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_RAY_ADDRESS="127.0.0.1:1")
 
     assert "SHARDCLOCK_RAY_ADDRESS" in findings(done)["ray"]["text"]

@@ -153,7 +153,7 @@ def test_an_exporter_ends_in_a_line_if_its_port_is_taken(taken: socket.socket) -
     assert_refused(done, port(taken), "in use", "SHARDCLOCK_METRICS_PORT", code=NOT_THERE)
 
 
-def test_keep_running_is_refused_without_a_ray_that_lives_on(shell: Shell) -> None:
+def test_keep_running_is_refused_without_a_ray_cluster_that_lives_on(shell: Shell) -> None:
     done = shell("up", "--keep-running")
 
     assert_refused(done, "--keep-running", "SHARDCLOCK_RAY_ADDRESS", code=BAD_INPUT)

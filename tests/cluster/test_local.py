@@ -181,7 +181,7 @@ def test_an_app_that_asks_for_more_than_the_machine_has_is_refused(place: Path, 
     assert "run `shardclock up` with Ray, and without --local" in done.err
 
 
-def test_without_ray_an_up_that_should_join_a_ray_explains_how_to_continue(place: Path, dsn: str) -> None:
+def test_without_ray_an_up_that_should_join_a_ray_cluster_explains_how_to_continue(place: Path, dsn: str) -> None:
     named = {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn}
 
     done = run("up", environment=without_ray(place) | named)
@@ -193,7 +193,7 @@ def test_without_ray_an_up_that_should_join_a_ray_explains_how_to_continue(place
     )
 
 
-def test_the_option_local_and_the_address_of_a_ray_are_refused_together(place: Path, dsn: str) -> None:
+def test_the_option_local_and_the_address_of_a_ray_cluster_are_refused_together(place: Path, dsn: str) -> None:
     done = run("up", "--local", environment={"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn})
 
     assert (done.code, done.out) == (2, "")

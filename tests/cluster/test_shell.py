@@ -168,7 +168,7 @@ def test_our_own_ray_gets_only_the_environment_variables_of_shardclock(monkeypat
     assert os.environ["RAY_TMPDIR"] == "/tmp/x"
 
 
-def test_a_ray_that_is_joined_keeps_the_variables_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ray_cluster_that_is_joined_keeps_the_variables_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"RAY_USE_TLS": "1", "RAY_TLS_CA_CERT": "/ca"})
 
     prepare_environment(load_settings(ray_address="127.0.0.1:1"), Path("/tmp/x"))

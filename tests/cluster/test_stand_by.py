@@ -105,7 +105,7 @@ def test_an_orderly_end_of_rays_host_delays_no_timer(up: TwoKinds) -> None:
         up.until_ray_serves()
 
 
-def test_local_keepers_fire_while_a_lost_ray_is_started_again(up: TwoKinds) -> None:
+def test_local_keepers_fire_while_a_lost_ray_cluster_is_started_again(up: TwoKinds) -> None:
     up.until_ray_serves()
     lost = up.processes(HOST)[0].children(recursive=True)  # with Ray's agents, which wait a minute for a lost server
     with up.fires_all(300, lag_max_s=LATE_S):

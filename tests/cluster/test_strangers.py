@@ -94,7 +94,9 @@ IMPATIENCE = "from shardclock_server.cluster import ray_cluster; ray_cluster.WAI
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["no-server", "another-server"])
-def test_a_ray_that_does_not_answer_is_reported_after_a_time_limit(place: Path, dsn: str, listens: bool) -> None:
+def test_a_ray_cluster_that_does_not_answer_is_reported_after_a_time_limit(
+    place: Path, dsn: str, listens: bool
+) -> None:
     (place / "sitecustomize.py").write_text(IMPATIENCE)
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
@@ -113,7 +115,7 @@ def test_a_ray_that_does_not_answer_is_reported_after_a_time_limit(place: Path, 
     assert "Traceback" not in up.said
 
 
-def test_a_command_that_waits_for_a_ray_can_be_stopped(place: Path, dsn: str) -> None:
+def test_a_command_that_waits_for_a_ray_cluster_can_be_stopped(place: Path, dsn: str) -> None:
     up = ClusterProcess(place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_RAY_ADDRESS="127.0.0.1:1")
     try:
         until(lambda: "no Ray answers" in up.said, "it to say that it waits", within_s=SAID_WITHIN_S)

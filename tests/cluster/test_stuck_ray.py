@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ray
 
 
 @pytest.mark.exhaustive
-def test_a_ray_whose_socket_was_renamed_is_restarted_and_timers_fire(place: Path) -> None:
+def test_a_ray_cluster_whose_socket_was_renamed_is_restarted_and_timers_fire(place: Path) -> None:
     # Given a cluster that gives its actors at most 8 s to start
     up = ClusterProcess(place, SHARDCLOCK_START_S="8", SHARDCLOCK_STALLED_S="4")
     try:

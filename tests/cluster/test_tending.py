@@ -181,7 +181,7 @@ class Lines:
         pass
 
 
-def test_the_next_ray_starts_when_the_time_of_a_takeover_is_over(parts: Parts, clock: Clock) -> None:
+def test_the_next_ray_cluster_starts_when_the_time_of_a_takeover_is_over(parts: Parts, clock: Clock) -> None:
     # Given a host of Ray that has ended, so that local keepers take over
     ray, first, second = parts.cluster._ray, Lines(), Lines()
     assert ray is not None

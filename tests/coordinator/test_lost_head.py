@@ -22,7 +22,7 @@ async def fleets() -> AsyncIterator[tuple[FakeFleet, FakeFleet]]:
             await reconciler._close()
 
 
-async def test_shards_of_a_ray_without_a_head_serve_until_a_shard_of_the_next_ray_serves(
+async def test_shards_of_a_ray_cluster_without_a_head_serve_until_a_shard_of_the_next_ray_cluster_serves(
     session: Session, dsn: str, fleets: tuple[FakeFleet, FakeFleet]
 ) -> None:
     # Given two serving shards, and a new Ray that does not know these shards
@@ -41,7 +41,7 @@ async def test_shards_of_a_ray_without_a_head_serve_until_a_shard_of_the_next_ra
     assert await kept(session) == {21: 0}
 
 
-async def test_a_dead_shard_of_a_ray_without_a_head_is_ended_after_its_silence(
+async def test_a_dead_shard_of_a_ray_cluster_without_a_head_is_ended_after_its_silence(
     session: Session, dsn: str, fleets: tuple[FakeFleet, FakeFleet], clock: Clock
 ) -> None:
     await serving(session, reconciler_of(dsn, fleets[0]))

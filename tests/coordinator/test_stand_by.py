@@ -58,7 +58,7 @@ async def test_a_local_shard_without_slots_fires_its_leased_timers_before_its_en
     assert list(two.local_fleet.there) == ["local-1"], "a cluster that stands by starts no keepers"
 
 
-async def test_the_local_cluster_leads_in_the_turn_after_its_ray_was_lost(two: Two) -> None:
+async def test_the_local_cluster_leads_in_the_turn_after_its_ray_cluster_was_lost(two: Two) -> None:
     await two.ray_serves()
     two.local.lead_instead()
     assert two.local._changed.is_set(), "no pause delays it"
@@ -74,7 +74,9 @@ async def test_the_local_cluster_leads_in_the_turn_after_its_ray_was_lost(two: T
     assert await value(two.dsn, "select ended_why from shardclock.holders where holder = 21") == "dead"
 
 
-async def test_the_next_ray_gets_the_lead_and_shards_of_the_lost_ray_never_get_the_lead(two: Two) -> None:
+async def test_the_next_ray_cluster_gets_the_lead_and_shards_of_the_lost_ray_cluster_never_get_the_lead(
+    two: Two,
+) -> None:
     await two.ray_serves()
     two.local.lead_instead()
     for _ in range(2):
@@ -93,7 +95,7 @@ async def test_the_next_ray_gets_the_lead_and_shards_of_the_lost_ray_never_get_t
     assert await two.leading() == RAY
 
 
-async def test_a_third_cluster_that_leads_keeps_the_lead_when_a_ray_is_lost(two: Two) -> None:
+async def test_a_third_cluster_that_leads_keeps_the_lead_when_a_ray_cluster_is_lost(two: Two) -> None:
     await two.ray_serves()
     await hand_over(two.session, ELSEWHERE, lease_s=LEASE_S)
     two.local.lead_instead()
@@ -232,7 +234,9 @@ async def look(two: Two) -> Looks:
 DEAD, ALIVE = replace(HOLDER, silent_s=2.0), HOLDER
 
 
-async def test_a_ray_that_leads_and_has_no_living_shard_is_lost_after_four_seconds(two: Two, look: Looks) -> None:
+async def test_a_ray_cluster_that_leads_and_has_no_living_shard_is_lost_after_four_seconds(
+    two: Two, look: Looks
+) -> None:
     await look(ALIVE, 100.0)
     await look(DEAD, 101.0, 102.0, 103.0)
     await look(ALIVE, 104.0)

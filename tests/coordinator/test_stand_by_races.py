@@ -58,7 +58,7 @@ async def test_a_shard_that_was_suspended_when_its_coordinator_lost_the_lead_get
     assert (await kept(two.session))[21] == 0
 
 
-async def test_a_shard_of_a_lost_ray_that_registers_late_does_not_get_the_lead(two: Two) -> None:
+async def test_a_shard_of_a_lost_ray_cluster_that_registers_late_does_not_get_the_lead(two: Two) -> None:
     await two.local_serves()
     await two.ray.turn()
     two.local.lead_instead()
@@ -86,7 +86,7 @@ async def test_a_host_of_local_keepers_keeps_the_lead_until_it_learns_that_ray_i
 
 
 @pytest.mark.usefixtures("next_ray")
-async def test_a_loss_that_is_learned_together_with_the_next_ray_has_no_effect(two: Two) -> None:
+async def test_a_loss_that_is_learned_together_with_the_next_ray_cluster_has_no_effect(two: Two) -> None:
     before = await read_leading(two.session)
     two.local.lead_instead()
     two.local.lead_until_ready(NEXT_NODE)
@@ -98,7 +98,7 @@ async def test_a_loss_that_is_learned_together_with_the_next_ray_has_no_effect(t
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
-async def test_handling_a_loss_of_ray_ends_no_shards_of_the_next_ray(
+async def test_handling_a_loss_of_ray_ends_no_shards_of_the_next_ray_cluster(
     two: Two,
     next_ray: Reconciler,
     monkeypatch: pytest.MonkeyPatch,
@@ -159,7 +159,9 @@ def test_the_name_of_a_stand_by_cluster_can_not_be_the_name_of_a_users_cluster(n
     assert stand_by_of(name[:63]) != stand_by_of(name[:62] + "b")
 
 
-async def test_a_coordinator_of_a_lost_ray_that_wakes_does_not_get_the_lead_of_the_next_ray(two: Two) -> None:
+async def test_a_coordinator_of_a_lost_ray_cluster_that_wakes_does_not_get_the_lead_of_the_next_ray_cluster(
+    two: Two,
+) -> None:
     # Given that the coordinator of a Ray is frozen, and the next Ray is offered the lead
     await two.ray_serves()
     two.local.lead_instead()
@@ -182,7 +184,9 @@ async def test_a_coordinator_of_a_lost_ray_that_wakes_does_not_get_the_lead_of_t
     await next_ray._close()
 
 
-async def test_a_shard_of_a_lost_ray_that_registers_after_the_next_ray_is_ready_does_not_get_the_lead(two: Two) -> None:
+async def test_a_shard_of_a_lost_ray_cluster_that_registers_after_the_next_ray_cluster_is_ready_does_not_get_the_lead(
+    two: Two,
+) -> None:
     await two.local_serves()
     two.local.lead_instead()
     await two.local.turn()

@@ -104,7 +104,7 @@ def test_a_file_with_an_invalid_line_is_refused_completely_with_the_line_number(
     assert done.err.splitlines()[-1].startswith("shardclock: timers.ndjson line 2: ")
 
 
-def test_the_demo_joins_no_other_ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_demo_joins_no_other_ray_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SHARDCLOCK_RAY_ADDRESS", "ray.example.com:6379")
 
     settings, _ = demo_run._settings(tmp_path)

@@ -254,7 +254,7 @@ async def test_a_schedule_of_three_fires_three_times_after_a_gap(shard: HolderCl
 # Planning
 
 
-async def test_an_unplanned_schedule_is_due_at_once_and_is_planned_instead_of_fired(shard: HolderClient) -> None:
+async def test_a_schedule_without_a_date_is_due_at_once_and_is_planned_instead_of_fired(shard: HolderClient) -> None:
     await schedule(shard, schedule="0 0 8 * * MON", zone="Europe/Berlin", name="beat", missed="skip")
     before = await row(shard)
     assert before["due_date"] == before["anchor"] == before["created_at"]

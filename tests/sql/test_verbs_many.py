@@ -162,7 +162,7 @@ async def test_verbs_explain_their_refusals_and_change_nothing(client: HolderCli
         await pause_timer(client.session, TimerRef())
 
 
-async def test_an_unplanned_schedule_can_not_be_moved_yet_and_the_error_explains_this(client: HolderClient) -> None:
+async def test_a_schedule_without_a_date_can_not_be_moved_yet_and_the_error_explains_this(client: HolderClient) -> None:
     key = await schedule(client, schedule="0 8 * * MON", name="n")
     before = await only_timer(client)
 

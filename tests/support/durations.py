@@ -80,7 +80,7 @@ LONG = {
         "job_verbs jobs keys lag locked_deliveries log log_marks log_order log_partitions log_writers measures migrate "
         "missed_choice missed_choice_races moved_clock notification_sender operator_events operators_hold parsing "
         "plan_traps policy policy_plans program_plans queue_order quotas_of_starts redriving request_slots requests "
-        "reserved_names retention rights roles row_security run_timer run_unplanned same_call scan_window schedules "
+        "reserved_names retention rights roles row_security run_timer run_without_date same_call scan_window schedules "
         "scheduling search search_plans session session_settings settling signal_plans statement_races task_lists "
         "tenants text_lengths verb_races verbs verbs_many"
     ),

@@ -40,7 +40,7 @@ async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("operation", [None, "o"])
 @pytest.mark.parametrize("same_transaction", [True, False])
-async def test_an_extra_run_of_an_unplanned_schedule_fires_once_and_does_not_change_the_rules_dates(
+async def test_an_extra_run_of_a_schedule_without_a_date_fires_once_and_does_not_change_the_rules_dates(
     shard: HolderClient, client: HolderClient, rule: str, operation: str | None, same_transaction: bool
 ) -> None:
     # Given the dates of the rule without a requested run
@@ -86,7 +86,9 @@ async def test_a_repeated_operation_does_not_run_it_again_after_it_fired(
     assert await numbers(shard.dsn) == [("TRIGGERED", 1)]
 
 
-async def test_a_run_of_many_timers_also_returns_unplanned_schedules(shard: HolderClient, client: HolderClient) -> None:
+async def test_a_run_of_many_timers_also_returns_schedules_without_a_date(
+    shard: HolderClient, client: HolderClient
+) -> None:
     keys = [await schedule(client, schedule=YEARLY, name=f"s{number}") for number in range(3)]
 
     ran = await query(shard.dsn, "select shardclock.run_timers($1, 'o') as key", keys)
@@ -207,7 +209,7 @@ async def test_a_plain_timer_that_replaces_the_schedule_gets_no_run(shard: Holde
 
 
 @pytest.mark.parametrize("to", [Shift("P1D"), datetime(2031, 1, 1, tzinfo=UTC)])
-async def test_a_move_of_an_unplanned_schedule_is_refused(client: HolderClient, to: Any) -> None:
+async def test_a_move_of_a_schedule_without_a_date_is_refused(client: HolderClient, to: Any) -> None:
     key = await make(client)
 
     with pytest.raises(StatementRefused, match="has no date yet: a running cluster plans its schedule"):
@@ -215,7 +217,9 @@ async def test_a_move_of_an_unplanned_schedule_is_refused(client: HolderClient, 
     assert len(await shift_timers(client.session, [key], Shift("P1D"), operation="s")) == 0
 
 
-async def test_a_run_over_an_unplanned_schedule_is_moved_to_a_date(shard: HolderClient, client: HolderClient) -> None:
+async def test_a_run_over_a_schedule_without_a_date_is_moved_to_a_date(
+    shard: HolderClient, client: HolderClient
+) -> None:
     await make(client)
     await run_timer(client.session, BEAT)
 
@@ -228,7 +232,7 @@ async def test_a_run_over_an_unplanned_schedule_is_moved_to_a_date(shard: Holder
 
 @pytest.mark.parametrize("by", ["P1D", "-P1D"])
 @pytest.mark.parametrize("is_paused", [False, True], ids=["pending", "paused"])
-async def test_a_shift_of_a_run_over_an_unplanned_schedule_is_refused_and_the_run_fires(
+async def test_a_shift_of_a_run_over_a_schedule_without_a_date_is_refused_and_the_run_fires(
     shard: HolderClient, client: HolderClient, by: str, is_paused: bool
 ) -> None:
     key = await make(client)
@@ -278,7 +282,7 @@ async def test_a_run_of_a_schedule_paused_for_its_faulty_rule_fires_after_the_re
     assert [intent for intent, _ in await numbers(shard.dsn)] == ["PAUSED", "RESUMED", "TRIGGERED"]
 
 
-async def test_the_next_occurrences_of_an_unplanned_schedule_begin_with_its_run(
+async def test_the_next_occurrences_of_a_schedule_without_a_date_begin_with_its_run(
     shard: HolderClient, client: HolderClient
 ) -> None:
     await make(client)
