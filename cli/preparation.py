@@ -15,7 +15,7 @@ from shardclock_server.sql.cluster.leadership import scale as set_scale
 from shardclock_server.sql.deliveries.handlers import count_handlers, declare_handlers
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.jobs.declare import declare_jobs
-from shardclock_server.sql.session import Session, StatementRefused, StoreLocked, StoreUnavailable
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.workers.app import App
 
 # Intervals between polls; each poll opens a connection.
@@ -56,13 +56,11 @@ class Preparation:
     def begin(self, dsn: Dsn) -> None:
         """Write the wanted shards and the app's declarations for the first time.
 
-        If the transaction of a client blocks a write, `maintain` repeats the write later.
-
-        errors:  StoreUnavailable  the outcome is unknown: call again
+        If Postgres is restarting, or the transaction of a client blocks a write, `maintain` repeats the write later.
         """
         try:
             asyncio.run(self.turn(dsn))
-        except StoreLocked as error:
+        except StoreUnavailable as error:
             self._print_once(f"{self._not_written()}: {error}; trying again")
 
     def maintain(self, dsn: Dsn) -> None:

@@ -1,8 +1,9 @@
 """The database that a command uses: the database that the settings name, or the embedded database."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 
 from shardclock.backoff import Backoff
@@ -17,6 +18,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal
 
 RETRY = Backoff(0.2, 5.0)
+MIGRATE_TRIES = 4  # an embedded server that restarts answers after a second, unless its recovery is long
 
 
 class Database:
@@ -91,16 +93,32 @@ def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Data
     embedded = EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version)
     try:
         # No operator manages the embedded database, so its schema is migrated here.
-        applied = asyncio.run(migrate(embedded.dsn)).steps if migrates else ()
+        applied = _migrate(embedded) if migrates else ()
         yield Database(Dsn(embedded.dsn), embedded, is_new=applied[:1] == (steps()[0].name,))
     finally:
         embedded.close()
 
 
+def _migrate(embedded: EmbeddedPostgres) -> Sequence[str]:
+    """Migrate the database; if its server dies or is restarted during the migration, migrate again.
+
+    errors:  StoreUnavailable  no answer at any of the `MIGRATE_TRIES` attempts
+    """
+    for failures in range(1, MIGRATE_TRIES):
+        with suppress(StoreUnavailable):
+            return asyncio.run(migrate(embedded.dsn)).steps
+        time.sleep(RETRY.pause_s(failures))
+        embedded.restart_if_dead()
+    return asyncio.run(migrate(embedded.dsn)).steps
+
+
 async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
     """Wait for Postgres, tell the user about a long wait, and check the schema and the rights of the database role.
 
-    errors:  WrongSchema  the message names the command that repairs the schema, or says that a test sets the database's
+    If the server of an embedded database has died, the function starts it again.
+
+    errors:  EmbeddedPostgresError  the embedded server doesn't start again
+             WrongSchema  the message names the command that repairs the schema, or says that a test sets the database's
                           clock.
              LacksRights  the message names the missing right.
     """
@@ -114,5 +132,6 @@ async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -
                 pause_s = RETRY.pause_s(failures)
                 tell(f"{database.place} does not answer ({error}); trying again in {pause_s:.1f} s")
                 await asyncio.sleep(pause_s)
+                await asyncio.to_thread(database.restart_if_dead)
             else:
                 return

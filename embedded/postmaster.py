@@ -176,10 +176,11 @@ class Postmaster:
         """Remove the lock files of a dead postmaster if its pid belongs to a zombie or to another process.
 
         Postgres would mistake the other process for a postmaster, and refuse to start. This happens in containers: pids
-        are soon reused, and not every init process reaps zombies. Without the lock files Postgres still detects
+        are soon reused, and not every init process reaps zombies. If another program has just started the server,
+        the files stay: a server without its lock file stops itself.
         """
         lines = self._pid_lines()
-        if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])):
+        if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])) and self.process() is None:
             self.pid_file.unlink(missing_ok=True)
             (self.socket_dir / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
 
@@ -206,6 +207,8 @@ class Postmaster:
             if error is None:
                 return
             cause = self._fatal_since(logged) or error
+            if self.process() is not None:  # another program, such as `pg_ctl restart`, has started the server
+                return
             if "is still in use" not in cause:  # the children of a killed postmaster need a moment to end
                 break
         raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't start: {cause} (log: {self.log})")

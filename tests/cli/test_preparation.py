@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -153,6 +154,18 @@ def test_a_clients_open_transaction_does_not_stop_up_and_the_app_is_declared_aft
     assert sql(dsn, "select wanted from shardclock.scale where role = 'shard'")[0]["wanted"] == 7
 
     assert [row["name"] for row in sql(dsn, "select name from shardclock.jobs")] == ["refresh"]
+
+
+def test_a_database_that_restarts_does_not_stop_up_and_the_app_is_declared_after_the_restart(
+    dsn: str, capsys: pytest.CaptureFixture[str], place: Path
+) -> None:
+    it = preparation()
+
+    it.begin(Dsn.of(f"postgresql://shard@/postgres?host={place}"))
+
+    assert capsys.readouterr().err.startswith("the wanted shards and the handlers are not written yet: ")
+    it.maintain(Dsn.of(as_role(dsn, "shard")))
+    assert handlers(dsn) == ["order.expired"]
 
 
 def test_up_without_an_app_reports_declared_handlers(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,25 @@ async def test_after_a_kill_of_the_postmaster_the_server_restarts_with_its_data(
 
 
 @pytest.mark.slow
+def test_a_server_that_another_program_starts_at_the_same_time_is_used(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = EmbeddedPostgres.start(data_dir)
+    pid = other.postmaster_pid
+    process, is_early = Postmaster.process, [True]
+    monkeypatch.setattr(Postmaster, "process", lambda it: None if is_early and is_early.pop() else process(it))
+    try:
+        second = EmbeddedPostgres.start(data_dir)
+        try:
+            assert is_early == []
+            assert second.postmaster_pid == pid
+        finally:
+            second.close()
+    finally:
+        other.close()
+
+
+@pytest.mark.slow
 async def test_data_is_kept_between_starts(data_dir: Path) -> None:
     server = EmbeddedPostgres.start(data_dir)
     await _value(server.dsn, "create table kept as select 42 as answer")
