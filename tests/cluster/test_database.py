@@ -1,21 +1,26 @@
-"""`up` starts although its embedded Postgres dies or is restarted at each stage of the start."""
+"""`up` starts although its embedded Postgres dies or is restarted meanwhile, and a signal interrupts the start."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import signal
 from pathlib import Path
 
 import psutil
 import pytest
 
+from shardclock_server.cli import INTERRUPTED
 from shardclock_server.cluster import database
 from shardclock_server.cluster.database import Database, open_database, wait_until_ready
 from shardclock_server.cluster.settings import Settings, load_settings
+from shardclock_server.embedded.modes import open_lock
 from shardclock_server.embedded.server import EmbeddedPostgres
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import MigrationResult, migrate
+from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import BOUND_S
+from tests.support.program import PROGRAM, until
 
 pytestmark = pytest.mark.slow
 
@@ -65,3 +70,20 @@ async def test_a_postgres_that_is_killed_before_the_check_of_its_schema_is_start
         assert [" does not answer " in it for it in told] == [True]
     finally:
         server.close()
+
+
+def test_a_signal_ends_an_up_that_waits_for_the_start_of_its_postgres(place: Path) -> None:
+    data = place / "data"
+    data.mkdir()
+    with open_lock(data / "server.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        up = ClusterProcess(place, program=PROGRAM, SHARDCLOCK_LOCAL="true")
+        try:
+            waiting = psutil.Process(up.process.pid)
+            until(lambda: lock.name in [file.path for file in waiting.open_files()], "it to wait for the lock")
+
+            up.process.send_signal(signal.SIGTERM)
+
+            assert up.process.wait(BOUND_S) == INTERRUPTED, up.said
+        finally:
+            up.end()
