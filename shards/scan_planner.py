@@ -52,7 +52,7 @@ class ScanPlanner:
     `has_backlog`: the last scan left overdue timers in the table. Separate scans then lease overdue and upcoming
     timers, so that a backlog of millions does not delay upcoming timers. A scan for upcoming timers is called "ahead".
     An "ahead" scan also leases timers that became due since the previous "ahead" scan began, but not longer ago than
-    `COMMIT_S`: in other scans these timers would wait behind the backlog. "Newest" scans alternate with "ahead" scans.
+    `COMMIT_S`. In other scans, these timers would wait behind the backlog. "Newest" scans alternate with "ahead" scans.
     A "newest" scan reads the latest overdue timers, and so finds timers that were committed more than `COMMIT_S` after
     their due dates. The "outage" scan leases the timers of an outage, at the ramp's rate.
 

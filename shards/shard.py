@@ -51,7 +51,7 @@ CLAIM_ONLY_S = 10.0
 # alarm is set again.
 ALARM_SLACK_S = 0.001
 # A notification starts a claim. The time between two such claims is at least NOTIFIED_S, and at least NOTIFIED_SHARE
-# times the duration of the last claim: claims after notifications take at most a quarter of a shard's time.
+# times the duration of the last claim. So these claims take at most a quarter of a shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 

@@ -23,8 +23,8 @@ class SteppedShard(Shard):
 
         Claims fire plain timers; schedules are first leased and then fired.
 
-        No timer is leased before its due date, and no timer counts as overdue, because the clock stands still until all
-        due timers have fired.
+        The clock stands still until all due timers have fired. So no timer is leased before its due date, and no timer
+        counts as overdue.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
                  StatementRefused  Postgres refuses to resume a timer at the end of its pause
