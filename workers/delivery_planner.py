@@ -23,11 +23,11 @@ from shardclock_server.sql.deliveries.claim import (
 )
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # Searches take at most a tenth of the time.
-# A delivery is due when its firing starts, but visible only after the firing's commit: milliseconds later, or a second
-# later if thousands of timers fire together. So a delivery may become visible at a position in the index that claims
-# have already passed, and claims would miss it. Therefore, when a claim reaches the end of a lane, the position moves
-# back by a margin, which grows with the duration of recent firings. A search finds the deliveries that become visible
-# even later.
+# A delivery is due when its firing starts, but it is visible only after the firing's commit. The commit is milliseconds
+# later, or a second later if thousands of timers fire together. So a delivery may become visible at a position in the
+# index that claims have already passed, and claims would miss it. When a claim reaches the end of a lane, the position
+# therefore moves back by a margin. The margin grows with the duration of recent firings. A search finds the deliveries
+# that become visible even later.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # The time for which the duration of a slow firing is remembered.
 READING_MAX_S = 5.0  # A position moves back at most to this time before the current claim, plus the margin.

@@ -238,8 +238,8 @@ class EndpointQueue:
     def _write(self, delivery: ClaimedDelivery) -> WebhookMessage:
         """Write the message and count the attempt.
 
-        The sender calls this method only when it has a permit, so that a delivery that waits for a permit uses no
-        memory for its body.
+        The sender calls this method only when it has a permit. So a delivery that waits for a permit uses no memory for
+        its body.
 
         errors:  AttemptSkipped  the queue has stopped, or the delivery's lease has ended
         """

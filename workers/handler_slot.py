@@ -1,8 +1,8 @@
 """One process of a handler, and its calls.
 
-A message to the process contains a chunk of deliveries. A message costs more than a short call, so a chunk has hundreds
-of deliveries if a call takes microseconds, and one delivery if a call takes milliseconds. The process, not the slot,
-limits how many calls run concurrently.
+A message to the process contains a chunk of deliveries. A message costs more than a short call. If a call takes
+microseconds, a chunk therefore has hundreds of deliveries; if a call takes milliseconds, a chunk has one delivery. The
+process, not the slot, limits how many calls run concurrently.
 
 If the process dies or hangs during several calls, the delivery of each call may be the cause. The slot returns these
 deliveries as suspects. Each suspect is then called without other deliveries, and its attempt fails if the process dies

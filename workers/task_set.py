@@ -10,8 +10,8 @@ OnFault = Callable[[BaseException], None]
 class TaskSet:
     """The asyncio tasks of the calls that have not ended.
 
-    An exception in a task is a bug of the worker, because a task records the failure of a target as an outcome, without
-    an exception. `on_fault` then stops the worker: if the worker continued, it would renew the leases of the task's
+    A task records the failure of a target as an outcome, without an exception. So an exception in a task is a bug of
+    the worker. `on_fault` then stops the worker: if the worker continued, it would renew the leases of the task's
     deliveries for ever.
     """
 

@@ -2,8 +2,8 @@
 
 A limit for each endpoint would not limit a tenant, because a tenant chooses the number of its endpoints. Fixed shares
 would leave most of the budget unused while only one tenant sends. So the limit of a tenant is dynamic, as in
-webhooks/fair_semaphore.py: a tenant's usage may be at most as large as the free capacity. One tenant with hanging
-endpoints uses at most half of the budget; ten such tenants together use about nine tenths.
+webhooks/fair_semaphore.py: at most as much as the free capacity. One tenant with hanging endpoints uses at most half of
+the budget; ten such tenants together use about nine tenths.
 """
 
 import sys
