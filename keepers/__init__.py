@@ -1,8 +1,8 @@
 """The code that shards, workers and engines share.
 
-A slot keeper is a process that registers as a holder, sends heartbeats, gets a part of the slots, works on these slots
-in loops, and releases all leases at a drain. Shards, workers and engines are keepers. A keeper has components, each
-with its own state and loops: a shard or an engine has one component, a worker has four.
+A slot keeper is a process that works on a part of the slots. It registers as a holder, sends heartbeats, works on its
+slots in loops, and releases all leases at a drain. Shards, workers and engines are keepers. A keeper has components,
+each with its own state and loops: a shard or an engine has one component, a worker has four.
 
     keeper     the keeper and its components: run the loops, stop the loops, release the leases
     clock      an estimate of Postgres's time, from the answers to other statements

@@ -1,7 +1,7 @@
 """Estimate Postgres's time from the responses to all statements.
 
-Each response of Postgres contains the server's time. When the response arrives, the server's clock shows *at least* the
-time in the response, because Postgres reads its clock before it sends the response. The fastest recent response gives a
+Each response of Postgres contains the server's time. Postgres reads its clock before it sends the response. So when the
+response arrives, the server's clock shows *at least* the time in the response. The fastest recent response gives a
 lower bound of Postgres's time. The bound is a fraction of a millisecond behind Postgres's time, and never ahead of
 Postgres's time. A shard fires a timer only when the bound has reached the due date, so no timer fires early.
 """
