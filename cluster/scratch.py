@@ -1,7 +1,7 @@
 """Create temporary directories, and remove the directories of killed processes.
 
-Each directory has a locked file. The kernel releases the lock when the last process that holds the lock ends, even by a
-kill, so a directory with a free lock is abandoned. A directory without a lock file is never removed.
+Each directory has a locked file. The kernel releases the lock when the last process with the lock ends, even by a kill.
+A directory with a free lock is therefore abandoned. A directory without a lock file is never removed.
 """
 
 import fcntl

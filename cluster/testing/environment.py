@@ -20,7 +20,7 @@ def named_in_environment(dsn: str, url: str) -> Iterator[None]:
     """Name a test cluster in this process's environment during a block.
 
     All test clusters of a process share its environment. While several test clusters are open, the variables have a
-    value that each client refuses, so that no call reaches another test's cluster or a live cluster.
+    value that each client refuses. So no call reaches another test's cluster or a live cluster.
     """
     mine = {DSN: dsn, API_URL: url}
     with _lock:
