@@ -27,10 +27,10 @@ class Aggregator:
     """Store a total over all sources for each series.
 
     A source counts from its own start. The increase since a source's last report is added to the shard that the source
-    serves *now*: if a holder has moved from shard 5 to shard 3, the increase is added to shard 3. A series is removed
-    when no active source reports it. If a source reports again after a pause, for example a frozen process, the
-    increase since its last report is added. If a source reported to another exporter before, only the increase after
-    its first report to this exporter is added.
+    serves *now*. For example, if a holder has moved from shard 5 to shard 3, the increase is added to shard 3. A series
+    is removed when no active source reports it. If a source reports again after a pause, for example a frozen process,
+    the increase since its last report is added. If a source reported to another exporter before, only the increase
+    after its first report to this exporter is added.
 
     units:   now_s in seconds of the monotonic clock
     """
