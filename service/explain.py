@@ -84,8 +84,8 @@ def _was_recreated(timeline: Timeline, canceled: LogRecord, moment: datetime) ->
     """Return whether another timer had the cancelled timer's name at the moment.
 
     A name has one pending timer at a time. A timer that is still pending, or that ended after the cancelled timer, was
-    therefore created later. `created_at` does not prove the order: a client that replaces a timer cancels the old timer
-    and creates the new timer in one transaction, and `created_at` is the start of this transaction.
+    therefore created later. `created_at` does not prove the order, because it is the start of a transaction. A client
+    that replaces a timer cancels the old timer and creates the new timer in one transaction.
     """
     pending = (
         [(timeline.timer.timer_key, timeline.timer.created_at)]
