@@ -18,8 +18,8 @@ from shardclock_server.gateway.settings import GatewaySettings
 FILES_KEPT = 64  # open files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
 OTHER_SESSIONS = 11  # Sessions for keys, quotas, notifications, waits and operations.
-# A new connection does not replace a connection of the same client that is younger than this: the first request of the
-# young connection may still be on its way.
+# A connection is young for this time. A new connection does not replace a young connection of the same client, because
+# the first request of the young connection may still be on its way.
 YOUNG_S = 1.0
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 
@@ -38,8 +38,8 @@ class Connections:
         self.most = most
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
-        # For each address: the unauthenticated connections, and the idle authenticated connections, each with the time
-        # at which it entered this state; the oldest connection comes first.
+        # Keys: addresses. Values: the unauthenticated connections, and the idle authenticated connections, the oldest
+        # first, each with the time at which it entered this state.
         self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
 

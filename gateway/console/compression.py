@@ -1,7 +1,7 @@
 """Compress static files and shared pages for browsers that accept gzip.
 
-A page for one viewer, such as a page with a new secret, is never compressed: its length would reveal whether text from
-the URL occurs in the secret.
+A page for one viewer, such as a page with a new secret, is never compressed. The length of a compressed page would
+reveal whether text from the URL occurs in the secret.
 """
 
 import gzip

@@ -8,9 +8,9 @@ from shardclock.api.codes import OVER_QUOTA
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem, unavailable
 from shardclock_server.timers.refusal import shortened
 
-# A tenant may have at most three times as many slots as are free: a single tenant gets three quarters of all slots, and
-# each of two tenants gets three sevenths. With this limit, some slots stay free for any number of tenants. Network
-# switches share their buffers by the same rule ("dynamic threshold").
+# A tenant may have at most three times as many slots as are free. So a single tenant gets three quarters of all slots,
+# and each of two tenants gets three sevenths. Some slots stay free for any number of tenants. Network switches share
+# their buffers by the same rule ("dynamic threshold").
 PER_FREE = 3
 
 

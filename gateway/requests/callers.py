@@ -112,9 +112,9 @@ class Anyone:
     """Give each request all rights for the tenant that the request names, because only this machine can connect.
 
     A web page can make the user's browser send requests to this gateway. The browser then names the page in `Origin`,
-    or in `Host` if the page's name resolves to this machine; the gateway refuses a foreign name in either header. A GET
-    for an image or a script has no `Origin`. For this GET, the gateway checks `Sec-Fetch-Site`, which the browser sets
-    and a page can't change.
+    or in `Host` if the page's name resolves to this machine. The gateway refuses a foreign name in each of the two
+    headers. A GET for an image or a script has no `Origin`. For this GET, the gateway checks `Sec-Fetch-Site`, which
+    the browser sets and a page can't change.
     """
 
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:

@@ -102,7 +102,7 @@ async def create_timers(request: Request, gateway: CurrentGateway, caller: Sched
     """Schedule up to 10,000 timers, one line of JSON for each; the response has their outcomes, in the same order.
 
     Blank lines are ignored. A refused line does not affect other lines; a line over the tenant's quota, or with a name
-    that another transaction has locked, is refused. A line with an `idempotency_key` is a separate request: if the
+    that another transaction has locked, is refused. A line with an `idempotency_key` is a separate request. If the
     caller repeats the line within 24 hours, in a body or as a single request, the line gets its first outcome. A
     repeated line without a key is scheduled again, unless it has a name and `on_conflict` is `ignore`.
     """
