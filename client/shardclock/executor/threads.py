@@ -16,8 +16,8 @@ IDLE_MAX = 8  # the largest number of idle threads: a new thread takes longer th
 async def in_a_thread(call: Callable[[], T]) -> T:
     """Call a function in a thread, and return its result.
 
-    The thread is not from the event loop's pool: the loop and the process could not end while a thread of this pool
-    runs, and a function may never return.
+    The thread is not from the event loop's pool. The loop and the process can't end while a thread of this pool runs,
+    and a function may never return.
     """
     made = _Call(call)
     _make(made)
