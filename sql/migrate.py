@@ -2,9 +2,8 @@
 
 The schema consists of steps and functions. A step creates or changes tables. No step undoes another step. A released
 step is never edited, because the database has recorded the checksum of its text. A function is created again whenever
-its file has changed. A migration is one transaction under an advisory lock: if two processes start together, only one
-of them applies the steps, and a failure leaves the database as it was.
-docs/decisions/0078-one-file-for-each-function.md
+its file has changed. A migration is one transaction under an advisory lock. If two processes start together, only one
+of them applies the steps. A failure leaves the database as it was. docs/decisions/0078-one-file-for-each-function.md
 """
 
 import asyncio

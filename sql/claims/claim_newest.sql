@@ -22,7 +22,7 @@ due as materialized (
             greatest(1, :batch::integer * me.part_count / 840) as share,
             greatest(coalesce(:now::timestamptz, now()) - :floor::interval, '-infinity') as since
         from generate_series(me.part, 839, me.part_count) as s (slot)
-        -- The order of the slots is random, so that a batch that is smaller than the number of slots does not always
+        -- The order of the slots is random: otherwise a batch that is smaller than the number of slots would always
         -- take the same slots.
         order by case when :batch < 840 then random() end
     ) s

@@ -26,8 +26,8 @@ class Lags:
     """The timers in one bucket of a lag histogram.
 
     Each combination of target, timer type and `asked` has a histogram; `edges_within` is the number of the bucket.
-    `sum_s` is the total lag of the bucket's timers. `asked` is `late` for timers that were overdue by more than a
-    second when they were scheduled, moved or resumed, and `ahead` for all other timers.
+    `sum_s` is the total lag of the bucket's timers. `asked` is `late` if the timers were overdue by more than a second
+    when they were scheduled, moved or resumed; otherwise `asked` is `ahead`.
     """
 
     target: str

@@ -1,7 +1,7 @@
 """Schedule timers.
 
-If the connection is lost during a commit, the outcome is unknown. So keys are drawn before the timers are written, and
-`schedule_timers` may be called again with the same keys: it adds the missing timers and returns the outcome of each
+If the connection is lost during a commit, the outcome is unknown. So keys are drawn before the timers are written.
+`schedule_timers` may be called again with the same keys: it adds the missing timers, and returns the outcome of each
 timer. `ScheduleBatch` draws the keys and writes the timers, and draws a new key for a timer if its first key belongs to
 another timer.
 

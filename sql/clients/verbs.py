@@ -108,8 +108,8 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
     """Make a timer due now; return RESCHEDULED, PENDING (already due), PAUSED (without a change), or how it ended.
 
     A schedule fires one additional time, and its later due dates don't change. A call with the result PENDING writes no
-    log record: if the caller repeats this call with the same operation after the timer has fired, the second call runs
-    the schedule's next occurrence.
+    log record. If the caller repeats this call with the same operation after the timer has fired, the second call
+    therefore runs the schedule's next occurrence.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
                                without an operation, a schedule that has fired meanwhile runs again

@@ -33,8 +33,8 @@ class LockPatience(NamedTuple):
 class Drawn(NamedTuple):
     """The keys for new timers, and the moment of the draw; schedules begin after this moment.
 
-    A timer is identified by its key together with the moment of the draw, because a sequence that was set back draws
-    the same key a second time, at a later moment.
+    The key together with the moment of the draw identifies a timer. The key alone is not sufficient: a sequence that
+    was set back draws the same key again, at a later moment.
     """
 
     keys: Sequence[int]
@@ -129,8 +129,8 @@ async def write_whole(
 async def _write_locked(
     connection: Connection, planned: Sequence[PlannedTimer], at: datetime
 ) -> dict[int, Scheduled | Refused]:
-    # The first statement locks the timers that an earlier attempt has written, so that they can't end before the second
-    # statement has read them. Without the lock, a timer that ends in between would be written again.
+    # The first statement locks the timers of an earlier attempt, so that they can't end before the second statement
+    # reads them. Without the lock, a timer that ends in between would be written again.
     keys = [plan.key for plan in planned]
     await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
     added = await connection.fetch(*statement("schedule_timers").with_values(columns_of(planned, at)))

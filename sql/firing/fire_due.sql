@@ -72,11 +72,11 @@ locked as materialized (
     where mine.needs_lock
 ),
 fired as (
-    -- The fence must be a condition of the delete: if only the query above checked it, a holder that loses its lease
+    -- The fence must be a condition of the delete. If only the query above checked it, a holder that loses its lease
     -- after this query could still fire. The fence compares the row's version
-    -- (docs/decisions/0036-the-fence-is-a-row-version.md) and the holder. The version alone is not sufficient: after a
-    -- failover to a replica that lacks the last transactions, a new transaction may get the number of a lost
-    -- transaction. The array of keys and "is true" force the planner to probe the index for each key
+    -- (docs/decisions/0036-the-fence-is-a-row-version.md) and the holder. The version alone is not sufficient. A
+    -- replica may lack the last transactions; after a failover to this replica, a new transaction may get the number of
+    -- a lost transaction. The array of keys and "is true" force the planner to probe the index for each key
     -- (docs/decisions/0005-queue-plans.md).
     delete from shardclock.timers t
     where t.timer_key = any (

@@ -16,7 +16,7 @@ slots as materialized (
         ) as since
     from scan
     cross join lateral generate_series(scan.first_slot, scan.last_slot, scan.step) as s (slot)
-    -- The order is random, so that a batch that is smaller than the number of slots does not always come from the same
+    -- The order is random: otherwise a batch that is smaller than the number of slots would always come from the same
     -- slots.
     order by case when scan.timers < 840 then random() end
 ),

@@ -11,10 +11,10 @@ from shardclock_server.sql.session import Session
 class Job:
     """One job with its state, next start, last run and counters; `config` and `policy` are JSON texts.
 
-    shape:   `next_start` is None while the job runs, waits or is disabled, while no shard has computed the rule's first
-           due date, or while the next start is paused. If the next start is paused, `paused_start` is its time;
-           `paused_at`, `paused_why` and `paused_by` are None if the log no longer has the record of the pause. The
-           crash counts don't include the current run
+    shape:   `next_start` is None in five cases: the job runs, waits or is disabled, no shard has computed the rule's
+             first due date, or the next start is paused. If the next start is paused, `paused_start` is its time;
+             `paused_at`, `paused_why` and `paused_by` are None if the log no longer has the record of the pause. The
+             crash counts don't include the current run
     units:   `p50_s` and `p99_s` are durations of the successful runs in the history
     """
 

@@ -68,9 +68,9 @@ async def apply_steps(
 ) -> AppliedSteps:
     """Write the results of a batch of signals.
 
-    An instance is not written if another engine has advanced the instance since the read, or is advancing the instance
-    now; the signals of this instance then stay due. A call with the same batch may be repeated: a written instance has
-    a new version, so the second call does not change the instance.
+    An instance is not written if another engine has advanced it since the read, or is advancing it now. The signals of
+    this instance then stay due. A call with the same batch may be repeated: a written instance has a new version, so
+    the second call does not change the instance.
 
     errors:  StoreUnavailable  the outcome is unknown: read the signals again
              StatementRefused  Postgres refuses a row of the batch; nothing was written

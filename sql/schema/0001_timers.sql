@@ -89,8 +89,8 @@ where name is not null;
 create index timers_by_target on shardclock.timers (target, due_date, timer_key) where target <> 'log';
 
 -- An instance may have thousands of tokens, each with a timer. An engine finds the timers of one token by this index.
--- The key is an expression, so that no plan uses timers_by_process_instance for this search, because that index would
--- read the timers of all tokens.
+-- The key is an expression, so that no plan uses timers_by_process_instance for this search. A plan with that index
+-- would read the timers of all tokens.
 create index timers_by_token on shardclock.timers ((process_instance_key + 0), element_instance_key)
     where (target = 'process:instance') is true;
 

@@ -31,7 +31,7 @@ begin
     if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
         return;
     end if;
-    -- A day counts as past only if the next day was recorded, too, so that no day is past because the clock jumped.
+    -- A day counts as past only if the next day was recorded, too. Otherwise a jump of the clock could make a day past.
     if keep_days > (
         select count(*)
         from shardclock.log_days d

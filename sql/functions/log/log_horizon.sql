@@ -10,9 +10,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Read the sequence before the locks. Later positions are above `drawn`. A transaction that drew an earlier
-    -- position either still has its lock when the locks are read, or ends before the snapshot of the caller's next
-    -- statement.
+    -- Read the sequence before the locks. Later positions are above `drawn`. A transaction may have drawn an earlier
+    -- position. Either it still has its lock when the locks are read, or it ends before the snapshot of the caller's
+    -- next statement.
     drawn bigint := pg_sequence_last_value('shardclock.position_seq');
 begin
     if pg_is_in_recovery() then
@@ -42,8 +42,8 @@ begin
             select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
             from ours m
             where m.locktype = 'advisory'
-                -- Check that the session has also locked the table, as each writer of the log does before its mark,
-                -- because any session may take these advisory locks. A prepared transaction has no pid. During the
+                -- Any session may take these advisory locks. So check that the session has also locked the table, as
+                -- each writer of the log does before its mark. A prepared transaction has no pid. During the
                 -- preparation, one of its two locks may still have a pid.
                 and (
                     m.pid is null

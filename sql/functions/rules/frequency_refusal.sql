@@ -1,4 +1,4 @@
--- Refuses a rule that repeats too often, as timers/repeat.py does: ten thousand timers that repeat every millisecond
+-- Refuses a rule that repeats too often, as timers/repeat.py does. Ten thousand timers that repeat every millisecond
 -- would use the whole capacity of a cluster.
 --
 -- in:    given text, count text, period_s numeric
