@@ -1,9 +1,9 @@
 """Share the permits for concurrent requests fairly between tenants and hosts: a fair queue with dynamic thresholds.
 
 With fixed shares, most permits would be unused if only one tenant sends. Each limit therefore depends on the number of
-free permits: a tenant may hold at most as many permits as are free, and a host at most half of that number. One tenant
-with hanging requests holds at most half of all permits. Ten tenants with hanging requests hold about nine tenths.
-If all permits are taken, the next free permit goes to a tenant without a permit.
+free permits. A tenant may hold at most as many permits as are free. A host may hold at most half of that number. One
+tenant with hanging requests holds at most half of all permits. Ten tenants with hanging requests hold about nine
+tenths. If all permits are taken, the next free permit goes to a tenant without a permit.
 """
 
 import asyncio
