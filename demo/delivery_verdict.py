@@ -19,7 +19,7 @@ class DeliveryVerdict:
     """The outcome of every delivery. All numbers count deliveries; only `double` counts superfluous ends.
 
     `retried` counts deliveries that needed more than one attempt. Some deliveries were called twice in the same
-    attempt: `called_again` counts the deliveries for which the kill of a worker is the reason (None: no worker was
+    attempt. `called_again` counts the deliveries for which the kill of a worker is the reason (None: no worker was
     killed), and `repeated` counts the other deliveries.
     """
 
