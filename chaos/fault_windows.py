@@ -32,8 +32,8 @@ def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
 def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -> float:
     """Return the latest allowed moment for the firing of a ready timer.
 
-    Overlapping fault windows make the latest moment later: the allowed lateness is their sum, because one machine must
-    fire the timers that all these faults have delayed.
+    If fault windows overlap, the allowed lateness is their sum, because one machine must fire the timers that all these
+    faults have delayed.
 
     shape:   `windows` in the order of `windows_of`
     """

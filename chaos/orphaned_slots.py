@@ -103,7 +103,8 @@ def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
 
 
 def served_again_at(run: RunIndex, fault: Fault) -> float:
-    """Return the moment when as many shards as before the loss of a head had slots, and no lost shard had slots.
+    """Return the moment at which the number of shards with slots was as before the loss of a head, without the lost
+    shards.
 
     The result is the time of the first commit that fulfils both conditions. Without this commit, the result is the end
     of the fault, when the rig had found the new shards.

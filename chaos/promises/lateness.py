@@ -92,10 +92,10 @@ def taken_over(run: RunIndex) -> Iterator[str | None]:
 def serve_again(run: RunIndex) -> Iterator[str | None]:
     """Check the time until as many shards as before the loss of a head had slots.
 
-    If the fault names the lost shards, the time ends with the commit of the last slots; on a busy machine, the rig
-    finds the new shards later than this commit. If another fault prevents new shards, the time counts from the end of
-    that fault: while `up` is down, no process starts new shards, and while Postgres is down, locked or without a free
-    connection, no shard can register.
+    If the fault names the lost shards, the time ends with the commit of the last slots. On a busy machine, the rig
+    finds the new shards only later. If another fault prevents new shards, the time counts from the end of that fault:
+    while `up` is down, no process starts new shards, and while Postgres is down, locked or without a free connection,
+    no shard can register.
     """
     for fault in (fault for fault in run.history.faults if fault.kind == "head"):
         started_s = max((it.ended_at for it in run.history.faults if _delays(it, fault)), default=fault.began_at)
