@@ -1,4 +1,6 @@
-"""Test which connection is closed for a new one; other addresses and authenticated callers keep their connections."""
+"""Test which connection is closed for a new connection; other addresses and authenticated callers keep their
+connections.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_the_arithmetic_prints_each_computed_number_in_the_text() -> None:
 
 
 def test_shards_on_several_databases_all_have_work_only_if_the_numbers_have_no_common_divisor() -> None:
-    """Let a database have only the slots with one remainder, although its shards share all 840 slots."""
+    """Give a database only the slots with one remainder, although the shards of the database share all 840 slots."""
 
     def with_work(databases: int, shards: int) -> int:
         return len({slot % shards for slot in range(SLOTS) if slot % databases == 0})

@@ -10,7 +10,8 @@ from shardclock_server.timers.cron import Cron, parse_cron
 from shardclock_server.timers.occurrence import ScheduledOccurrence
 from shardclock_server.timers.zone import zone_of
 
-# Gaps and overlaps of an hour, of half an hour, at midnight, of a whole day, at Ramadan, in winter (Dublin), none.
+# Zones with different changes of the clock: an hour, half an hour, at midnight, a whole day, at Ramadan, in winter
+# (Dublin), and no change.
 ZONES = [
     *("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana", "Pacific/Apia"),
     *("Africa/Casablanca", "Europe/Dublin", "America/Juneau", "Asia/Kolkata", "UTC"),

@@ -143,7 +143,7 @@ async def until_left(
     *holders: int,
     heard: bool = True,
 ) -> None:
-    """Take turns, a second apart by the test's clock, until only these holders live; no other sends heartbeats."""
+    """Take turns, a second apart by the test's clock, until only these holders live; the others send no heartbeats."""
 
     async def are_left() -> bool:
         clock.now_s += UNSEEN_S

@@ -14,8 +14,8 @@ DEFINITIONS = """
         (2, 'default', 'q', 4, 'q', 'q.bpmn', sha256('2'), '', '[]'),
         (3, 'other', 'p', 1, 'p', 'p.bpmn', sha256('3'), '', '[]')
 """
-# Of each three dead letters, one is a start, one is a signal to an instance, and one has another target. The dead
-# letter with the largest key is the newest. Of ten starts, one is the other tenant's, four are of p, and five are of q.
+# One dead letter in three is a start, one is a signal to an instance, and one has another target. The dead letter with
+# the largest key is the newest. One start in ten belongs to the other tenant, four are of p, and five are of q.
 GIVEN_UP = """
     insert into shardclock.dead_letters (
         timer_key, process_instance_key, due_date, created_at, fired_at, died_at, occurrence, claims, failed_attempts,

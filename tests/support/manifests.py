@@ -21,8 +21,8 @@ from tests.support import ROOT
 
 K8S = ROOT / "k8s"
 OVERLAYS = ["dev", "prod"]
-# The overlay `prod` with all its optional lines, Redis and autoscaling, which are commented out in the file; overlays
-# with the optional line for an app; and overlays with the optional line for pods of workers, without an app.
+# The overlays with optional lines, which are commented out in the files: `prod` with all optional lines, Redis and
+# autoscaling; overlays with the line for an app; overlays with the line for pods of workers, without an app.
 CHOSEN = "prod with every choice"
 WITH_APP = ["dev with an app", "prod with every choice and an app"]
 WITHOUT_APP = ["dev with workers", "prod with workers"]

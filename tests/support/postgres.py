@@ -102,9 +102,9 @@ class Server:
         shutil.rmtree(self._data_dir)
 
     def _configure(self) -> None:
-        # These settings need a restart. Commit order is checked with a logical slot, hence wal_level. fsync and whole
-        # pages in the WAL protect against the loss of a machine, which no test can cause; without them, kill -9 of
-        # Postgres loses nothing, and a new database costs half.
+        # These settings need a restart. wal_level: a logical slot gives the commit order. fsync and whole pages in the
+        # WAL protect only against the loss of a machine, which no test causes. Without them, kill -9 of Postgres loses
+        # nothing, and a new database costs half.
         self._execute(
             "alter system set wal_level = 'logical'",
             "alter system set max_prepared_transactions = 4",
