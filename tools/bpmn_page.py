@@ -15,7 +15,7 @@ LINK = "../tests/engine/models"
 HEAD = """\
 # BPMN, element by element
 
-<!-- Written by `make docs` from tests/engine/models: change those, and write it anew. -->
+<!-- Written by `make docs`. To change this page, edit tests/engine/models. -->
 
 Each row has an element, and a small model with this element. The last column has the history of an instance of this
 model, move by move. The histories follow Camunda 8's documentation. A test deploys each model, makes the moves on a

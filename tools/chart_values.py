@@ -18,7 +18,7 @@ HEAD = """# {name}
 
 {description}. [Kubernetes](../../../docs/operate/kubernetes.md) shows how to use the chart.
 
-<!-- Written by `make docs` from values.schema.json and values.yaml: change those, and write it anew. -->
+<!-- Written by `make docs`. To change this page, edit values.schema.json and values.yaml. -->
 
 | value | default | |
 |---|---|---|

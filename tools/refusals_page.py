@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "refusals.md"
 HEAD = """\
 # Refusals
 
-<!-- Written by `make docs` from client/shardclock/api: change that, and write it anew. -->
+<!-- Written by `make docs`. To change this page, edit client/shardclock/api. -->
 
 This page lists the codes of refusals, with their meanings and the caller's reactions. The meaning of a code never
 changes, and each interface has the same codes:

@@ -29,7 +29,7 @@ SUBJECTS = ("timers", "jobs", "processes", "deliveries", "log")
 HEAD = """\
 # SQL reference
 
-<!-- Written by `make docs` from the functions' comments: change those, in sql/functions, and write it anew. -->
+<!-- Written by `make docs`. To change this page, edit the comments of the functions in sql/functions. -->
 
 All of it is in the schema `shardclock`. Each call is part of your transaction: a rollback undoes it. Name the
 arguments, as the examples do; an omitted one has its default. A refusal is one sentence, and the constraint in the
