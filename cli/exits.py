@@ -75,7 +75,7 @@ def code_of(error: Exception) -> RefusalCode | None:
         code = CODES_BY_CLASS.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
             return code
-    # Typer contains a private copy of click, whose error classes have no public name. An error with a method
+    # Typer contains a private copy of click; the error classes of this copy have no public name. An error with a method
     # `format_message` has one of these classes.
     return REFUSED if hasattr(error, "format_message") else None
 

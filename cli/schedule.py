@@ -224,7 +224,7 @@ def _end_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json
 
 
 def _print_interrupted(line: int) -> None:
-    """Print the line from which to continue; lines whose write was interrupted may be stored or not."""
+    """Print the line from which to continue; lines with an interrupted write may be stored or not."""
     print_note(
         f"shardclock: interrupted: all lines before line {line} are done, and up to {SESSIONS * PART_LINES:,} lines"
         f" from line {line} on may be done: see `shardclock list`, and continue with --start-line {line}, or with the"

@@ -11,7 +11,7 @@ from shardclock_server.engine.advance import Advanced
 
 
 class UsageIncrease(NamedTuple):
-    """The increase of each resource by one step; the names of resources are those of `shardclock.remaining_quota`."""
+    """The increase of each resource by one step; the names of resources are as in `shardclock.remaining_quota`."""
 
     instances: int = 0
     tasks: int = 0

@@ -73,7 +73,7 @@ class _TimerQueue:
         self._arrived.set()
 
     async def take(self) -> list[_QueuedTimer]:
-        """Wait until the queue has timers; take the first timers, and skip timers whose requests have ended."""
+        """Wait until the queue has timers; take the first timers, and skip timers of ended requests."""
         await self._arrived.wait()
         batch, characters = list[_QueuedTimer](), 0
         while self._by_tenant and len(batch) < BATCH_TIMERS and characters < BATCH_CHARACTERS:

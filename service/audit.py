@@ -1,6 +1,7 @@
 """List audit records, and reduce an operator's request to a short form without secrets for the record.
 
-`gateway/requests/recording.py` writes the records of the API, and `cli/recording.py` those of the command line.
+`gateway/requests/recording.py` writes the records of the API, and `cli/recording.py` writes the records of the command
+line.
 """
 
 import json

@@ -256,7 +256,7 @@ async def enable(session: Session, key: EndpointName) -> Done:
 async def disable(session: Session, key: EndpointName, *, why: str, force: bool) -> Done | EndpointInUse:
     """Disable an endpoint: its deliveries become dead letters, and new timers can't have it as target.
 
-    Unless `force`, an endpoint that is the target of pending timers stays enabled.
+    Without `force`, an endpoint that is the target of pending timers stays enabled.
 
     errors:  Refusal           unknown_endpoint
              StoreUnavailable  the outcome is unknown: call again
@@ -271,7 +271,7 @@ async def disable(session: Session, key: EndpointName, *, why: str, force: bool)
 async def remove(session: Session, key: EndpointName, *, force: bool) -> Done | EndpointInUse:
     """Remove an endpoint; its deliveries become dead letters.
 
-    Unless `force`, an endpoint that is the target of pending timers is not removed.
+    Without `force`, an endpoint that is the target of pending timers is not removed.
 
     errors:  Refusal           unknown_endpoint
              StoreUnavailable  the outcome is unknown: call again

@@ -103,7 +103,7 @@ async def write_lines(
     """Schedule numbered lines, one transaction per part; read the next part during the write.
 
     Each of the sessions writes one part at a time. A part has at most `part_lines` lines, and ends earlier at the line
-    with which its size reaches 4 MiB. A part whose lines have names or idempotency keys is written only after all
+    with which its size reaches 4 MiB. A part with names or idempotency keys in its lines is written only after all
     earlier parts.
 
     shape:   the parts in order, each after its write; `read` raises InvalidTimer for a refused line; `admit` may

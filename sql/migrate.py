@@ -66,8 +66,8 @@ _LOCK = """\
 select pg_advisory_xact_lock(hashtext('shardclock.migrate'));
 select pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'))"""
 # Lock all tables in one short attempt; if one table is in use, lock no table. While a transaction waits for a lock, all
-# later transactions (including those of shards) wait behind it. If the tables were locked one after the other, a
-# deadlock with a shard's statement would be possible, and Postgres might cancel the shard's statement.
+# later transactions, including the transactions of shards, wait behind it. If the tables were locked one after the
+# other, a deadlock with a shard's statement would be possible, and Postgres might cancel the shard's statement.
 _LOCK_TABLES = """\
 do $$
 declare

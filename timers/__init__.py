@@ -12,11 +12,11 @@ Years, months, weeks and days are calendar time: they are counted on the wall cl
 and seconds are elapsed time, which is the same in all zones. So P1D and PT24H differ on the days when the zone's clock
 changes.
 
-All functions here are pure: they use no clock, no database, and no files except those of the zone database. Only
+All functions here are pure: they use no clock and no database, and they read only the files of the zone database. Only
 Postgres's clock decides when a timer is due. So callers pass `now` as an argument. Moments are aware and in UTC,
 because Python never considers a moment in a repeated hour equal to a moment of another zone (PEP 495). Fractions of a
 microsecond are rounded up, because a timer may be late but never early.
 
-Parsers raise `refusal.InvalidTimer` for invalid input. The error's message is one sentence with the value, the rule,
-and what to write instead.
+Parsers raise `refusal.InvalidTimer` for invalid input. The error's message is one sentence with the value, the rule and
+the remedy.
 """

@@ -221,7 +221,7 @@ class NewTimer(BaseModel):
         `called` maps field names to the names that the user knows; refusals use these names. `was_read`: `read_json`
         has read the payload, so the payload is not read again.
 
-        errors:  InvalidTimer  the message names the first invalid field, its value, the rule, and what to write instead
+        errors:  InvalidTimer  the message names the first invalid field, its value, the rule and the remedy
         """
         try:
             return cls.model_validate(fields, context=_Reading(called, was_read))

@@ -27,7 +27,7 @@ LOOK_S, PATIENCE_S = 0.01, 300.0
 
 
 class Consumers(OnRay):
-    """Two shards, and a consumer group whose members are tasks in the process of the benchmark."""
+    """Two shards, and a consumer group; its members are tasks in the process of the benchmark."""
 
     def __init__(self, members: int) -> None:
         super().__init__(2)

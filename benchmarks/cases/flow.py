@@ -22,5 +22,5 @@ async def flow(contender: Contender, per_s: int, seconds: int) -> tuple[Batch, S
 
 
 def within(firings: Sequence[Firing], begin_s: float, seconds: float) -> list[Firing]:
-    """Return the firings whose due dates are in an interval."""
+    """Return the firings with due dates in an interval."""
     return [it for it in firings if begin_s <= it.due_s < begin_s + seconds]

@@ -65,7 +65,7 @@ class TenantUsage:
         return None
 
     def reserve(self, size: Pending) -> None:
-        """Add timers whose write starts now."""
+        """Add the timers of a write that starts now."""
         self._in_flight = _sum(self._in_flight, size)
 
     def settle(self, taken: Pending, written: Pending) -> None:

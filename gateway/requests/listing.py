@@ -15,7 +15,7 @@ PIECE_BYTES = 65_536
 
 
 class PiecewiseResponse(Response):
-    """A response whose body is sent in pieces, because a body in one piece would be in memory several times."""
+    """A response with a body in pieces, because a body in one piece would be in memory several times."""
 
     def __init__(self, pieces: Sequence[bytes | bytearray], media_type: str) -> None:
         super().__init__(media_type=media_type, headers={"Content-Length": str(sum(map(len, pieces)))})

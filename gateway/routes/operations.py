@@ -53,7 +53,7 @@ class OperationsQuery(BaseModel):
 
 
 def tenants_seen(caller: Caller) -> Tenants:
-    """Return the tenants whose operations a caller sees: an operator sees the operations of all tenants."""
+    """Return the tenants of the operations that a caller sees: an operator sees the operations of all tenants."""
     return ALL_TENANTS if caller.is_operator else caller.tenants
 
 

@@ -1,4 +1,4 @@
-"""Continue the operations that the console started, and operations whose command has exited early."""
+"""Continue the operations that the console started, and operations of commands that have exited early."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Find targets whose deliveries wait, because no running worker has the target in its app."""
+"""Find targets with waiting deliveries that no running worker has in its app."""
 
 from dataclasses import dataclass
 

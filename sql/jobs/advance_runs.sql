@@ -5,8 +5,8 @@
 --        :jobs text[], :timer_keys bigint[], :claims integer[], :states text[]
 --        :reasons text[]: null: none
 -- out:   timer_key bigint
---        claims integer of each run whose job another transaction has locked: send these runs again. A run does not
---          change and has no row if it already has this state, must end, or has ended
+--        claims integer of each run with a job that another transaction has locked: send these runs again. A run does
+--        not change and has no row if it already has this state, must end, or has ended
 -- locks: the jobs; skips locked rows
 -- index: jobs_pkey, job_runs_pkey, one probe for each run
 with given as materialized (

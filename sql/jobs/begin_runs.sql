@@ -183,8 +183,8 @@ first_in_queue as materialized (
     -- No start of a queue begins before an earlier attempt that waits for its retry.
     where f.next_attempt_at <= coalesce(:now::timestamptz, now())
         and f.timer_key <> all (:running)
-        -- No start of a queue begins before an earlier start whose timer has not fired. A schedule without a computed
-        -- due date has no start. With `limit 1` the planner probes the index instead of joining the tables.
+        -- No start of a queue begins before an earlier start that is still a pending timer. A schedule without a
+        -- computed due date has no start. With `limit 1` the planner probes the index instead of joining the tables.
         and (
             select t.timer_key
             from shardclock.timers t

@@ -9,8 +9,8 @@
 --        lag_p50_ms double precision, lag_p99_ms double precision and lag_max_ms double precision: of these firings;
 --          nulls if there is none
 --        last_fired_s double precision or null: seconds since the last of these firings
---        fired_lately bigint and lag_p99_lately_ms double precision or null: of those among them that are at most a
---          minute old
+--        fired_lately bigint and lag_p99_lately_ms double precision or null: of the firings of the last minute among
+--          these
 --        shards_wanted integer, workers_wanted integer
 --        deliveries bigint and dead_letters bigint: 100,000 at most
 --        term bigint, leader bigint, leader_alive boolean, server_time timestamptz

@@ -19,7 +19,7 @@ class Status:
     """The cluster's state: pending and overdue timers, lags, and the leader.
 
     The lags are measured from the last thousand firings among the last 10,000 log records; `fired_lately` and
-    `lag_p99_lately_ms` are measured from those of the last minute.
+    `lag_p99_lately_ms` are measured from the firings of the last minute among these.
 
     For a million timers or more, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are exact
     up to about 170,000 overdue timers; above that they are estimates from a sample of the slots.

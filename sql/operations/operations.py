@@ -1,4 +1,4 @@
-"""The stored bulk operations, and their pages of keys whose rows have not been changed yet."""
+"""The stored bulk operations, and the pages of keys of the rows that have not been changed yet."""
 
 import json
 from collections.abc import Mapping, Sequence

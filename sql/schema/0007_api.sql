@@ -211,8 +211,8 @@ comment on column shardclock.operations.change is 'The parameters of the verb, s
 comment on column shardclock.operations.role is 'The database role of the login that began the operation.';
 comment on column shardclock.operations.error is 'The refusal that ended the operation, or the last failure.';
 
--- The keys whose rows an operation has not changed yet, page by page; the transaction that changes a page deletes its
--- row.
+-- The keys of the rows that an operation has not changed yet, page by page; the transaction that changes a page deletes
+-- its row.
 create table shardclock.operation_pages (
     operation_id bigint not null,
     page bigint not null,

@@ -1,4 +1,4 @@
-"""Test the client's methods for processes, with a real gateway, on a cluster whose clock the test moves."""
+"""Test the client's methods for processes, with a real gateway, on a cluster with a clock that the test moves."""
 
 from __future__ import annotations
 

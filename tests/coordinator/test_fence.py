@@ -100,8 +100,7 @@ async def test_a_coordinator_that_was_frozen_during_its_stop_does_not_end_shards
 async def test_a_stopping_coordinator_ends_the_known_holders_and_the_holders_that_register_later(
     session: Session, dsn: str
 ) -> None:
-    """A coordinator may find holders whose actors are not in its fleet, for example shards of a Ray cluster without a
-    head."""
+    """A coordinator may find holders without an actor in its fleet, for example shards of a Ray without a head."""
     old = reconciler_of(dsn, FakeFleet(), leader=LED)
     await old.turn()
     await register_holder(session, incarnation(YOUNG, actor_name="of no coordinator"))

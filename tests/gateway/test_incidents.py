@@ -23,7 +23,7 @@ CHARGE = (
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
-    """Run a cluster whose clock the test moves, and processes `p` and `q` that charge a card."""
+    """Run a cluster with a clock that the test moves, and processes `p` and `q` that charge a card."""
     async with cluster(APP) as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         for process_id in ("p", "q"):

@@ -36,7 +36,7 @@ class MistakenCallers(Anyone):
     """Authenticate each request as a tenant's administrator."""
 
     async def caller_of(self, headers: Headers) -> Caller:  # noqa: ARG002 - as in `Anyone`
-        """Return a caller whose requests are for the tenant eve."""
+        """Return a caller with requests for the tenant eve."""
         return Mistaken("eve", SCOPES, is_operator=False)
 
 

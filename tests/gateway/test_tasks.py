@@ -22,7 +22,7 @@ MODEL = model(f'<startEvent id="s"/><userTask id="u" name="Approve">{SALES}</use
 
 @dataclass
 class Tasks:
-    """A gateway, and a cluster whose clock the test moves."""
+    """A gateway, and a cluster with a clock that the test moves."""
 
     api: Api
     cluster: SteppedCluster

@@ -156,7 +156,7 @@ def test_with_helm_the_script_continues_after_a_killed_helm_and_a_rollback(place
     shared = {"identity": "test", "postgres": {"mode": "existing"}}
     words = ["shardclock", str(SHARED), f"--namespace={NAMESPACE}"]
     assert kube.helm("install", *words, values=shared).returncode == 0
-    # Given an upgrade whose Helm was killed while the upgrade waited for a pod that no node takes
+    # Given an upgrade that was killed while Helm waited for a pod that no node takes
     never_ready = ["--set", "metrics.nodeSelector.disk=none", "--reuse-values", "--wait"]
     with subprocess.Popen(
         [PROGRAMS / "helm", "upgrade", *words, *never_ready], env=environment(kube), stderr=subprocess.DEVNULL

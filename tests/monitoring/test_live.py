@@ -272,7 +272,7 @@ def _on_hold(watched: Watched, seen: Seen) -> None:
 
 
 def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
-    """In each of several scaled minutes, kill one keeper of each role."""
+    """Kill one keeper of each role in each of several minutes, on the test's faster scale."""
     seen.are_quiet(*FLAPPING.values())
     kills = {"shard": watched.kill_a_shard, "worker": watched.kill_a_worker, "engine": watched.kill_an_engine}
     for role, alert in FLAPPING.items():

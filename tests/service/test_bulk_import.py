@@ -39,7 +39,7 @@ def numbered(count: int) -> list[tuple[int, bytes]]:
 
 
 class _BrokenDisk(io.BytesIO):
-    """A file whose last bytes the system can't read."""
+    """A file with last bytes that the system can't read."""
 
     def readline(self, size: int | None = -1) -> bytes:
         if line := super().readline(size):

@@ -246,7 +246,7 @@ SECOND = "second-word"
 
 @pytest.fixture
 async def login(dsn: str) -> AsyncIterator[Login]:
-    """Make a role that runs shards by its password."""
+    """Make a role for shards that logs in with a password."""
     async with guarded(dsn, "shardclock_shard") as login:
         yield login
 

@@ -139,7 +139,7 @@ async def test_handlers_are_measured_whatever_the_number_of_endpoints_with_earli
     found = {it.target_name: it for it in await measure_deliveries(session, 50)}
     letters = await count_dead_letters(session, 50)
 
-    # Then all numbers except those of the endpoints are correct; the endpoints' numbers are too low
+    # Then all numbers except the numbers of the endpoints are correct; the endpoints' numbers are too low
     assert {name: it.deliveries for name, it in found.items()} == {"a.first": 7, "zebra": 7, "other": 5_000}
     assert found["zebra"].oldest_s > 3_500
     assert found["other"].oldest_s < 60

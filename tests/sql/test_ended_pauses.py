@@ -162,7 +162,7 @@ async def test_the_choice_of_the_pause_decides_about_the_occurrences_before_its_
 async def test_an_occurrence_that_is_due_at_the_end_of_the_pause_is_not_missed(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    # Given a schedule whose pause ended a moment ago, when its third occurrence was due
+    # Given a schedule with a pause that ended a moment ago, when its third occurrence was due
     start = "now() - interval '2 hours 1 second'"
     await add_schedule(shard.dsn, "R/PT1H", start, anchor=f"{start} - interval '1 hour'")
     await pause_timer(client.session, BEAT, until=datetime.now(UTC) + HOUR, missed="skip")

@@ -54,7 +54,7 @@ THE_OLDEST_RUN = """
         state = case when instance_key <= $1::integer then '{}'::jsonb end
 """
 
-# Dead letters like those of `give_up_starts`: a third are starts, and a third are signals to instances.
+# Dead letters as `give_up_starts` writes them: a third are starts, and a third are signals to instances.
 SIGNALS = """
     insert into shardclock.deliveries (
         timer_key, process_instance_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type,

@@ -115,7 +115,7 @@ class Written:
 class Scope:
     """The process or a sub-process: its waits, and the number of its open paths.
 
-    shape:   `beside` has each sub-process with a non-interrupting event that has begun a path. While such a path
+    shape:   `beside` has each sub-process with a non-interrupting event that has begun a path. While this path
              continues, its event could begin another path. So a choice in this path waits for the sub-process before
              the choice joins, unless all branches were chosen
     """

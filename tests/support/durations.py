@@ -24,7 +24,7 @@ TAKES = {
     "workers": "worker:22 hand_over:13 webhooks_of_worker:12",
     "workers/runs": "runner:20 left_behind:12",
 }
-# The files whose quick tests take more than about one second of processor time together, by folder: of a test's own
+# The files with quick tests that together take more than about one second of processor time, by folder: of a test's own
 # process, its commands and Postgres. `--durations=0` shows new long tests.
 LONG = {
     "bpmn/step": "lookups random",

@@ -17,7 +17,7 @@ OK = Delivered(200, 0.01, b"thanks")
 
 
 class Writes:
-    """A fake session that records what is written, and may fail."""
+    """A fake session that records the written attempts, and may fail."""
 
     def __init__(self, *, failing: bool = False) -> None:
         self.written: list[dict[str, Any]] = []

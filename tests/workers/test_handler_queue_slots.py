@@ -220,7 +220,7 @@ async def test_deliveries_that_wait_for_the_rate_start_no_further_process() -> N
 
 
 async def test_a_released_suspect_has_an_unknown_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two deliveries in a process that dies, and a handler whose next process does not start
+    # Given two deliveries in a process that dies, and a handler with a next process that does not start
     processes = Processes(dies_of(1))
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(0)])

@@ -33,7 +33,7 @@ def read_page(
 ) -> LogPage:
     """Read the records after a position, up to `horizon` or up to the present horizon.
 
-    units:   the page ends with the record whose JSON brings the page to `bytes_max` or more
+    units:   the page ends when the JSON of its records reaches `bytes_max`
     errors:  Errors of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """

@@ -157,7 +157,7 @@ class ReleaseForm(BaseModel):
 
 
 class _NotAsShown(Exception):
-    """The release would differ from the one on the page that the operator has confirmed.
+    """The release would differ from the release on the page that the operator has confirmed.
 
     `found` is the release that is possible now.
     """

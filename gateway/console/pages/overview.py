@@ -51,7 +51,7 @@ class ClusterSummary:
 
 @router.get("/")
 async def leave_slash(request: Request, _: Viewer) -> Response:
-    """Redirect to the first page, whose URL has no trailing slash."""
+    """Redirect to the first page; its URL has no trailing slash."""
     return RedirectResponse(url_of(request, HOME), HTTPStatus.SEE_OTHER)
 
 

@@ -25,7 +25,7 @@ START = '<startEvent id="s"/>'
 
 
 def read(elements: str, *, connected: str = "", beside: str = "") -> Definition:
-    """Read a model whose root declares the prefixes of all namespaces."""
+    """Read a model; its root declares the prefixes of all namespaces."""
     text = model(elements, connected=connected, beside=beside).decode()
     return read_model(text.replace(HEAD, f'<definitions xmlns="{standard_space()}" {SPACES}>').encode())[0]
 

@@ -35,7 +35,7 @@ $$
 
 
 class Unsayable(Exception):
-    """An error whose text can't be read."""
+    """An error without a readable text."""
 
     def __str__(self) -> str:
         """Fail."""

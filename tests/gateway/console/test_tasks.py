@@ -26,7 +26,7 @@ MODEL = model(USER_TASK, connected="s>u u>v")
 
 @dataclass
 class Tasks:
-    """The console and the API of a gateway, and a cluster whose clock the test moves."""
+    """The console and the API of a gateway, and a cluster with a clock that the test moves."""
 
     api: Api
     browser: Browser
