@@ -147,7 +147,7 @@ KEY_RULE = f"a whole number from 1 to {BIGINT_MAX}"
 
 
 class NewTimer(BaseModel):
-    """A request for a timer: exactly one of due date, delay and schedule, and other fields."""
+    """A request for a timer, with exactly one of due date, delay and schedule."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

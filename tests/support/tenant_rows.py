@@ -6,7 +6,8 @@ from tests.support.factories import query
 
 KEYS = {"ada": 7, "eve": 8}
 SECRET = "of-eve"  # only the rows of the tenant eve contain this text
-# The inserts for each table. The tables of the second group have no tenant_id; their rows belong to a row that has one.
+# The inserts for each table. The tables of the second group have no tenant_id; each of their rows belongs to a row with
+# a tenant_id.
 ROWS = {
     "timers": """(timer_key, due_date, tenant_id, name, payload)
         values ({key}, '2099-01-01Z', '{tenant}', 'n', '"of-{tenant}"')""",

@@ -67,7 +67,7 @@ def _object_of(body: bytes) -> dict[str, object]:
 
 
 def _is_about_a_certificate(error: BaseException | None) -> bool:
-    """Return whether a server's certificate is not trusted, so that a retry can't help."""
+    """Return whether the cause is an untrusted certificate of the server; then a retry can't help."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True
